@@ -1,0 +1,42 @@
+"""One DAG per stream that rebuilds `sessions_daily` when new sessions have landed. Wiring only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+from sessionizer.spec.loading import load_streams
+
+from sessionizer_airflow.argv import Folders, ReportCall
+from sessionizer_airflow.assets import sessions_asset
+from sessionizer_airflow.batch_jobs import batch_job
+from sessionizer_airflow.house import dag_options
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.settings import SupervisionSettings
+
+DOCUMENTATION = """
+Rebuilds `sessions_daily` from the sessions that have landed.
+
+Runs when the asset `{stream}.sessions` has an event: new rows in the table, at most one event in an interval. The
+event carries the Delta version, the number of rows and the watermark.
+"""
+
+project = Project.from_environment()
+folders = Folders(home=project.home, streams=project.streams)
+settings = SupervisionSettings.from_environment()
+
+for spec in load_streams(project.streams).values():
+    documentation = DOCUMENTATION.format(stream=spec.name)
+    with DAG(
+        **dag_options(spec, "report", documentation, run_limit=timedelta(hours=2)),
+        schedule=[sessions_asset(spec.name, project.home, settings.landing_interval)],
+    ):
+        batch_job(
+            task_id="sessions_daily",
+            name=f"{spec.name}.report",
+            arguments=ReportCall(stream=spec.name, folders=folders).argv(),
+            project=project,
+            execution_timeout=timedelta(hours=1),
+            retries=2,
+            retry_delay=timedelta(minutes=1),
+        )

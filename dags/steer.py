@@ -1,0 +1,38 @@
+"""Per stream, one DAG to stop it and one to start it: they record what people want. Wiring only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+from sessionizer.control.desired_state import DesiredState
+from sessionizer.spec.loading import load_streams
+
+from sessionizer_airflow.house import dag_options
+from sessionizer_airflow.operators import SetDesiredState
+from sessionizer_airflow.project import Project
+
+VERBS = {
+    "stop": (
+        DesiredState.STOPPED,
+        "Stops the stream at the next batch boundary, and keeps it stopped until `{stream}.start` runs.",
+    ),
+    "start": (
+        DesiredState.RUNNING,
+        "Lets the stream run: `{stream}.supervise`, which must not be paused, launches its driver.",
+    ),
+}
+
+project = Project.from_environment()
+
+for spec in load_streams(project.streams).values():
+    for verb, (state, documentation) in VERBS.items():
+        text = documentation.format(stream=spec.name)
+        with DAG(
+            **dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
+            schedule=None,
+            params={"why": Param("", type="string", title="Why", description="Kept with the desired state.")},
+        ):
+            SetDesiredState(
+                task_id=verb, stream=spec.name, project=project, state=state, why="{{ params.why }}", retries=0
+            )

@@ -1,0 +1,47 @@
+"""One DAG per stream that keeps its driver up. Wiring only; see `sessionizer_airflow.operators`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+from sessionizer.spec.loading import load_streams
+
+from sessionizer_airflow.house import dag_options
+from sessionizer_airflow.operators import SuperviseStream
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.settings import SupervisionSettings
+
+DOCUMENTATION = """
+Keeps the stream's driver running.
+
+Each run is a bounded watch: it adopts the live driver or launches one, then follows its heartbeat without holding a
+worker. The driver outlives runs, restarts and upgrades of Airflow.
+
+- **Stop the stream**: run the DAG `{stream}.stop`, or mark the running task failed. **Start it**: run `{stream}.start`.
+- **Clear the running task**: the driver drains at the next batch boundary and another one is launched.
+- **Pause this DAG**: ends the supervision, *not* the stream: the driver runs on, unwatched.
+- **A failed run** means that a restart cannot help. The task's log says why and what to do; this DAG has paused
+  itself. Mend the cause, then unpause it.
+"""
+
+project = Project.from_environment()
+settings = SupervisionSettings.from_environment()
+watch_lease = timedelta(milliseconds=settings.watch_lease)
+
+for spec in load_streams(project.streams).values():
+    documentation = DOCUMENTATION.format(stream=spec.name)
+    with DAG(
+        **dag_options(spec, "supervise", documentation, run_limit=watch_lease + timedelta(hours=1)),
+        schedule="@continuous",
+        max_consecutive_failed_dag_runs=1,
+    ):
+        SuperviseStream(
+            task_id="supervise",
+            stream=spec.name,
+            project=project,
+            policy=settings.policy.for_trigger_interval(spec.trigger_interval_ms),
+            watch_lease=settings.watch_lease,
+            retries=3,
+            retry_delay=timedelta(seconds=5),
+        )

@@ -1,0 +1,8 @@
+"""The application that spark-submit runs; the same as the command ``sessionizer``."""
+
+from __future__ import annotations
+
+from sessionizer.cli.app import main
+
+if __name__ == "__main__":
+    main()

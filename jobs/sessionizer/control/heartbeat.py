@@ -1,0 +1,74 @@
+"""``heartbeat.json``: what the driver last said about itself and its query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sessionizer.control.atomic_file import write_json
+from sessionizer.control.json_record import JsonRecord, RecordReading, examine_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.control.stream_home import StreamHome
+
+
+class Phase(StrEnum):
+    """What a live driver is doing."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    IDLE = "idle"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat(JsonRecord):
+    """One beat. Times are epoch ms; ``batch_*`` and counts are of the last committed batch unless said otherwise."""
+
+    uid: str
+    at: int
+    started_at: int
+    phase: Phase
+    lineage: str | None = None
+    batch_id: int | None = None
+    batch_at: int | None = None
+    batch_ms: int | None = None
+    input_rows: int | None = None
+    rows_per_second: float | None = None
+    watermark_ms: int | None = None
+    watermark_lag_ms: int | None = None
+    open_keys: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    late: int | None = None
+    """Late events since the driver started."""
+    quarantined: int | None = None
+    """Quarantined events since the driver started."""
+    sessions_version: int | None = None
+    """Version of the Delta table ``sessions``."""
+    sessions_rows: int | None = None
+    """Sessions emitted since the driver started."""
+    source_lag: int | None = None
+
+
+def write_heartbeat(home: StreamHome, heartbeat: Heartbeat) -> None:
+    """Replace the stream's heartbeat; raises UnwritablePath."""
+    # Not fsynced: a beat lost in a power cut told of a driver that the power cut ended.
+    write_json(_path(home), heartbeat.to_json(), durable=False)
+
+
+def read_heartbeat(home: StreamHome) -> Heartbeat | None:
+    """The last beat of whichever driver wrote last; None if absent or damaged."""
+    return examine_heartbeat(home).value
+
+
+def examine_heartbeat(home: StreamHome) -> RecordReading[Heartbeat]:
+    """As ``read_heartbeat``, with the damage."""
+    return examine_record(Heartbeat, _path(home))
+
+
+def _path(home: StreamHome) -> Path:
+    return home.control / "heartbeat.json"

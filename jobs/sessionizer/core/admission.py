@@ -1,0 +1,76 @@
+"""What happens to a group's events as they arrive: the late ones leave, the others get the timeout in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.core import schema
+from sessionizer.core.codec import mark_admitted
+from sessionizer.core.ordering import int64s
+from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Admitted(NamedTuple):
+    """A batch's events of one group, told apart; either may be empty."""
+
+    admitted: pa.Table
+    late: pa.Table
+
+
+def admit(events: pa.Table, late_before_ms: int, rules: Rules, timeout_changes: Mapping[str, int]) -> Admitted:
+    """Split off what is at or before ``late_before_ms`` and write down each other event's timeout in force (ms)."""
+    is_late = int64s(events, schema.CLOCK) <= late_before_ms
+    late = events.filter(pa.array(is_late)) if is_late.any() else events.slice(0, 0)
+    on_time = events.filter(pa.array(~is_late)) if is_late.any() else events
+    in_force = _timeouts_in_force(on_time, rules, timeout_changes)
+    position = on_time.column_names.index(schema.TIMEOUT)
+    admitted = on_time.set_column(position, on_time.schema.field(schema.TIMEOUT), in_force)
+    return Admitted(mark_admitted(admitted, late_before_ms), late)
+
+
+def _timeouts_in_force(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.ChunkedArray | pa.Array:
+    """The event's own timeout, else its client's, else the default."""
+    if rules.time_mode is TimeMode.NONE:
+        return pa.array(np.full(events.num_rows, NEVER_MS))
+    timeout = events.column(schema.TIMEOUT)
+    if not timeout.null_count:
+        return timeout
+    by_client = {**rules.client_timeouts_ms, **changes}
+    if by_client:
+        clients = pa.array(list(by_client), pa.string())
+        position = pc.index_in(events.column(schema.CLIENT), value_set=clients)
+        timeout = pc.coalesce(timeout, pa.array(list(by_client.values()), pa.int64()).take(position.combine_chunks()))
+    return pc.coalesce(timeout, pa.scalar(rules.gap_timeout_ms, pa.int64()))
+
+
+def earliest_due(admitted: pa.Table, rules: Rules) -> int | None:
+    """The earliest instant (epoch ms) at which one of these events could end a session; None for never.
+
+    A bound, not the truth: a later event may prolong the session, and nothing is read from the state to find out.
+    Without a timeout a cap may be reached by any event, so the group is looked at as soon as it may be.
+    """
+    clock = int64s(admitted, schema.CLOCK)
+    quiet_until = clock + int64s(admitted, schema.TIMEOUT)
+    if rules.time_mode is TimeMode.NONE and (rules.max_events or rules.max_duration_ms):
+        quiet_until = clock
+    closes = admitted.column(schema.CLOSES).to_numpy()
+    due = int(np.where(closes, clock, quiet_until).min())
+    return due if due < NEVER_MS else None
+
+
+def aligned(due_ms: int | None, emit_every_ms: int, group: int, groups: int) -> int | None:
+    """``due_ms`` moved up to the group's next emission instant.
+
+    Every group has its own phase on the grid, so that the groups merge in turn and no batch pays for all of them.
+    """
+    if due_ms is None or emit_every_ms <= 0:
+        return due_ms
+    phase = group * emit_every_ms // groups
+    return -((phase - due_ms) // emit_every_ms) * emit_every_ms + phase

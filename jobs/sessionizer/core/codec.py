@@ -1,0 +1,38 @@
+"""Arrow tables to bytes and back: the only format in which events wait in state or travel between stages.
+
+A blob is one Arrow IPC stream, LZ4 inside, that carries its own schema; a blob of open events carries in the schema's
+metadata the ``revision`` it was written by and the threshold its rows were admitted after.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sessionizer.core.schema import REVISION
+
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_REVISION = b"revision"
+_LATE_BEFORE = b"late_before_ms"
+
+
+def encode(table: pa.Table | pa.RecordBatch) -> bytes:
+    """One self-describing blob."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
+        writer.write(table)
+    return sink.getvalue().to_pybytes()
+
+
+def decode(blob: bytes) -> pa.Table:
+    """The table a blob was made of. Raises ``pyarrow.ArrowInvalid`` on a damaged blob."""
+    return pa.ipc.open_stream(blob).read_all()
+
+
+def mark_admitted(table: pa.Table, late_before_ms: int) -> pa.Table:
+    """Stamp open events with the threshold (epoch ms) of their batch and the revision of the schema."""
+    return table.replace_schema_metadata({_REVISION: REVISION.encode(), _LATE_BEFORE: str(late_before_ms).encode()})
+
+
+def admitted_after(table: pa.Table) -> int:
+    """The threshold (epoch ms) that ``mark_admitted`` stamped."""
+    return int((table.schema.metadata or {})[_LATE_BEFORE])

@@ -1,0 +1,52 @@
+"""An event and the batch that brings it. All times are milliseconds since 1970, UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sessionizer.core.rules import NEVER_MS
+
+Body: TypeAlias = tuple[int | None, bool, str | None, tuple[Hashable, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One valid event: the guard has already put aside what is not.
+
+    ``event_time_ms`` may be ``None`` only where the clock is not the event's own; ``timeout_ms`` is the gap timeout
+    that the event itself brings, if any; ``payload`` holds the values of the columns to keep.
+    """
+
+    key: str
+    client: str | None
+    event_time_ms: int | None
+    event_id: str
+    closes: bool = False
+    timeout_ms: int | None = None
+    payload: tuple[Hashable, ...] = ()
+
+    @property
+    def body(self) -> Body:
+        """What two events of one id must share to be the same event sent twice. The timeout is no part of it."""
+        return (self.event_time_ms, self.closes, self.client, self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one micro-batch brings.
+
+    ``arrived_at_ms`` is the wall clock of the batch, higher than that of the batch before. A punctuation in it may
+    carry ``floor_ms``, a watermark, and ``timeout_changes``: the new gap timeout (ms) of each client named.
+    """
+
+    events: tuple[Event, ...]
+    arrived_at_ms: int
+    floor_ms: int | None = None
+    timeout_changes: Mapping[str, int] = field(default_factory=dict)
+
+
+def drain_at(arrived_at_ms: int) -> Batch:
+    """The batch that closes every open session. It brings no events: in event time they would all be late."""
+    return Batch(events=(), arrived_at_ms=arrived_at_ms, floor_ms=NEVER_MS)

@@ -1,0 +1,70 @@
+"""The order in which a key's events make sessions: (clock, tie, closes, event id), design §3 point 4."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sessionizer.core import schema
+from sessionizer.core.cutting import Int64s, OrderedEvents
+
+Positions = NDArray[np.int64]
+
+
+def int64s(table: pa.Table, column: str) -> Int64s:
+    """A column without nulls as numpy."""
+    return table.column(column).to_numpy()
+
+
+def codes(table: pa.Table, column: str) -> tuple[Int64s, int]:
+    """A string column as small numbers, equal exactly where the strings are, and how many there are."""
+    encoded = table.column(column).combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def session_order(table: pa.Table, key: Int64s) -> Positions:
+    """Positions that sort the events by (key code, clock, tie, closes, event id).
+
+    Sorting by (key, clock) settles nearly all; only runs of equal instants look at the rest, strings among it.
+    """
+    clock = int64s(table, schema.CLOCK)
+    order = _by_key_and_clock(key, clock)
+    tied = (key[order[1:]] == key[order[:-1]]) & (clock[order[1:]] == clock[order[:-1]])
+    if not tied.any():
+        return order
+    in_tie = np.append(tied, False) | np.insert(tied, 0, False)
+    run = np.cumsum(np.insert(~tied, 0, True))[in_tie]
+    order[in_tie] = _break_ties(table, order[in_tie], run)
+    return order
+
+
+def _by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
+    """One sort of one integer where both fit in 63 bits, which they do for less than 2^20 keys and 2^42 ms."""
+    if not len(key):
+        return np.empty(0, np.int64)
+    earliest = clock.min()
+    bits = int(clock.max() - earliest).bit_length()
+    if bits + int(key.max()).bit_length() > 63:
+        return np.lexsort((clock, key))
+    return np.argsort((key << bits) | (clock - earliest))
+
+
+def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
+    columns = [name for name in (schema.TIE, schema.CLOSES, schema.EVENT_ID) if name in table.column_names]
+    tied = table.select(columns).take(pa.array(rows)).append_column("run", pa.array(run))
+    keys = [("run", "ascending"), *((name, "ascending") for name in columns)]
+    return rows[pc.sort_indices(tied, sort_keys=keys).to_numpy()]
+
+
+def ordered_events(table: pa.Table, key: Int64s, order: Positions) -> OrderedEvents:
+    """The columns that decide, in session order."""
+    return OrderedEvents(
+        key[order],
+        int64s(table, schema.CLOCK)[order],
+        table.column(schema.CLOSES).to_numpy()[order],
+        int64s(table, schema.TIMEOUT)[order],
+    )

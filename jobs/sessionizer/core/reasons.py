@@ -1,0 +1,32 @@
+"""Why a session ended, and why a row never reached one. The values are what the tables show."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class CloseReason(StrEnum):
+    """What cut a session off from the next; of several that apply, the first in this order is named."""
+
+    CLOSING_EVENT = "closing_event"
+    MAX_EVENTS = "max_events"
+    GAP = "gap"
+    MAX_DURATION = "max_duration"
+
+
+class QuarantineReason(StrEnum):
+    """Why a row was put aside."""
+
+    MALFORMED = "malformed"
+    WRONG_TYPE = "wrong_type"
+    INVALID_UTF8 = "invalid_utf8"
+    OVERSIZED = "oversized"
+    NULL_KEY = "null_key"
+    NULL_EVENT_ID = "null_event_id"
+    NULL_EVENT_TIME = "null_event_time"
+    NON_POSITIVE_EVENT_TIME = "non_positive_event_time"
+    FUTURE_EVENT_TIME = "future_event_time"
+    NON_POSITIVE_TIMEOUT = "non_positive_timeout"
+    CONFLICTING_DUPLICATE = "conflicting_duplicate"
+    """Same key and id as an event of a session still open, but another body."""
+    UNREADABLE_FILE = "unreadable_file"

@@ -1,0 +1,41 @@
+"""The rules of a stream: what decides where one session ends and the next begins. All times are milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NEVER_MS: Final = 2**62
+"""A moment, or a timeout, that is never reached. Twice it still fits a signed 64-bit column less one."""
+
+
+class TimeMode(StrEnum):
+    """Which clock a gap runs on."""
+
+    EVENT_TIME = "event_time"
+    """The time written in the event; sessions close as the watermark passes."""
+    PROCESSING_TIME = "processing_time"
+    """The time of the batch that brought the event; sessions close as the wall clock passes."""
+    NONE = "none"
+    """No gap at all: only closing events and caps end a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of one stream.
+
+    ``client_timeouts_ms`` maps a client to its own gap timeout and goes before ``gap_timeout_ms``; a cap of ``None``
+    never cuts. ``emit_every_ms`` says how far the emission of a final session may lag, never what the session is.
+    """
+
+    time_mode: TimeMode
+    watermark_delay_ms: int
+    gap_timeout_ms: int
+    client_timeouts_ms: Mapping[str, int]
+    max_events: int | None
+    max_duration_ms: int | None
+    emit_every_ms: int = 0

@@ -1,0 +1,75 @@
+"""Where a session ends: the part of the definition (``sessionizer.core.oracle``) that looks at one key's events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from sessionizer.core.reasons import CloseReason
+from sessionizer.core.rules import NEVER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sessionizer.core.event import Event
+    from sessionizer.core.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedEvent:
+    """An event that counts, with what held when it was admitted: its moment on the stream's clock, and its timeout."""
+
+    event: Event
+    clock_ms: int
+    timeout_ms: int
+
+    @property
+    def deadline_ms(self) -> int:
+        """The last moment at which another event still continues this one's session."""
+        return min(self.clock_ms + self.timeout_ms, NEVER_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The events between two cuts, as far as the events known by now tell.
+
+    Once the stream's clock has reached ``due_ms`` no event can come that changes it.
+    """
+
+    events: tuple[AdmittedEvent, ...]
+    close_reason: CloseReason
+    due_ms: int
+
+
+def order_in_key(admitted: AdmittedEvent) -> tuple[int, int, bool, str]:
+    """The order of a key's events: by clock, then event time, a closing event after its equals, then id."""
+    event = admitted.event
+    return (admitted.clock_ms, event.event_time_ms or 0, event.closes, event.event_id)
+
+
+def cut(events: Iterable[AdmittedEvent], rules: Rules) -> Iterator[Stretch]:
+    """The stretches of one key's ``events``, in their order. The last may be unfinished: it is due when its gap is."""
+    ordered = sorted(events, key=order_in_key)
+    current: list[AdmittedEvent] = []
+    for admitted, following in zip_longest(ordered, ordered[1:]):
+        current.append(admitted)
+        if ending := _cut_after(current, following, rules):
+            yield Stretch(tuple(current), *ending)
+            current = []
+
+
+def _cut_after(
+    current: Sequence[AdmittedEvent], following: AdmittedEvent | None, rules: Rules
+) -> tuple[CloseReason, int] | None:
+    """Why the session ends between ``current`` and ``following``, and when that is certain (ms); None: it goes on."""
+    first, last = current[0], current[-1]
+    if last.event.closes:
+        return CloseReason.CLOSING_EVENT, last.clock_ms
+    if len(current) == rules.max_events:
+        return CloseReason.MAX_EVENTS, last.clock_ms
+    if following is None or following.clock_ms > last.deadline_ms:
+        return CloseReason.GAP, last.deadline_ms
+    if rules.max_duration_ms is not None and following.clock_ms - first.clock_ms > rules.max_duration_ms:
+        return CloseReason.MAX_DURATION, following.clock_ms
+    return None

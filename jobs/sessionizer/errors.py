@@ -1,0 +1,166 @@
+"""Everything this module raises on purpose.
+
+::
+
+    SessionizerError
+    ├── TerminalError            a retry cannot help
+    │   ├── InvalidSpec          a field of a stream spec
+    │   ├── UnknownStream        no spec of that name
+    │   ├── DuplicateStream      two specs of one name
+    │   ├── UnwritablePath       a directory we must write to
+    │   ├── LeaseHeld            another live driver owns the stream
+    │   ├── LeaseLost            this driver was replaced: it writes nothing more
+    │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
+    │   └── QueryFailed          the streaming query died, and would again
+    └── TransientError           the same call may succeed later
+        ├── ControlUnreachable   the control directory cannot be read just now
+        ├── SourceUnreachable    a broker or socket that does not answer
+        └── QueryInterrupted     the streaming query died of its surroundings (disk, memory, network)
+
+The facts are fields; the message is composed from them. What to do about it is not said here but at the edge
+(``sessionizer.cli.remedies``), where it is known who reads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class SessionizerError(Exception):
+    """Root of the tree. ``exit_code`` is what the command line ends with."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class TerminalError(SessionizerError):
+    """A retry cannot help: somebody has to change something first."""
+
+    exit_code = 10
+
+
+class TransientError(SessionizerError):
+    """The same call may succeed later: the supervisor retries with backoff."""
+
+    exit_code = 20
+
+
+class InvalidSpec(TerminalError):
+    """A stream spec that must not start: ``field`` (dotted path), its ``value`` and what is ``allowed``.
+
+    ``file`` and ``line`` (from 1) say where, as far as it is known.
+    """
+
+    exit_code = 11
+
+    def __init__(
+        self, field: str, value: object, allowed: str, *, file: Path | None = None, line: int | None = None
+    ) -> None:
+        self.field, self.value, self.allowed, self.file, self.line = field, value, allowed, file, line
+        place = f"{file}:{line}" if line else str(file)
+        where = f"{place}: " if file else ""
+        super().__init__(f"{where}{field} is {value!r}; allowed: {allowed}")
+
+
+class UnknownStream(TerminalError):
+    """No spec of this ``name``; ``known`` are those that exist."""
+
+    exit_code = 12
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name, self.known = name, tuple(sorted(known))
+        super().__init__(f"no stream named {name!r}; known: {', '.join(self.known) or 'none'}")
+
+
+class DuplicateStream(TerminalError):
+    """Two spec files describe a stream of one ``name``: they would share a checkpoint."""
+
+    exit_code = 12
+
+    def __init__(self, name: str, files: Iterable[Path]) -> None:
+        self.name, self.files = name, tuple(files)
+        super().__init__(f"stream {name!r} is described by {len(self.files)} files: {', '.join(map(str, self.files))}")
+
+
+class UnwritablePath(TerminalError):
+    """``path`` is needed as ``purpose`` but cannot be written: ``cause``."""
+
+    exit_code = 13
+
+    def __init__(self, path: Path, purpose: str, cause: str) -> None:
+        self.path, self.purpose, self.cause = path, purpose, cause
+        super().__init__(f"cannot write {purpose} at {path}: {cause}")
+
+
+class LeaseHeld(TerminalError):
+    """The stream already has a live driver: starting a second one would corrupt nothing, so it is refused."""
+
+    exit_code = 14
+
+    def __init__(self, stream: str, uid: str, pid: int, host: str) -> None:
+        self.stream, self.uid, self.pid, self.host = stream, uid, pid, host
+        super().__init__(f"stream {stream!r} is driven by {uid} (pid {pid} on {host})")
+
+
+class LeaseLost(TerminalError):
+    """A newer driver took over (``newest`` token > ours): whatever we wrote now could be written twice."""
+
+    exit_code = 15
+
+    def __init__(self, stream: str, token: int, newest: int) -> None:
+        self.stream, self.token, self.newest = stream, token, newest
+        reason = f"{newest} was given out" if newest > token else "its lease record is gone or another's"
+        super().__init__(f"driver of {stream!r} holds fencing token {token}, but {reason}")
+
+
+class DamagedFile(TerminalError):
+    """A control file at ``path`` that exists or must exist, but whose content is lost: ``cause``."""
+
+    exit_code = 17
+
+    def __init__(self, path: Path, cause: str) -> None:
+        self.path, self.cause = path, cause
+        super().__init__(f"{path} is damaged: {cause}")
+
+
+class QueryFailed(TerminalError):
+    """The streaming query ended with ``cause`` (a condition name) and would end the same way again."""
+
+    exit_code = 16
+
+    def __init__(self, stream: str, cause: str, detail: str) -> None:
+        self.stream, self.cause, self.detail = stream, cause, detail
+        super().__init__(f"the query of {stream!r} failed ({cause}): {detail}")
+
+
+class ControlUnreachable(TransientError):
+    """The control directory at ``path`` cannot be read just now: ``cause`` (a stale mount, too many open files)."""
+
+    exit_code = 23
+
+    def __init__(self, path: Path, cause: str) -> None:
+        self.path, self.cause = path, cause
+        super().__init__(f"cannot read {path}: {cause}")
+
+
+class SourceUnreachable(TransientError):
+    """A broker or socket did not answer at ``address``: ``cause``."""
+
+    exit_code = 21
+
+    def __init__(self, address: str, cause: str) -> None:
+        self.address, self.cause = address, cause
+        super().__init__(f"source at {address} is unreachable: {cause}")
+
+
+class QueryInterrupted(TransientError):
+    """The streaming query ended with ``cause`` that its surroundings, not its input or code, explain."""
+
+    exit_code = 22
+
+    def __init__(self, stream: str, cause: str, detail: str) -> None:
+        self.stream, self.cause, self.detail = stream, cause, detail
+        super().__init__(f"the query of {stream!r} was interrupted ({cause}): {detail}")

@@ -1,0 +1,84 @@
+"""Where the caps on events and duration cut a history's segments.
+
+A segment lies between two closing events or gaps; caps never join segments, only cut them further. Up to the cap on
+duration that is arithmetic. Beyond it each cut depends on the one before, so those segments, and only those, are
+folded in order; of a folded segment only times are held together, never its events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+    from sessionizer.core.rules import Rules
+
+_SEGMENT = ("key", "segment")
+
+
+def in_order(*within: str) -> WindowSpec:
+    """The events of one key, segment or session, in the order that makes sessions."""
+    return Window.partitionBy(*within).orderBy("clock_ms", "closes", "event_id")
+
+
+def capped_segments(segmented: DataFrame, rules: Rules) -> DataFrame:
+    """Add ``position`` (of the event in its segment, from 0) and ``begins_after_cap``."""
+    placed = segmented.withColumn("position", F.row_number().over(in_order(*_SEGMENT)) - 1)
+    if rules.max_duration_ms is None:
+        return placed.withColumn("begins_after_cap", _every(rules.max_events))
+    return _with_duration_cap(placed, rules.max_duration_ms, rules.max_events)
+
+
+def _every(max_events: int | None) -> Column:
+    """Whether the event is the first after so many, in a segment that only this cap cuts."""
+    if max_events is None:
+        return F.lit(False)  # noqa: FBT003 - lit has no keyword
+    return (F.col("position") > 0) & (F.col("position") % max_events == 0)
+
+
+def _with_duration_cap(placed: DataFrame, max_duration_ms: int, max_events: int | None) -> DataFrame:
+    segment = Window.partitionBy(*_SEGMENT)
+    lasts_ms = F.max("clock_ms").over(segment) - F.min("clock_ms").over(segment)
+    measured = placed.withColumn("too_long", lasts_ms > max_duration_ms)
+    moments = F.array_sort(F.collect_list(F.struct("position", "clock_ms"))).alias("moments")
+    cuts = (
+        measured.where("too_long")
+        .groupBy(*_SEGMENT)
+        .agg(moments)
+        .select(*_SEGMENT, F.explode(_cut_positions(max_duration_ms, max_events)).alias("position"))
+        .withColumn("folded", F.lit(True))  # noqa: FBT003 - lit has no keyword
+    )
+    begins = F.col("folded").isNotNull() | (~F.col("too_long") & _every(max_events))
+    joined = measured.join(cuts, [*_SEGMENT, "position"], "left")
+    return joined.withColumn("begins_after_cap", begins).drop("folded", "too_long")
+
+
+def _cut_positions(max_duration_ms: int, max_events: int | None) -> Column:
+    """The positions in ``moments`` at which a cap makes another session begin."""
+    beginning = F.struct(
+        F.element_at("moments", 1)["clock_ms"].alias("started_ms"),
+        F.lit(0).alias("event_count"),
+        F.array().cast("array<int>").alias("positions"),
+    )
+
+    def take(session: Column, moment: Column) -> Column:
+        begins = moment["clock_ms"] - session["started_ms"] > max_duration_ms
+        if max_events is not None:
+            begins |= session["event_count"] >= max_events
+        another = F.struct(
+            moment["clock_ms"].alias("started_ms"),
+            F.lit(1).alias("event_count"),
+            F.concat(session["positions"], F.array(moment["position"])).alias("positions"),
+        )
+        longer = F.struct(
+            session["started_ms"].alias("started_ms"),
+            (session["event_count"] + 1).alias("event_count"),
+            session["positions"].alias("positions"),
+        )
+        return F.when(begins, another).otherwise(longer)
+
+    return F.aggregate("moments", beginning, take, lambda session: session["positions"])

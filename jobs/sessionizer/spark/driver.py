@@ -1,0 +1,256 @@
+"""The driver: the process that owns a stream's lease and runs its query until told to stop.
+
+Its contract (design §6): it refuses to start without the lease, beats with every batch, stops at a batch boundary when
+asked to, writes nothing once the lease is lost, and leaves an exit record however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.heartbeat import Phase
+from sessionizer.control.lease import acquire
+from sessionizer.control.lineage import active_lineage, start_lineage
+from sessionizer.control.stop_marker import stop_requested
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.core.idleness import IdleClock
+from sessionizer.errors import LeaseLost, TerminalError, UnwritablePath
+from sessionizer.spark import punctuation
+from sessionizer.spark.failure import classified
+from sessionizer.spark.gate import BatchGate
+from sessionizer.spark.open_sessions import OpenSessions
+from sessionizer.spark.run import Run
+from sessionizer.spark.session import spark_session
+from sessionizer.spark.source import check_reachable
+from sessionizer.spark.timeout_table import TimeoutTable
+from sessionizer.spark.vital_signs import ProgressListener, VitalSigns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql.streaming import StreamingQuery
+
+    from sessionizer.control.lease import Lease
+    from sessionizer.spec.stream import StreamSpec
+
+POLL_S = 0.25
+DRAIN_PATIENCE_S = 600.0
+TIMEOUT_TABLE_EVERY_MS = 5_000
+
+
+class Until(StrEnum):
+    """When a driver ends by itself."""
+
+    STOPPED = "stopped"
+    """Never: only when asked to."""
+    CAUGHT_UP = "caught-up"
+    """When it has read what there is now; open sessions stay open."""
+    DRAINED = "drained"
+    """When it has read what there is now and closed every session: for a bounded input."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverOptions:
+    """``master`` is for a program started as plain Python; under spark-submit it is None."""
+
+    platform_home: Path
+    uid: str
+    until: Until = Until.STOPPED
+    master: str | None = None
+
+
+def drive(spec: StreamSpec, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
+    """Run the stream; returns how it ended. Raises what kept it from starting or running on, after recording it.
+
+    ``say`` gets one line per thing a person would want to know.
+    """
+    home = StreamHome.of(options.platform_home, spec.name)
+    home.prepare()
+    lease = acquire(home, options.uid)
+    try:
+        with _Signals() as signals:
+            outcome, batch_id = _Driver(spec, options, home, lease, signals, say).run()
+    except BaseException as error:
+        cause = classified(spec.name, error) if isinstance(error, Exception) else error
+        _record_failure(home, lease, cause)
+        raise cause from error
+    record = ExitRecord(uid=options.uid, at=epoch_ms(), outcome=outcome, batch_id=batch_id)
+    write_exit(home, record)
+    lease.release()
+    return record
+
+
+def _record_failure(home: StreamHome, lease: Lease, error: BaseException) -> None:
+    outcome = Outcome.LEASE_LOST if isinstance(error, LeaseLost) else Outcome.FAILED
+    record = ExitRecord(
+        uid=lease.uid,
+        at=epoch_ms(),
+        outcome=outcome,
+        terminal=isinstance(error, TerminalError),
+        error_type=getattr(error, "cause", None) or type(error).__name__,
+        message=str(error),
+    )
+    with suppress(UnwritablePath):  # a full disk: the end of the process says enough
+        write_exit(home, record)
+    lease.release()
+
+
+class _Signals:
+    """SIGTERM and SIGINT ask for a drain, as the stop marker does."""
+
+    def __init__(self) -> None:
+        self.received = False
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _receive(self, _number: int, _frame: object) -> None:
+        self.received = True
+
+
+class _Driver:
+    """One life of the driver, after it got the lease."""
+
+    def __init__(  # noqa: PLR0913  the parts it is wired from
+        self,
+        spec: StreamSpec,
+        options: DriverOptions,
+        home: StreamHome,
+        lease: Lease,
+        signals: _Signals,
+        say: Callable[[str], None],
+    ) -> None:
+        self._spec, self._options, self._home, self._lease = spec, options, home, lease
+        self._signals, self._say = signals, say
+        self._signs = VitalSigns(home, lease)
+        self._gate = BatchGate(self._must_stop)
+        rules = spec.rules
+        every = max(spec.trigger_interval_ms, rules.emit_every_ms)
+        self._idle = IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
+
+    def run(self) -> tuple[Outcome, int | None]:
+        self._signs.say(phase=Phase.STARTING)
+        check_reachable(self._spec.source)
+        self._say(f"starting Spark for stream {self._spec.name}")
+        self._run = self._prepare()
+        query, sinks = self._run.build()
+        timeouts = self._timeout_table()
+        if timeouts is not None:
+            timeouts.check()
+            timeouts.announce_changes()
+        self._timeouts = timeouts
+        self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
+        until = self._options.until
+        self._follow(self._run.start(query, sinks, until_caught_up=until is not Until.STOPPED))
+        if until is Until.DRAINED and not self._gate.closed:
+            punctuation.drain(self._home.punctuations(self._run.lineage))
+            self._follow(self._run.start(query, sinks, until_caught_up=True))
+        outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
+        self._run.spark.stop()
+        return outcome, self._signs.beat.batch_id
+
+    def _prepare(self) -> Run:
+        spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
+        spark.streams.addListener(ProgressListener(self._signs))
+        lineage = active_lineage(self._home) or start_lineage(self._home)
+        self._signs.say(lineage=lineage)
+        counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
+        return Run(
+            spark=spark,
+            spec=self._spec,
+            platform_home=self._options.platform_home,
+            home=self._home,
+            lineage=lineage,
+            gate=self._gate,
+            signs=self._signs,
+            open_sessions=counts,
+            permit=self._lease.check,
+        )
+
+    def _timeout_table(self) -> TimeoutTable | None:
+        rules = self._spec.rules
+        if rules.client_timeouts_table is None:
+            return None
+        return TimeoutTable(
+            spark=self._run.spark,
+            location=located(rules.client_timeouts_table, self._options.platform_home),
+            default_ms=rules.gap_timeout_ms,
+            inline_ms=dict(rules.client_timeouts),
+            announced=self._home.lineages / self._run.lineage / "announced_timeouts.json",
+            punctuations=self._home.punctuations(self._run.lineage),
+        )
+
+    def _must_stop(self) -> bool:
+        return self._signals.received or stop_requested(self._home, self._lease.uid)
+
+    def _follow(self, query: StreamingQuery) -> None:
+        """Watch the query to its end. Raises what it died of, unless that was our own request."""
+        next_look = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
+        while query.isActive:
+            self._lease.check()
+            if self._must_stop():
+                self._drain(query)
+                return
+            self._wake_quiet_stream(query)
+            if self._timeouts is not None and epoch_ms() >= next_look:
+                self._announce_timeouts()
+                next_look = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
+            time.sleep(POLL_S)
+        error = query.exception()
+        if error is not None and not self._gate.closed:
+            raise error
+
+    def _announce_timeouts(self) -> None:
+        assert self._timeouts is not None  # noqa: S101  the caller asked
+        changes = self._timeouts.announce_changes()
+        if changes:
+            self._say(f"timeouts changed from the next event on: {changes}")
+
+    def _wake_quiet_stream(self, query: StreamingQuery) -> None:
+        if self._idle is None or self._options.until is not Until.STOPPED:
+            return
+        now, events_at = epoch_ms(), self._signs.take_events_at()
+        if events_at is not None:
+            self._idle.saw_events(events_at)
+        beat = self._signs.beat
+        caught_up = not query.status["isDataAvailable"] and not query.status["isTriggerActive"]
+        floor = self._idle.floor(now, beat.watermark_ms, state_is_open=bool(beat.state_rows), caught_up=caught_up)
+        if floor is not None:
+            punctuation.move_watermark(self._home.punctuations(self._run.lineage), floor)
+
+    def _drain(self, query: StreamingQuery) -> None:
+        """End at a batch boundary: let the running batch commit, start no other."""
+        self._say("stop requested: finishing the running batch")
+        self._signs.say(phase=Phase.DRAINING)
+        self._gate.close(DRAIN_PATIENCE_S)
+        self._await_commit(query)
+        query.stop()
+
+    def _await_commit(self, query: StreamingQuery) -> None:
+        """A batch whose rows are written is committed a moment later: being stopped in between costs a replay."""
+        deadline = time.monotonic() + DRAIN_PATIENCE_S
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+
+def located(path: str, platform_home: Path) -> str:
+    """A path of a spec: as it is when absolute or a URI, else under the platform's home."""
+    return path if "://" in path else str(platform_home / path)

@@ -1,0 +1,59 @@
+"""Why a query died, as an error that says whether a restart can help. Decided on what Spark's exception says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sessionizer.errors import QueryFailed, QueryInterrupted, SessionizerError
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A known way to die: its name, the texts that betray it, and whether it would happen again."""
+
+    name: str
+    signs: tuple[str, ...]
+    terminal: bool
+
+
+# The first that matches wins: what is certain stands before what is general.
+CAUSES: Final = (
+    Cause("disk_full", ("No space left on device", "Disk quota exceeded"), terminal=False),
+    Cause("memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False),
+    Cause("lease_lost", ("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"), terminal=True),
+    Cause(
+        "source_data_loss",
+        ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRangeException", "DELTA_FILE_NOT_FOUND"),
+        terminal=True,
+    ),
+    Cause(
+        "state_not_at_head",
+        ("CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE"),
+        terminal=True,
+    ),
+    Cause(
+        "schema_change",
+        (
+            "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "STATE_STORE_VALUE_SCHEMA",
+            "STATE_STORE_KEY_SCHEMA", "STREAMING_STATEFUL_OPERATOR_NOT_MATCH", "DELTA_FAILED_TO_MERGE_FIELDS",
+            "DELTA_METADATA_MISMATCH",
+        ),
+        terminal=True,
+    ),
+    Cause("bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True),
+    Cause("driver_jvm_died", ("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"), terminal=False),
+    Cause("executor_lost", ("ExecutorLostFailure", "Python worker exited unexpectedly"), terminal=False),
+)  # fmt: skip
+UNKNOWN: Final = Cause("unknown", (), terminal=False)
+_DETAIL_LIMIT = 2_000
+
+
+def classified(stream: str, error: BaseException) -> SessionizerError:
+    """The error that the driver ends with. One of ours is passed on as it is."""
+    if isinstance(error, SessionizerError):
+        return error
+    text = f"{type(error).__name__}: {error}"
+    cause = next((cause for cause in CAUSES if any(sign in text for sign in cause.signs)), UNKNOWN)
+    kind = QueryFailed if cause.terminal else QueryInterrupted
+    return kind(stream, cause.name, text[:_DETAIL_LIMIT])

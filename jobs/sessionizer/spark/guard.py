@@ -1,0 +1,143 @@
+"""The guard: every row either becomes an event or gets the reason why not, in Spark's own SQL, before any Python.
+
+A refused row keeps its place in the stream (it must be written to the quarantine in the same batch) but loses its
+event time, so it can never move the watermark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sessionizer.core import schema
+from sessionizer.core.reasons import QuarantineReason
+from sessionizer.core.rules import NEVER_MS, TimeMode
+from sessionizer.spark.expressions import checked_type, never_failing, require_type
+from sessionizer.spark.source import FAULT, POSITION, RAW
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from sessionizer.spec.mapping import Mapping
+    from sessionizer.spec.stream import StreamSpec
+
+REASON = "reason"
+EVENT_TIME = "event_time"
+_INTEGERS = ("byte", "short", "integer", "long")
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time`` (null when refused).
+
+    ``payload``: the types of the payload columns, which rows carry under their ``schema.payload_field`` names.
+    """
+
+    rows: DataFrame
+    payload: StructType
+
+    @property
+    def payload_fields(self) -> schema.Payload:
+        """The payload columns as Arrow fields."""
+        return arrow_fields(self.payload)
+
+
+def arrow_fields(columns: StructType) -> list[pa.Field]:
+    """Spark columns as the Arrow fields that Spark itself exchanges with Python."""
+    return list(to_arrow_schema(columns, timezone="UTC"))
+
+
+def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
+    """Map source rows to events. Raises InvalidSpec for an expression that does not fit the source."""
+    payload = _check(rows, spec.mapping, spec.rules.time_mode)
+    # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
+    mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
+    event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
+    judged = mapped.withColumn(REASON, _reason(spec))
+    valid = F.col(REASON).isNull()
+    event_time = F.when(valid, F.col(EVENT_TIME)) if event_time_mode else F.current_timestamp()
+    refused_only = [F.when(~valid, F.col(name)).alias(name) for name in (RAW, POSITION)]
+    if event_time_mode:
+        clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
+    else:
+        tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
+        clocks = [F.unix_millis(F.current_timestamp()).alias(schema.CLOCK), tie]
+    names = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
+    columns = [F.col(f"{schema.PAYLOAD}_{name}") for name in payload.names]
+    return Guarded(
+        judged.select(
+            schema.KEY, schema.CLIENT, *clocks, *names, *columns, REASON, *refused_only, event_time.alias(EVENT_TIME)
+        ),
+        payload,
+    )
+
+
+def _check(rows: DataFrame, mapping: Mapping, time_mode: TimeMode) -> StructType:
+    for name in ("key", "client", "event_id"):
+        if (sql := getattr(mapping, name)) is not None:
+            checked_type(rows, f"mapping.{name}", sql)
+    if mapping.event_time is not None:
+        example = "for epoch milliseconds write timestamp_millis(...)"
+        require_type(rows, "mapping.event_time", mapping.event_time, ("timestamp", "timestamp_ntz", "date"), example)
+    if mapping.closes is not None:
+        require_type(rows, "mapping.closes", mapping.closes, ("boolean",), "for example type = 'logout'")
+    if mapping.timeout_ms is not None:
+        example = "milliseconds, for example cast(timeout_s * 1000 as bigint)"
+        require_type(rows, "mapping.timeout_ms", mapping.timeout_ms, _INTEGERS, example)
+    payload = StructType()
+    for name, sql in mapping.payload.items():
+        payload = payload.add(name, checked_type(rows, f"mapping.payload.{name}", sql))
+    return payload
+
+
+def _mapped(spark: SparkSession, spec: StreamSpec) -> list[Column]:
+    def optional(sql: str | None, kind: str) -> Column:
+        return F.lit(None).cast(kind) if sql is None else never_failing(spark, sql).cast(kind)
+
+    mapping = spec.mapping
+    return [
+        optional(mapping.key, "string").alias(schema.KEY),
+        optional(mapping.client, "string").alias(schema.CLIENT),
+        optional(mapping.event_time, "timestamp").alias(EVENT_TIME),
+        optional(mapping.event_id, "string").alias(schema.EVENT_ID),
+        F.coalesce(optional(mapping.closes, "boolean"), F.lit(False)).alias(schema.CLOSES),  # noqa: FBT003  lit has no keyword
+        _at_most_never(optional(mapping.timeout_ms, "bigint")).alias(schema.TIMEOUT),
+        *(never_failing(spark, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
+    ]
+
+
+def _at_most_never(timeout: Column) -> Column:
+    """Beyond ``NEVER_MS`` sums with a clock would overflow. Not ``least``: that takes a null for absent."""
+    return F.when(timeout > NEVER_MS, F.lit(NEVER_MS)).otherwise(timeout)
+
+
+def _reason(spec: StreamSpec) -> Column:
+    """The first thing wrong with a mapped row, null when nothing is."""
+    reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
+    checks = [
+        (F.col(schema.KEY).isNull(), QuarantineReason.NULL_KEY),
+        (F.col(schema.EVENT_ID).isNull(), QuarantineReason.NULL_EVENT_ID),
+        *_event_time_checks(spec),
+        (F.col(schema.TIMEOUT) <= 0, QuarantineReason.NON_POSITIVE_TIMEOUT),
+    ]
+    for wrong, name in checks:
+        reason = reason.when(wrong, F.lit(name.value))
+    return reason
+
+
+def _event_time_checks(spec: StreamSpec) -> list[tuple[Column, QuarantineReason]]:
+    if spec.rules.time_mode is not TimeMode.EVENT_TIME:
+        return []
+    # current_timestamp() is one instant per batch, kept in the offset log: a replay judges alike
+    latest = F.unix_millis(F.current_timestamp()) + F.lit(spec.rules.future_tolerance_ms)
+    at = F.unix_millis(EVENT_TIME)
+    return [
+        (F.col(EVENT_TIME).isNull(), QuarantineReason.NULL_EVENT_TIME),
+        (at <= 0, QuarantineReason.NON_POSITIVE_EVENT_TIME),
+        (at > latest, QuarantineReason.FUTURE_EVENT_TIME),
+    ]

@@ -1,0 +1,73 @@
+"""Packing: a task's rows leave as one blob per key group, so that Python downstream never sees a row alone.
+
+Runs in ``mapInArrow`` before the shuffle. Packed rows are ``(key_group int, kind string, blob binary)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.core.codec import encode
+from sessionizer.spark import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+PACKED = "key_group int, kind string, blob binary"
+GROUP, PUNCTUATION = "key_group", "punctuation"
+
+
+def packer(event_columns: list[str], key_groups: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for ``mapInArrow``: guarded rows (and punctuations) in, packed rows out."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield from _pack(batch, event_columns, key_groups)
+
+    return pack
+
+
+def _pack(batch: pa.RecordBatch, event_columns: list[str], key_groups: int) -> Iterator[pa.RecordBatch]:
+    refused = batch.column("reason").is_valid()
+    control = batch.column(PUNCTUATION).is_valid()
+    if batch.column(PUNCTUATION).null_count < batch.num_rows:
+        yield _broadcast(batch.filter(control), key_groups)
+    if batch.column("reason").null_count < batch.num_rows:
+        quarantined = batch.filter(refused)
+        yield _blobs(quarantined, rows.QUARANTINE, rows.QUARANTINE_COLUMNS)
+    if batch.column("reason").null_count + batch.column(PUNCTUATION).null_count < 2 * batch.num_rows:
+        batch = batch.filter(pc.invert(pc.or_(refused, control)))
+    if batch.num_rows:
+        yield _blobs(batch, rows.EVENTS, event_columns)
+
+
+def _broadcast(punctuations: pa.RecordBatch, key_groups: int) -> pa.RecordBatch:
+    """Every group must see a punctuation: it moves a clock they all share."""
+    texts = [text.encode() for text in punctuations.column(PUNCTUATION).to_pylist()]
+    groups = np.tile(np.arange(key_groups, dtype=np.int32), len(texts))
+    return _packed(groups, PUNCTUATION, [text for text in texts for _ in range(key_groups)])
+
+
+def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str]) -> pa.RecordBatch:
+    group = batch.column(GROUP).to_numpy(zero_copy_only=False).astype(np.uint16)
+    order = np.argsort(group, kind="stable")  # 16 bits: numpy sorts by radix
+    ordered = pa.Table.from_batches([batch.select(columns)]).take(pa.array(order)).combine_chunks()
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1])
+    ends = np.append(starts[1:], len(order))
+    blobs = [encode(ordered.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)]
+    return _packed(group[order][starts].astype(np.int32), kind, blobs)
+
+
+def _packed(groups: NDArray[np.int32], kind: str, blobs: list[bytes]) -> pa.RecordBatch:
+    kinds = pa.array([kind] * len(blobs), pa.string())
+    return pa.record_batch(
+        [pa.array(groups), kinds, pa.array(blobs, pa.binary())],
+        names=[GROUP, "kind", "blob"],
+    )

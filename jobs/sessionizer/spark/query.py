@@ -1,0 +1,90 @@
+"""The streaming query: guard → pack → key groups → unpack, as one plan over the source and the punctuations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sessionizer.core import schema
+from sessionizer.core.rules import Rules, TimeMode
+from sessionizer.spark import punctuation, rows
+from sessionizer.spark.guard import EVENT_TIME, REASON, Guarded, guard
+from sessionizer.spark.pack import GROUP, PACKED, PUNCTUATION, packer
+from sessionizer.spark.processor import SessionProcessor
+from sessionizer.spark.source import POSITION, RAW, read_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.spec.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """``emitted``: the unstarted stream of ``rows.EMITTED``; ``payload``: the payload columns it was built with."""
+
+    emitted: DataFrame
+    guarded: Guarded
+
+
+def session_query(spark: SparkSession, spec: StreamSpec, home: Path, punctuations: Path) -> SessionQuery:
+    """Build the query of ``spec``. Raises InvalidSpec where the spec does not fit its source.
+
+    ``home``: the platform's home, against which relative paths of the spec resolve.
+    """
+    source = read_source(spark, spec.source, home, spec.rules.max_event_bytes, stream=True)
+    guarded = guard(spark, source, spec)
+    return SessionQuery(sessionized(spark, guarded, spec, punctuations), guarded)
+
+
+def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: Path) -> DataFrame:
+    """The stateful half, on guarded rows."""
+    rules = rules_of(spec)
+    payload = guarded.payload_fields
+    columns = schema.event_schema(payload, rules.time_mode).names
+    group = F.pmod(F.xxhash64(F.coalesce(schema.KEY, RAW)), F.lit(spec.key_groups)).cast("int").alias(GROUP)
+    events = guarded.rows.select("*", group, F.lit(None).cast("string").alias(PUNCTUATION))
+    control = _control_rows(spark, punctuations, events, rules)
+    all_rows = events.unionByName(control)
+    event_time_mode = rules.time_mode is TimeMode.EVENT_TIME
+    if event_time_mode:
+        all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
+    needed = [GROUP, PUNCTUATION, REASON, RAW, POSITION, *columns]
+    packed = all_rows.select(*needed).mapInArrow(packer(columns, spec.key_groups), PACKED)
+    return packed.groupBy(GROUP).transformWithStateInPandas(
+        SessionProcessor(rules, payload, spec.key_groups),
+        rows.EMITTED,
+        "append",
+        "eventTime" if event_time_mode else "processingTime",
+    )
+
+
+def rules_of(spec: StreamSpec) -> Rules:
+    """The rules that decide, of those a spec holds."""
+    return Rules(
+        time_mode=spec.rules.time_mode,
+        watermark_delay_ms=spec.rules.watermark_delay_ms,
+        gap_timeout_ms=spec.rules.gap_timeout_ms,
+        client_timeouts_ms=dict(spec.rules.client_timeouts),
+        max_events=spec.rules.max_events,
+        max_duration_ms=spec.rules.max_duration_ms,
+        emit_every_ms=spec.rules.emit_every_ms,
+    )
+
+
+def _control_rows(spark: SparkSession, folder: Path, events: DataFrame, rules: Rules) -> DataFrame:
+    """Punctuations in the columns of the events, all null but their own text and the watermark's time."""
+    control = punctuation.read_punctuations(spark, folder)
+    own = {
+        PUNCTUATION: punctuation.as_text(),
+        EVENT_TIME: punctuation.watermark_time(rules.watermark_delay_ms),
+        GROUP: F.lit(0),
+    }
+    columns = [
+        own.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in events.schema.fields
+    ]
+    return control.select(*columns)

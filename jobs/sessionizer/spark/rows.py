@@ -1,0 +1,21 @@
+"""The kinds of rows that go into and come out of the stateful operator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EVENTS: Final = "events"
+PUNCTUATION: Final = "punctuation"
+SESSIONS: Final = "sessions"
+LATE: Final = "late"
+QUARANTINE: Final = "quarantine"
+REPEATED: Final = "repeated"
+"""Duplicates that were dropped: a count, no blob."""
+
+OPEN: Final = "open"
+"""Sessions that a merge left open in the group: a count, no blob."""
+
+QUARANTINE_COLUMNS: Final = ["reason", "_raw", "_position"]
+
+EMITTED: Final = "kind string, key_group int, row_count int, blob binary"
+"""What the operator emits: one row per blob, its kind, the group it is of and how many rows are in it."""

@@ -1,0 +1,106 @@
+"""The SparkSession every job of ours runs in: what Spark must be set to for the stream's state to be exact.
+
+Where it runs (master, memory, queue) comes from spark-submit or the environment, never from here.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+EXACTNESS: dict[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # v1 loads a stale snapshot after a rewind and says nothing (shared facts); v2 verifies what it loads
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    # a bad cast in a mapping gives null, which the guard quarantines; ANSI would kill the stream for one bad row
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+DELTA: dict[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+THROUGHPUT: dict[str, str] = {
+    # rows per Arrow batch on the way into Python: the fewer batches, the fewer blobs
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    # a query without progress reports this often (ms) that it is idle: idle_after is measured with it
+    "spark.sql.streaming.noDataProgressEventInterval": "1000",
+    "spark.sql.streaming.stateStore.rocksdb.compression": "lz4",
+}
+
+
+def local_parallelism(master: str) -> dict[str, str]:
+    """On one machine the partition counts follow the cores; a cluster keeps Spark's own or what was submitted."""
+    if not master.startswith("local"):
+        return {}
+    cores = str(os.cpu_count() or 2)
+    return {
+        "spark.sql.shuffle.partitions": cores,
+        # Delta's default of 50 costs seconds per commit on a laptop
+        "spark.databricks.delta.snapshotPartitions": cores,
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def jar_folder() -> Path:
+    """Where ``make jars`` put the class path; override with SESSIONIZER_JARS."""
+    return Path(os.environ.get("SESSIONIZER_JARS", Path(__file__).parents[3] / ".jars" / "spark"))
+
+
+def package_root() -> Path:
+    """The source root that holds the ``sessionizer`` package."""
+    return Path(__file__).parents[2]
+
+
+def spark_session(application: str, master: str | None = None, extra: Mapping[str, str] | None = None) -> SparkSession:
+    """Start (or find) the session of ``application``.
+
+    ``master`` is for a program started as plain Python; under spark-submit it is None and submit decides.
+    """
+    check_client_version()
+    from pyspark.sql import SparkSession  # noqa: PLC0415  the version check must come first
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _let_local_workers_import_us()
+    settings = {**EXACTNESS, **DELTA, **THROUGHPUT}
+    builder = SparkSession.builder.appName(application)
+    if master is not None:
+        jars = ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))
+        settings |= {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
+        settings |= local_parallelism(master)
+    for name, value in {**settings, **(extra or {})}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    for name, value in local_parallelism(spark.sparkContext.master).items() if master is None else ():
+        if spark.sparkContext.getConf().get(name) is None and not name.startswith("spark.ui"):
+            spark.conf.set(name, value)
+    spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
+    return spark
+
+
+def _let_local_workers_import_us() -> None:
+    roots = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(package_root()) not in roots:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(package_root()), *filter(None, roots)])
+
+
+def check_client_version() -> None:
+    """pyspark-client unpacks over pyspark: at another version it silently replaces files (shared facts)."""
+    versions = {name: importlib.metadata.version(name) for name in ("pyspark", "pyspark-client")}
+    if len(set(versions.values())) != 1:
+        message = f"pyspark and pyspark-client must be of one version, found {versions}"
+        raise ImportError(message)

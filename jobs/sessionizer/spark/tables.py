@@ -1,0 +1,125 @@
+"""The Delta tables a stream writes: their documented columns, where they are, and their creation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from delta.tables import DeltaTable
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from sessionizer.core import schema
+from sessionizer.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sessionizer.spec.stream import StreamSpec
+
+SESSIONS: Final = "sessions"
+QUARANTINE: Final = "quarantine"
+LATE_EVENTS: Final = "late_events"
+SESSIONS_DAILY: Final = "sessions_daily"
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """A table's name, comment and documented columns."""
+
+    name: str
+    comment: str
+    columns: StructType
+
+
+def _column(name: str, kind: DataType, comment: str) -> StructField:
+    return StructField(name, kind, metadata={"comment": comment})
+
+
+def _origin(at: str, done: str) -> list[StructField]:
+    return [
+        _column("lineage", StringType(), "id of the checkpoint's life that wrote the row"),
+        _column("batch_id", LongType(), "micro-batch of that lineage"),
+        _column(at, TimestampType(), f"wall clock when the batch {done} it, UTC"),
+    ]
+
+
+def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructType) -> TableShape:
+    """The table ``sessions``."""
+    columns = [
+        _column("session_id", StringType(), "stable across replays: hash of key, first instant and first event id"),
+        _column("key", StringType(), "whose session it is"),
+        _column("client", StringType(), "client of the first event"),
+        _column("date", DateType(), "UTC day of started_at; the table is clustered by it"),
+        _column("started_at", TimestampType(), "clock of the first event, UTC"),
+        _column("ended_at", TimestampType(), "clock of the last event, UTC"),
+        _column("duration_ms", LongType(), "ended_at - started_at, ms"),
+        _column("event_count", IntegerType(), "events in the session"),
+        _column("close_reason", StringType(), "closing_event, max_events, gap or max_duration"),
+        *(_column(field.name, field.dataType, spec.measures[field.name]) for field in measures),
+    ]
+    if spec.sink.keep_events:
+        events = from_arrow_type(session_events_type(payload), prefer_timestamp_ntz=False)
+        columns.append(_column("events", events, "the session's events in order"))
+    return TableShape(SESSIONS, "finished sessions, each once", StructType(columns + _origin("emitted_at", "emitted")))
+
+
+def session_events_type(payload: schema.Payload) -> object:
+    """Arrow type of the column ``events``."""
+    return schema.session_schema(payload).field("events").type
+
+
+def quarantine_shape() -> TableShape:
+    """The table ``quarantine``."""
+    columns = [
+        _column("reason", StringType(), "what is wrong with the row"),
+        _column("raw", StringType(), "the row as it came (bytes that are no UTF-8 replaced); the event as JSON for "
+                                     "conflicting_duplicate; null where the source is not text"),
+        _column("source_position", StringType(), "file, or topic-partition-offset"),
+        _column("date", DateType(), "UTC day of quarantined_at; the table is clustered by it"),
+        *_origin("quarantined_at", "refused"),
+    ]  # fmt: skip
+    return TableShape(QUARANTINE, "rows that never reached a session, with the reason", StructType(columns))
+
+
+def late_events_shape(payload: StructType) -> TableShape:
+    """The table ``late_events``."""
+    columns = [
+        _column("key", StringType(), "whose event it is"),
+        _column("client", StringType(), "its client"),
+        _column("event_time", TimestampType(), "when it happened, UTC: at or before the watermark of its batch"),
+        _column("event_id", StringType(), "its id"),
+        _column("closes", BooleanType(), "whether it would have closed its session"),
+        _column("timeout_ms", LongType(), "its own gap timeout, ms, if it brought one"),
+        *payload,
+        _column("date", DateType(), "UTC day of event_time; the table is clustered by it"),
+        *_origin("noticed_at", "refused"),
+    ]
+    return TableShape(LATE_EVENTS, "valid events that came behind the watermark", StructType(columns))
+
+
+def ensure_table(spark: SparkSession, shape: TableShape, location: str) -> None:
+    """Create the table, or add the columns it lacks.
+
+    Raises InvalidSpec when a column exists with another type: a stream never rewrites a table's past.
+    """
+    if not DeltaTable.isDeltaTable(spark, location):
+        builder = DeltaTable.createIfNotExists(spark).location(location).comment(shape.comment)
+        builder.addColumns(shape.columns).clusterBy("date").execute()
+        return
+    existing = {field.name: field.dataType for field in spark.read.format("delta").load(location).schema}
+    for field in shape.columns:
+        found = existing.get(field.name)
+        if found is not None and found.simpleString() != field.dataType.simpleString() and field.name != "events":
+            allowed = f"the type {found.simpleString()} of the existing column, or another name"
+            raise InvalidSpec(f"sink.{shape.name}.{field.name}", field.dataType.simpleString(), allowed)

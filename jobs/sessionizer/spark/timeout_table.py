@@ -1,0 +1,59 @@
+"""The Delta table of per-client timeouts: watched by the driver, passed on as punctuations.
+
+Joining it would make a replay depend on what the table holds by then. A punctuation is in the offset log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from sessionizer.control.atomic_file import read_json, write_json
+from sessionizer.core.timeouts import changed_timeouts
+from sessionizer.errors import InvalidSpec
+from sessionizer.spark.expressions import first_line
+from sessionizer.spark.punctuation import change_timeouts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@dataclass(slots=True)
+class TimeoutTable:
+    """``announced``: the file that remembers what was passed on, so that a restart says only what is new."""
+
+    spark: SparkSession
+    location: str
+    default_ms: int
+    inline_ms: dict[str, int]
+    announced: Path
+    punctuations: Path
+
+    def check(self) -> None:
+        """Raises InvalidSpec when there is no such table or it has other columns."""
+        try:
+            self._read()
+        except PySparkException as error:
+            allowed = f"a Delta table of client (string), timeout_ms (bigint) ({first_line(error)})"
+            raise InvalidSpec("rules.client_timeouts_table", self.location, allowed) from error
+
+    def announce_changes(self) -> dict[str, int]:
+        """Pass on what changed since the last call; returns it (client to ms). Idempotent, safe to kill."""
+        known = {client: int(timeout) for client, timeout in (read_json(self.announced) or {}).items()}
+        current = self._read()
+        changes = changed_timeouts(known, current, self.inline_ms, self.default_ms)
+        if changes:
+            # Said first, remembered second: a kill in between says it twice, which changes nothing.
+            change_timeouts(self.punctuations, changes)
+            write_json(self.announced, {**known, **changes})
+        return changes
+
+    def _read(self) -> dict[str, int]:
+        table = self.spark.read.format("delta").load(self.location)
+        chosen = table.selectExpr("cast(client as string) client", "cast(timeout_ms as bigint) timeout_ms")
+        rows = chosen.where("client is not null and timeout_ms > 0").collect()
+        return {row.client: row.timeout_ms for row in rows}

@@ -1,0 +1,130 @@
+"""The driver's heartbeat, fed by Spark's own progress events."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.errors import LeaseLost, UnwritablePath
+from sessionizer.spark import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+    from sessionizer.control.lease import Lease
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.spark.sinks import BatchCounts
+
+
+class VitalSigns:
+    """What the driver knows of itself; every change is written to the control directory."""
+
+    def __init__(self, home: StreamHome, lease: Lease) -> None:
+        now = epoch_ms()
+        self._home, self._lease = home, lease
+        self._lock = threading.Lock()
+        self._beat = Heartbeat(uid=lease.uid, at=now, started_at=now, phase=Phase.STARTING)
+        self._events_at: int | None = None
+
+    @property
+    def beat(self) -> Heartbeat:
+        """The last beat."""
+        return self._beat
+
+    def take_events_at(self) -> int | None:
+        """When a batch last brought events (epoch ms), once; None when none did since the last call."""
+        with self._lock:
+            events_at, self._events_at = self._events_at, None
+            return events_at
+
+    def say(self, **changes: Any) -> None:
+        """Beat, with these fields changed. A driver that lost its lease is silent: the beat is its successor's."""
+        with self._lock, suppress(LeaseLost, UnwritablePath):
+            self._beat = replace(self._beat, at=epoch_ms(), **changes)
+            self._lease.check()
+            write_heartbeat(self._home, self._beat)
+
+    def wrote(self, counts: BatchCounts, open_sessions: int) -> None:
+        """Add what a batch wrote; told with the next beat."""
+        with self._lock:
+            beat = self._beat
+            self._beat = replace(
+                beat,
+                late=(beat.late or 0) + counts[rows.LATE],
+                quarantined=(beat.quarantined or 0) + counts[rows.QUARANTINE],
+                sessions_rows=(beat.sessions_rows or 0) + counts[rows.SESSIONS],
+                sessions_version=beat.sessions_version if counts.sessions_version is None else counts.sessions_version,
+                open_keys=open_sessions,
+            )
+
+    def progressed(self, progress: Any) -> None:
+        """Beat after a committed batch."""
+        now = epoch_ms()
+        source = progress.sources[0]
+        if source.numInputRows:
+            self._events_at = now
+        watermark = _epoch_ms(progress.eventTime.get("watermark"))
+        state = progress.stateOperators[0]
+        self.say(
+            phase=self._phase(Phase.RUNNING),
+            batch_id=progress.batchId,
+            batch_at=now,
+            batch_ms=progress.batchDuration,
+            input_rows=source.numInputRows,
+            rows_per_second=round(source.processedRowsPerSecond, 1),
+            watermark_ms=watermark,
+            watermark_lag_ms=now - watermark if watermark else None,
+            state_rows=state.numRowsTotal,
+            state_bytes=state.memoryUsedBytes + int(state.customMetrics.get("rocksdbSstFileSize", 0)),
+            source_lag=_lag(source.metrics or {}),
+        )
+
+    def idled(self) -> None:
+        """Beat while there is nothing to do."""
+        self.say(phase=self._phase(Phase.IDLE))
+
+    def _phase(self, phase: Phase) -> Phase:
+        return Phase.DRAINING if self._beat.phase is Phase.DRAINING else phase
+
+
+class ProgressListener(StreamingQueryListener):
+    """Passes Spark's events about one query on."""
+
+    def __init__(self, signs: VitalSigns) -> None:
+        self._signs = signs
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """The first beat comes with the first batch: until then the driver is starting."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """A batch was committed."""
+        self._signs.progressed(event.progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """A trigger found nothing to do."""
+        self._signs.idled()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """The driver notices by itself."""
+
+
+def _epoch_ms(instant: str | None) -> int | None:
+    return None if instant is None else int(datetime.fromisoformat(instant).timestamp() * 1000) or None
+
+
+def _lag(metrics: dict[str, str]) -> int | None:
+    """Kafka's own measure, events behind in the partition furthest behind."""
+    behind = metrics.get("maxOffsetsBehindLatest")
+    return None if behind is None else int(float(behind))

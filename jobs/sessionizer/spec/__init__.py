@@ -1,0 +1,1 @@
+"""The stream spec: one YAML file per stream, checked before anything starts."""

@@ -1,0 +1,94 @@
+"""From the files in a folder to stream specs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
+from sessionizer.spec.problems import invalid_spec
+from sessionizer.spec.refusal import Shown
+from sessionizer.spec.stream import StreamSpec
+from sessionizer.spec.yaml_text import YamlDocument
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
+
+
+def load_stream(path: Path) -> StreamSpec:
+    """Read the spec in the file ``path``; raises InvalidSpec."""
+    spec = read_spec(path)
+    check_file_name(path, spec)
+    return spec
+
+
+def load_streams(folder: Path) -> dict[str, StreamSpec]:
+    """Read all specs in ``folder``, by name; raises InvalidSpec and DuplicateStream."""
+    specs = {path: read_spec(path) for path in spec_files(folder)}
+    files_of = defaultdict(list)
+    for path, spec in specs.items():
+        files_of[spec.name].append(path)
+    # before the file names: a copied file is better called a duplicate than misnamed
+    for name, files in files_of.items():
+        if len(files) > 1:
+            raise DuplicateStream(name, files)
+    for path, spec in specs.items():
+        check_file_name(path, spec)
+    return {spec.name: spec for spec in specs.values()}
+
+
+def find_stream(folder: Path, name: str) -> StreamSpec:
+    """Read the spec of the stream ``name``; its neighbours may be broken.
+
+    Raises UnknownStream, DuplicateStream and InvalidSpec.
+    """
+    files = spec_files(folder)
+    named = [path for path in files if path.stem == name]
+    if not named:
+        raise UnknownStream(name, {path.stem for path in files})
+    if len(named) > 1:
+        raise DuplicateStream(name, named)
+    return load_stream(named[0])
+
+
+def spec_files(folder: Path) -> list[Path]:
+    """Return the spec files in ``folder``, sorted by name; those that editors hide are none."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        allowed = f"a folder of stream specs ({error.strerror})"
+        raise InvalidSpec("the folder of streams", str(folder), allowed) from error
+    return [path for path in entries if path.suffix in SPEC_SUFFIXES and not path.name.startswith(".")]
+
+
+def read_spec(path: Path) -> StreamSpec:
+    """Read the spec in ``path``, whatever the file is called; raises InvalidSpec."""
+    document = YamlDocument(read_text(path), path)
+    if not isinstance(document.data, dict):
+        kind = "empty" if document.data is None else type(document.data).__name__
+        raise InvalidSpec("the spec", Shown(kind), "a block of `key: value` lines that starts with name", file=path)
+    try:
+        return StreamSpec.model_validate(document.data)
+    except ValidationError as error:
+        # not chained: pydantic's own message would repeat all of it in another language
+        raise invalid_spec(error, document, path) from None
+
+
+def read_text(path: Path) -> str:
+    """Read the file ``path``; raises InvalidSpec when it is not there or not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidSpec("the file", Shown("unreadable"), f"a file to read ({error.strerror})", file=path) from error
+    except UnicodeDecodeError as error:
+        raise InvalidSpec("the file", Shown(f"broken at byte {error.start}"), "UTF-8", file=path) from error
+
+
+def check_file_name(path: Path, spec: StreamSpec) -> None:
+    """Refuse a stream that is called otherwise than its file: nobody would find it."""
+    if spec.name != path.stem:
+        raise InvalidSpec("name", spec.name, f"the name of the file, '{path.stem}'", file=path)

@@ -1,0 +1,29 @@
+"""How a validator says no: the value, what is allowed instead, and where exactly."""
+
+from __future__ import annotations
+
+from pydantic_core import PydanticCustomError
+
+REFUSED = "refused"
+
+
+class Shown(str):
+    """Text that a message prints as it stands, where ``repr`` would wrap it in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the bare text."""
+        return str(self)
+
+
+MISSING = Shown("missing")
+
+
+def refusal(value: object, allowed: str, *at: str) -> PydanticCustomError:
+    """Build the error that a validator raises.
+
+    ``at`` are the YAML keys that lead from the place of the validator to the value: none for a validator of the
+    value itself, ``("mapping", "event_time")`` for a rule of the whole spec.
+    """
+    return PydanticCustomError(REFUSED, "{allowed}", {"value": value, "allowed": allowed, "at": at})

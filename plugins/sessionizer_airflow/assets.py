@@ -1,0 +1,78 @@
+"""The asset behind "new sessions have landed", and the watcher that says so."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetWatcher
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
+from sessionizer.control.stream_home import StreamHome
+
+from sessionizer_airflow.landing import Announcement, landed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+POLL_SECONDS = 2.0
+ANNOUNCED = "announced"
+
+
+def sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
+    """The `sessions` table of `stream`: an event at most every `interval` ms, with the newest Delta version."""
+    watch = SessionsLanded(stream=stream, platform_home=str(platform_home), interval=interval)
+    return Asset(
+        name=f"{stream}.sessions",
+        uri=f"sessionizer://streams/{stream}/tables/sessions",
+        group="sessionizer",
+        watchers=[AssetWatcher(name=f"{stream}.sessions_landed", trigger=watch)],
+    )
+
+
+class SessionsLanded(BaseEventTrigger):
+    """Fires when the driver's heartbeat tells of a newer Delta version of `sessions` with more rows in it.
+
+    Payload: `{stream, delta_version, rows, watermark_ms}`; `rows` are those since the last event. What was announced
+    is kept in the asset's state store, so that a new triggerer goes on where the last one was.
+    """
+
+    def __init__(self, *, stream: str, platform_home: str, interval: int) -> None:
+        super().__init__()
+        self.stream = stream
+        self.platform_home = platform_home
+        self.interval = interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "stream": self.stream,
+                "platform_home": self.platform_home,
+                "interval": self.interval,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        last = await self.last_announced()
+        while True:
+            found = landed(await self.heartbeat(), last)
+            if found is None:
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            yield TriggerEvent({"stream": self.stream, **found.payload})
+            last = found.announcement
+            await self.remember(last)
+            await asyncio.sleep(self.interval / 1000)
+
+    async def heartbeat(self) -> Heartbeat | None:
+        return await asyncio.to_thread(read_heartbeat, StreamHome.of(Path(self.platform_home), self.stream))
+
+    async def last_announced(self) -> Announcement | None:
+        kept = await self.asset_state_store.aget(ANNOUNCED) if self.asset_state_store else None
+        return Announcement.from_json(kept) if isinstance(kept, dict) else None
+
+    async def remember(self, announcement: Announcement) -> None:
+        if self.asset_state_store:
+            await self.asset_state_store.aset(ANNOUNCED, announcement.to_json())

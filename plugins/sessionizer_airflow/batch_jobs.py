@@ -1,0 +1,42 @@
+"""Batch jobs as tasks: the Spark provider's own operator, called in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from sessionizer_airflow.launching.spark_submit import CONNECTION, SparkJob, master_of, submit_options
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sessionizer_airflow.project import Project
+
+
+class SparkBatchJob(SparkSubmitOperator):
+    """A SparkSubmitOperator that brings our jars along in the way that the connection's master needs.
+
+    :raises SparkConnectionMissing: at execution; the plain operator would fall back to YARN without a word.
+    """
+
+    def __init__(self, *, job: SparkJob, connection: str = CONNECTION, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(job.application),
+            application_args=list(job.arguments),
+            name=job.name,
+            conn_id=connection,
+            **kwargs,
+        )
+        self.job = job
+        self.connection = connection
+
+    def execute(self, context: Context) -> None:
+        for option, value in submit_options(master_of(self.connection), self.job.jars).items():
+            setattr(self, option, value)
+        super().execute(context)
+
+
+def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
+    job = SparkJob(name=name, application=project.application, arguments=arguments, jars=project.jars)
+    return SparkBatchJob(job=job, **kwargs)

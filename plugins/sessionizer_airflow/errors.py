@@ -1,0 +1,53 @@
+"""What can go wrong between Airflow and a driver; see `sessionizer.errors` for the tree this grows from."""
+
+from __future__ import annotations
+
+from sessionizer.errors import TerminalError, TransientError
+
+
+class SparkConnectionMissing(TerminalError):
+    """Airflow has no connection `name`: where Spark runs is not known."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Airflow has no connection {name!r}, which names the Spark master")
+
+
+class SparkSubmitMissing(TerminalError):
+    """The `binary` that starts Spark jobs is not on the PATH."""
+
+    def __init__(self, binary: str) -> None:
+        self.binary = binary
+        super().__init__(f"{binary} is not on the PATH of the Airflow worker")
+
+
+class SupervisionEnded(TerminalError):
+    """The supervisor of `stream` gave up for `reason`; `remedy` is what a person should do."""
+
+    def __init__(self, stream: str, reason: str, remedy: str) -> None:
+        self.stream, self.reason, self.remedy = stream, reason, remedy
+        super().__init__(f"gave up on {stream}: {reason}. What to do: {remedy}")
+
+
+class DriverWouldNotEnd(TransientError):
+    """The driver's process `pid` is still there after a SIGKILL."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        super().__init__(f"the driver's process {pid} is still there after SIGKILL")
+
+
+class DriverOutOfReach(TerminalError):
+    """The driver's process `pid` is on another `host`, where it must be ended."""
+
+    def __init__(self, pid: int, host: str) -> None:
+        self.pid, self.host = pid, host
+        super().__init__(f"the driver's process {pid} is on {host}, out of reach from here")
+
+
+class AirflowUnavailable(TransientError):
+    """The API server refused or did not answer `verb` `path`: `cause`."""
+
+    def __init__(self, verb: str, path: str, cause: str) -> None:
+        self.verb, self.path, self.cause = verb, path, cause
+        super().__init__(f"Airflow: {verb} {path}: {cause}")

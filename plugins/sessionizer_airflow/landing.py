@@ -1,0 +1,46 @@
+"""Whether sessions have landed since the last announcement: pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.control.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from sessionizer.control.heartbeat import Heartbeat
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Announcement(JsonRecord):
+    """Driver `uid` had emitted `rows` sessions in all, and the table was at Delta version `version`."""
+
+    uid: str
+    version: int
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landing:
+    """News of the table: what to tell, and what to remember of it."""
+
+    payload: dict[str, Any]
+    announcement: Announcement
+
+
+def landed(heartbeat: Heartbeat | None, last: Announcement | None) -> Landing | None:
+    """None while there is nothing new; a newer version without rows (an optimization, an empty batch) is no news."""
+    if heartbeat is None or heartbeat.sessions_version is None:
+        return None
+    now = Announcement(uid=heartbeat.uid, version=heartbeat.sessions_version, rows=heartbeat.sessions_rows or 0)
+    rows = new_rows(now, last)
+    if rows <= 0:
+        return None
+    payload = {"delta_version": now.version, "rows": rows, "watermark_ms": heartbeat.watermark_ms}
+    return Landing(payload=payload, announcement=now)
+
+
+def new_rows(now: Announcement, last: Announcement | None) -> int:
+    """Sessions emitted since the last announcement; a driver counts from 0 again when it starts."""
+    same_driver = last is not None and last.uid == now.uid
+    return now.rows - last.rows if last is not None and same_driver else now.rows

@@ -1,0 +1,58 @@
+"""`launch.json`: the newest launch of the stream, so that nobody launches a second driver beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.control.atomic_file import write_json
+from sessionizer.control.json_record import JsonRecord, read_record
+from sessionizer.control.process_identity import ProcessIdentity
+
+if TYPE_CHECKING:
+    from sessionizer.control.stream_home import StreamHome
+
+FILE = "launch.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchRecord(JsonRecord):
+    """Driver `uid` was launched at `at` (epoch ms) and prints into the file `log`.
+
+    It is written before the process exists, too: then `pid` and what follows are None.
+    """
+
+    uid: str
+    at: int
+    log: str
+    pid: int | None = None
+    process_started: int | None = None
+    host: str | None = None
+    boot_id: str | None = None
+    namespace: str | None = None
+
+    def of_process(self, process: ProcessIdentity) -> LaunchRecord:
+        return replace(
+            self,
+            pid=process.pid,
+            process_started=process.started,
+            host=process.host,
+            boot_id=process.boot_id,
+            namespace=process.namespace,
+        )
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        if self.pid is None or self.host is None:
+            return None
+        return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.namespace)
+
+
+def read_launch(home: StreamHome) -> LaunchRecord | None:
+    """The newest launch; None if nothing was launched from here, or the file is damaged."""
+    return read_record(LaunchRecord, home.control / FILE)
+
+
+def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
+    """:raises UnwritablePath: the control directory cannot be written."""
+    write_json(home.control / FILE, launch.to_json())

@@ -1,0 +1,1 @@
+"""Deciding what a stream needs now: pure, without Airflow."""

@@ -1,0 +1,91 @@
+"""From the control directory to the situation. Light: a few small files, no Spark, no Airflow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.control.desired_state import read_desired
+from sessionizer.control.observation import Observation, State
+from sessionizer.control.process_identity import is_alive
+from sessionizer.control.status import read_observation
+
+from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch
+from sessionizer_airflow.supervision.situation import Driver, Situation
+
+if TYPE_CHECKING:
+    from sessionizer.control.stream_home import StreamHome
+
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+
+def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
+    """What the stream at `home` is doing at `now_ms`.
+
+    :raises DamagedFile: the desired state cannot be read, and guessing could start a stopped stream.
+    :raises ControlUnreachable: the control directory cannot be listed.
+    """
+    # The launch is read first: a driver that takes the lease meanwhile is then seen as its owner.
+    launch = read_launch(home)
+    return Situation(desired=read_desired(home), driver=newest_driver(home, launch, policy, now_ms))
+
+
+def newest_driver(home: StreamHome, launch: LaunchRecord | None, policy: SupervisionPolicy, now_ms: int) -> Driver | None:
+    """The lease's owner while it lives, for only one driver can work; else whichever came last."""
+    owner = look(home, policy, now_ms)
+    if launch is None or launch.uid == owner.uid:
+        return driver_of(owner, launch)
+    if owner.state.is_live or acquired_at(owner) > launch.at:
+        return driver_of(owner, None)
+    return driver_of(look(home, policy, now_ms, launch), launch)
+
+
+def look(home: StreamHome, policy: SupervisionPolicy, now_ms: int, launch: LaunchRecord | None = None) -> Observation:
+    return read_observation(
+        home,
+        now_ms,
+        startup_grace_ms=policy.startup_grace,
+        stale_after_ms=policy.stale_limit,
+        uid=launch.uid if launch else None,
+        launched_at=launch.at if launch else None,
+    )
+
+
+def driver_of(seen: Observation, launch: LaunchRecord | None) -> Driver | None:
+    """The driver in an observation, put right by what is known of the process that was launched."""
+    if seen.uid is None:
+        return None
+    submitted = is_alive(launch.process) if launch and launch.process else None
+    return Driver(
+        uid=seen.uid,
+        state=state_of(seen, submitted),
+        present=bool(submitted) or seen.alive is True or (seen.alive is None and seen.state.is_live),
+        launched_ms=launch.at if launch else acquired_at(seen),
+        heard_ms=last_sign(seen, launch),
+        stop_requested=seen.stop_requested,
+        batch_id=seen.heartbeat.batch_id if seen.heartbeat else None,
+        ending=seen.exit_record,
+    )
+
+
+def state_of(seen: Observation, submitted: bool | None) -> State:
+    """`submitted` is whether the launched process (spark-submit, then its JVM) lives; None: not known from here."""
+    before_lease = seen.lease is None
+    if submitted is False and seen.state is State.STARTING and before_lease:
+        return State.VANISHED
+    if submitted is True and seen.state is State.VANISHED and before_lease:
+        return State.STALLED
+    if submitted is False and seen.state.is_live and seen.alive is True:
+        # Its Python lives on without a JVM: it can do nothing more.
+        return State.STALLED
+    return seen.state
+
+
+def acquired_at(seen: Observation) -> int:
+    return seen.lease.acquired_at if seen.lease else 0
+
+
+def last_sign(seen: Observation, launch: LaunchRecord | None) -> int:
+    signs = [acquired_at(seen), launch.at if launch else 0]
+    if seen.heartbeat is not None:
+        signs.append(seen.heartbeat.at)
+    return max(signs)

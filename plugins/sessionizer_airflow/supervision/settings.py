@@ -1,0 +1,65 @@
+"""How an installation sets the supervisor's patience: environment variables of Airflow's processes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.spec.duration import parse_duration
+
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "SESSIONIZER_"
+DURATIONS = ("startup_grace", "stale_limit", "first_backoff", "longest_backoff", "healthy_after")
+DEFAULTS = {"SESSIONIZER_WATCH_LEASE": "1 hour", "SESSIONIZER_LANDING_INTERVAL": "1 minute"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupervisionSettings:
+    """`watch_lease` is how long (ms) one run of the supervising DAG watches; the next run then takes over.
+
+    `landing_interval` (ms) is the shortest time between two events that say that sessions have landed.
+    """
+
+    policy: SupervisionPolicy
+    watch_lease: int
+    landing_interval: int
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> SupervisionSettings:
+        """`SESSIONIZER_STALE_LIMIT="5 minutes"` and so on; `SESSIONIZER_RESTART_BUDGET=10`.
+
+        :raises InvalidSpec: a variable that is not a duration or a number.
+        """
+        given = {name: duration(environment, name) for name in DURATIONS if variable(name) in environment}
+        if variable("restart_budget") in environment:
+            given["restart_budget"] = number(environment, "restart_budget")
+        complete = {**DEFAULTS, **environment}
+        return cls(
+            policy=SupervisionPolicy(**given),
+            watch_lease=duration(complete, "watch_lease"),
+            landing_interval=duration(complete, "landing_interval"),
+        )
+
+
+def variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def duration(environment: Mapping[str, str], name: str) -> int:
+    try:
+        return parse_duration(environment[variable(name)])
+    except ValueError as error:
+        raise InvalidSpec(variable(name), environment[variable(name)], "a duration such as '30 seconds' or '5 minutes'") from error
+
+
+def number(environment: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environment[variable(name)])
+    except ValueError as error:
+        raise InvalidSpec(variable(name), environment[variable(name)], "a whole number") from error

@@ -1,0 +1,120 @@
+"""Acts on decisions until there is nothing to do but wait. Knows nothing of Airflow."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.lease import fence
+from sessionizer.control.lease_ledger import read_lease
+from sessionizer.control.stop_marker import request_stop
+
+from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.supervision.decide import decide, describe_end, failed
+from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
+from sessionizer_airflow.supervision.history import History, read_history, write_history
+from sessionizer_airflow.supervision.reading import read_situation
+from sessionizer_airflow.supervision.wording import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.process_identity import ProcessIdentity
+    from sessionizer.control.stream_home import StreamHome
+
+    from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+    from sessionizer_airflow.supervision.situation import Situation
+
+
+@dataclass
+class Supervisor:
+    """Keeps the driver of one stream up. `say` takes one line for each thing done."""
+
+    stream: str
+    home: StreamHome
+    folders: Folders
+    launcher: Launcher
+    policy: SupervisionPolicy
+    say: Callable[[str], None]
+    cancelled: bool = field(default=False, init=False)
+    launched: str | None = field(default=None, init=False)
+
+    def take_over(self) -> None:
+        """Begin a watch. After a surrender this is a person's doing: they have mended the cause."""
+        if read_history(self.home).gave_up:
+            situation = read_situation(self.home, self.policy, epoch_ms())
+            write_history(self.home, History().forgive(situation.driver))
+            self.say("goes on after it had given up, with a full restart budget")
+
+    def settle(self) -> Adopt | Wait | StandBy | None:
+        """Do what has to be done now, and return what there is to wait for; None when cancelled.
+
+        :raises SupervisionEnded: a person has to act.
+        """
+        while not self.cancelled:
+            now_ms = epoch_ms()
+            situation = read_situation(self.home, self.policy, now_ms)
+            history = self.account(situation, now_ms)
+            decision = decide(situation, history, self.policy, now_ms)
+            self.say(describe(decision, situation, now_ms))
+            self.act(decision, situation, history)
+            if isinstance(decision, Adopt | Wait | StandBy):
+                return decision
+        return None
+
+    def account(self, situation: Situation, now_ms: int) -> History:
+        """The history, with a failure that it does not know yet."""
+        history = read_history(self.home)
+        driver = situation.driver
+        if driver is None or not failed(driver) or driver.uid == history.forgiven_uid:
+            return history
+        charged = history.charge(driver, describe_end(driver), self.policy, now_ms)
+        if charged != history:
+            write_history(self.home, charged)
+        return charged
+
+    def act(self, decision: Decision, situation: Situation, history: History) -> None:
+        match decision:
+            case Launch():
+                self.launch()
+            case Replace(uid, why):
+                self.replace(uid, why, situation, history)
+            case StandBy(why, drain=str(uid)):
+                request_stop(self.home, uid, why)
+            case GiveUp(reason, remedy):
+                write_history(self.home, history.giving_up())
+                raise SupervisionEnded(self.stream, reason, remedy)
+
+    def launch(self) -> None:
+        uid = secrets.token_hex(6)
+        self.launched = uid
+        record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
+        self.say(f"driver {uid} launched: pid {record.pid}, log {record.log}")
+        if self.cancelled:
+            request_stop(self.home, uid, "its supervisor was cancelled while it launched it")
+
+    def replace(self, uid: str, why: str, situation: Situation, history: History) -> None:
+        """End the driver: first its right to write, then its processes."""
+        driver = situation.driver
+        if driver is not None and situation.wanted:
+            write_history(self.home, history.charge(driver, f"driver {uid} was replaced: {why}", self.policy, epoch_ms()))
+        fence(self.home, uid)
+        for process in self.processes(uid):
+            self.launcher.end_by_force(process)
+
+    def processes(self, uid: str) -> list[ProcessIdentity]:
+        """The process that was launched and the one that took the lease: with spark-submit, a JVM and its Python."""
+        launch, lease = read_launch(self.home), read_lease(self.home)
+        records = [record for record in (launch, lease) if record is not None and record.uid == uid]
+        return [record.process for record in records if record.process is not None]
+
+    def cancel(self, why: str) -> None:
+        """Called while `settle` may be under way, from a signal handler: launch nothing more, keep nothing launched."""
+        self.cancelled = True
+        if self.launched is not None:
+            request_stop(self.home, self.launched, why)

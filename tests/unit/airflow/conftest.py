@@ -1,0 +1,60 @@
+"""Supervisors over scripted drivers: real processes, real control files, no Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sessionizer.control.lease_ledger import read_lease
+from sessionizer.control.stream_home import StreamHome
+
+from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.launching.local import LocalLauncher, kill
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.supervisor import Supervisor
+
+SCRIPTED_DRIVER = Path(__file__).with_name("scripted_driver.py")
+IMPATIENT = SupervisionPolicy(
+    startup_grace=4_000,
+    stale_limit=1_500,
+    first_backoff=300,
+    longest_backoff=1_000,
+    restart_budget=2,
+    healthy_after=60_000,
+)
+
+
+def scripted_command(call: DriverCall) -> list[str]:
+    return [sys.executable, str(SCRIPTED_DRIVER), *call.argv()]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[StreamHome]:
+    found = StreamHome.of(tmp_path, "clicks")
+    yield found
+    for record in (read_launch(found), read_lease(found)):
+        if record is not None and record.process is not None:
+            kill(record.process)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def new_supervisor(home: StreamHome, tmp_path: Path, said: list[str]) -> Callable[[], Supervisor]:
+    def build() -> Supervisor:
+        return Supervisor(
+            stream="clicks",
+            home=home,
+            folders=Folders(home=tmp_path, streams=tmp_path / "specs"),
+            launcher=LocalLauncher(scripted_command),
+            policy=IMPATIENT,
+            say=said.append,
+        )
+
+    return build

@@ -1,0 +1,101 @@
+"""A driver without Spark: lease, heartbeats, stop marker and exit record are the real ones; only the work is missing.
+
+`SCRIPTED_DRIVER` says what it does: `steady`, or `crash`, `refuse` (a terminal error), `mute` (starts up for ever),
+`freeze` (one batch, then silence) or `deaf` (does not hear the stop marker).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.lease import Lease, acquire
+from sessionizer.control.stop_marker import stop_requested
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.errors import SessionizerError, TerminalError
+
+BATCH_SECONDS = 0.3
+ROWS_PER_BATCH = 7
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    if arguments.verb == "report":
+        return 0
+    home = StreamHome.of(Path(arguments.home), arguments.stream)
+    home.prepare()
+    try:
+        drive(home, arguments.uid, acquire(home, arguments.uid), os.environ.get("SCRIPTED_DRIVER", "steady"))
+    except SessionizerError as error:
+        outcome = Outcome.LEASE_LOST if type(error).__name__ == "LeaseLost" else Outcome.FAILED
+        leave(home, arguments.uid, outcome, error)
+        return error.exit_code
+    leave(home, arguments.uid, Outcome.DRAINED)
+    return 0
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("verb", choices=["run", "report"])
+    parser.add_argument("stream")
+    for option in ("--home", "--streams"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("--uid")
+    return parser.parse_args(words)
+
+
+def drive(home: StreamHome, uid: str, lease: Lease, behaviour: str) -> None:
+    started = epoch_ms()
+    beat(home, uid, started, None)
+    if behaviour == "refuse":
+        raise TerminalError("the mapping names a column that is not there")
+    if behaviour == "crash":
+        os._exit(137)
+    batch = 0
+    while behaviour == "deaf" or not stop_requested(home, uid):
+        time.sleep(BATCH_SECONDS)
+        lease.check()
+        if behaviour != "mute" and not (behaviour == "freeze" and batch > 0):
+            beat(home, uid, started, batch)
+            batch += 1
+
+
+def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
+    rows = 0 if batch is None else (batch + 1) * ROWS_PER_BATCH
+    write_heartbeat(
+        home,
+        Heartbeat(
+            uid=uid,
+            at=epoch_ms(),
+            started_at=started,
+            phase=Phase.STARTING if batch is None else Phase.RUNNING,
+            batch_id=batch,
+            watermark_ms=started,
+            sessions_version=batch,
+            sessions_rows=rows,
+        ),
+    )
+
+
+def leave(home: StreamHome, uid: str, outcome: Outcome, error: SessionizerError | None = None) -> None:
+    write_exit(
+        home,
+        ExitRecord(
+            uid=uid,
+            at=epoch_ms(),
+            outcome=outcome,
+            terminal=isinstance(error, TerminalError),
+            error_type=type(error).__name__ if error else None,
+            message=str(error) if error else None,
+        ),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

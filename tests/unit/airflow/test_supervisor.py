@@ -1,0 +1,173 @@
+"""The supervisor over real processes that honour the control directory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.exit_record import Outcome, read_exit
+from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.lease_ledger import read_lease
+from sessionizer.control.process_identity import is_alive
+from sessionizer.control.stop_marker import stop_requested
+from sessionizer.control.stream_home import StreamHome
+
+from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
+from sessionizer_airflow.supervision.history import read_history
+from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.watching import look_at
+
+NewSupervisor = Callable[[], Supervisor]
+
+
+def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def has_batch(home: StreamHome, uid: str) -> bool:
+    beat = read_heartbeat(home)
+    return beat is not None and beat.uid == uid and beat.batch_id is not None
+
+
+def launch_and_wait(supervisor: Supervisor) -> str:
+    supervisor.take_over()
+    decision = supervisor.settle()
+    assert isinstance(decision, Adopt)
+    eventually(lambda: has_batch(supervisor.home, decision.uid))
+    return decision.uid
+
+
+def live_process(home: StreamHome) -> LaunchRecord:
+    launch = read_launch(home)
+    assert launch is not None and launch.process is not None
+    return launch
+
+
+def test_launches_once_and_is_adopted_by_the_next_watch(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    uid = launch_and_wait(new_supervisor())
+    first = live_process(home)
+    for _ in range(3):
+        assert new_supervisor().settle() == Adopt(uid, "RUNNING")
+    assert read_launch(home) == first
+
+
+def test_a_launch_cut_short_is_waited_for_not_repeated(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    home.prepare()
+    write_launch(home, LaunchRecord(uid="half", at=int(time.time() * 1000), log="nowhere"))
+    assert new_supervisor().settle() == Adopt("half", "STARTING")
+
+
+def test_driver_started_by_hand_is_adopted(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    uid = launch_and_wait(new_supervisor())
+    (home.control / "launch.json").unlink()
+    assert new_supervisor().settle() == Adopt(uid, "RUNNING")
+
+
+def test_killed_driver_is_noticed_and_replaced_after_the_backoff(
+    new_supervisor: NewSupervisor, home: StreamHome, said: list[str]
+) -> None:
+    uid = launch_and_wait(new_supervisor())
+    os.kill(live_process(home).pid or 0, signal.SIGKILL)
+    eventually(lambda: look_at(home, new_supervisor().policy).call)
+    assert isinstance(new_supervisor().settle(), Wait)
+    eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
+    fresh = live_process(home)
+    assert fresh.uid != uid
+    assert any(f"driver {uid} vanished" in line for line in said)
+
+
+def test_frozen_driver_is_fenced_then_killed(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    uid = launch_and_wait(new_supervisor())
+    old = live_process(home)
+    os.kill(old.pid or 0, signal.SIGSTOP)
+    eventually(lambda: look_at(home, new_supervisor().policy).call)
+    eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
+    assert old.process is not None
+    assert is_alive(old.process) is False
+    assert live_process(home).uid != uid
+    assert "was replaced: silent for" in read_history(home).last_failure
+
+
+def test_start_that_never_comes_is_replaced(
+    new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPTED_DRIVER", "mute")
+    decision = new_supervisor().settle()
+    assert isinstance(decision, Adopt)
+    eventually(lambda: look_at(home, new_supervisor().policy).call)
+    new_supervisor().settle()
+    assert "no batch" in read_history(home).last_failure
+
+
+def test_crash_loop_gives_up_then_goes_on_after_a_person_lets_it(
+    new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPTED_DRIVER", "crash")
+    launched = set()
+    with pytest.raises(SupervisionEnded, match="3 failures in a row"):
+        for _ in range(200):
+            new_supervisor().settle()
+            launched.add(live_process(home).uid)
+            time.sleep(0.05)
+    assert len(launched) == 3, "the first start and two restarts"
+    monkeypatch.setenv("SCRIPTED_DRIVER", "steady")
+    launch_and_wait(new_supervisor())
+    assert read_history(home).failures == 0
+
+
+def test_terminal_error_is_not_retried(
+    new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPTED_DRIVER", "refuse")
+    new_supervisor().settle()
+    eventually(lambda: read_exit(home, live_process(home).uid) is not None)
+    with pytest.raises(SupervisionEnded, match="names a column that is not there") as caught:
+        eventually(lambda: new_supervisor().settle() is None)
+    assert "unpause" in caught.value.remedy
+
+
+def test_stopped_stream_is_drained_and_left_alone(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    uid = launch_and_wait(new_supervisor())
+    write_desired(home, DesiredState.STOPPED, by="ops", why="maintenance window")
+    assert look_at(home, new_supervisor().policy).call
+    assert isinstance(new_supervisor().settle(), StandBy)
+    assert stop_requested(home, uid)
+    eventually(lambda: read_exit(home, uid) is not None)
+    look = look_at(home, new_supervisor().policy)
+    assert not look.call
+    assert "STOPPED (by ops, maintenance window)" in look.line
+    write_desired(home, DesiredState.RUNNING, by="ops", why="")
+    eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
+    assert live_process(home).uid != uid
+
+
+def test_cancelled_launch_leaves_no_driver(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    supervisor = new_supervisor()
+    launch_and_wait(supervisor)
+    uid = live_process(home).uid
+    supervisor.cancel("the task that launched it was killed")
+    assert supervisor.settle() is None
+    eventually(lambda: (record := read_exit(home, uid)) is not None and record.outcome is Outcome.DRAINED)
+
+
+def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    uid = launch_and_wait(new_supervisor())
+    owner = live_process(home)
+    new_supervisor().launch()
+    rival = live_process(home)
+    assert rival.uid != uid
+    eventually(lambda: read_exit(home, rival.uid) is not None)
+    assert new_supervisor().settle() == Adopt(uid, "RUNNING")
+    lease = read_lease(home)
+    assert lease is not None and lease.uid == uid
+    os.kill(owner.pid or 0, signal.SIGKILL)
+    eventually(lambda: isinstance(new_supervisor().settle(), Wait))

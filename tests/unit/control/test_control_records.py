@@ -1,0 +1,161 @@
+"""The small files of the control directory: round trips, older and newer writers, damage."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.atomic_file import write_json
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import Desired, DesiredState, examine_desired, read_desired, write_desired
+from sessionizer.control.exit_record import MESSAGE_LIMIT, ExitRecord, Outcome, examine_exit, read_exit, write_exit
+from sessionizer.control.heartbeat import Heartbeat, Phase, examine_heartbeat, read_heartbeat, write_heartbeat
+from sessionizer.control.housekeeping import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
+from sessionizer.control.lineage import active_lineage, mint_lineage, read_lineage, start_lineage
+from sessionizer.control.stop_marker import request_stop, stop_reason, stop_requested
+from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
+
+if TYPE_CHECKING:
+    from sessionizer.control.stream_home import StreamHome
+
+BEAT = Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.5)
+
+
+def test_a_heartbeat_comes_back(home: StreamHome) -> None:
+    assert read_heartbeat(home) is None
+    write_heartbeat(home, BEAT)
+    assert read_heartbeat(home) == BEAT
+
+
+@pytest.mark.parametrize("rate", [math.nan, math.inf])
+def test_a_rate_that_json_cannot_say_is_left_out(home: StreamHome, rate: float) -> None:
+    write_heartbeat(home, Heartbeat("a", 5, 1, Phase.RUNNING, rows_per_second=rate))
+    assert read_heartbeat(home) == Heartbeat("a", 5, 1, Phase.RUNNING)
+
+
+def test_a_newer_writer_may_say_more_and_an_older_one_less(home: StreamHome) -> None:
+    write_json(home.control / "heartbeat.json", {**BEAT.to_json(), "new": {"x": 1}, "rows_per_second": 2})
+    assert read_heartbeat(home) == Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.0)
+    write_json(home.control / "heartbeat.json", {"uid": "a", "at": 5, "started_at": 1, "phase": "idle"})
+    assert read_heartbeat(home) == Heartbeat("a", 5, 1, Phase.IDLE)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"at": None}, "at is missing"),
+        ({"at": "5"}, "at is '5', not int"),
+        ({"at": True}, "at is True, not int"),
+        ({"batch_id": 1.5}, "batch_id is 1.5, not int"),
+        ({"phase": "asleep"}, "'asleep' is not a valid Phase"),
+        ({"phase": []}, "not Phase"),
+    ],
+)
+def test_a_wrong_value_is_damage(home: StreamHome, change: dict[str, object], complaint: str) -> None:
+    write_json(home.control / "heartbeat.json", {**BEAT.to_json(), **change})
+    assert read_heartbeat(home) is None
+    assert complaint in (examine_heartbeat(home).damage or "")
+
+
+def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
+    request_stop(home, "a", "an upgrade")
+    request_stop(home, "a", "an upgrade after all")
+    assert stop_requested(home, "a")
+    assert not stop_requested(home, "b")
+    assert stop_reason(home, "a") == "an upgrade after all"
+    assert stop_reason(home, "b") is None
+    (home.control / "stop.b").touch()
+    assert stop_requested(home, "b")
+    with pytest.raises(InvalidSpec):
+        request_stop(home, "../a", "")
+
+
+def test_an_exit_record_comes_back_with_a_bounded_message(home: StreamHome) -> None:
+    assert read_exit(home, "a") is None
+    write_exit(home, ExitRecord("a", 7, Outcome.FAILED, True, "QueryFailed", "\ud800" + "x" * 1_000_000, 3))  # noqa: FBT003
+    record = read_exit(home, "a")
+    assert record is not None
+    assert (record.outcome, record.terminal, record.batch_id) == (Outcome.FAILED, True, 3)
+    assert len(record.message or "") == MESSAGE_LIMIT
+    (home.control / "exit.b.json").write_text("{}")
+    assert read_exit(home, "b") is None
+    assert "uid is missing" in (examine_exit(home, "b").damage or "")
+
+
+def test_a_stream_is_wanted_unless_somebody_said_otherwise(home: StreamHome) -> None:
+    assert read_desired(home) == Desired(DesiredState.RUNNING)
+    written = write_desired(home, DesiredState.STOPPED, by="ada", why="costs")
+    assert read_desired(home) == written
+    assert abs(written.at - epoch_ms()) < 10_000
+
+
+def test_a_damaged_wish_is_not_guessed(home: StreamHome) -> None:
+    (home.control / "desired.json").write_text("{")
+    with pytest.raises(DamagedFile, match=r"desired\.json"):
+        read_desired(home)
+    assert examine_desired(home).damage is not None
+
+
+def test_lineages_sort_by_birth() -> None:
+    assert mint_lineage(1_795_258_501_999).startswith("20261121T105501-")
+    assert mint_lineage(1_795_258_501_000) < mint_lineage(1_795_258_502_000)
+    assert len({mint_lineage(0) for _ in range(50)}) > 1
+
+
+def test_a_lineage_is_active_with_its_directories(home: StreamHome) -> None:
+    assert active_lineage(home) is None
+    first = start_lineage(home)
+    assert active_lineage(home) == first
+    assert home.checkpoint(first).is_dir()
+    assert home.punctuations(first).is_dir()
+    second = start_lineage(home, parent=first)
+    record = read_lineage(home)
+    assert record is not None
+    assert (record.lineage, record.parent) == (second, first)
+
+
+def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
+    lineage = start_lineage(home)
+    pointer = home.control / "lineage.json"
+    pointer.unlink()
+    assert active_lineage(home) is None
+    (home.checkpoint(lineage) / "metadata").touch()
+    with pytest.raises(DamagedFile, match="gone"):
+        active_lineage(home)
+    pointer.write_text("{")
+    with pytest.raises(DamagedFile, match="not JSON"):
+        active_lineage(home)
+
+
+def test_a_lineage_that_cannot_be_made_is_not_activated(home: StreamHome) -> None:
+    home.lineages.rmdir()
+    home.lineages.touch()
+    with pytest.raises(UnwritablePath, match="new lineage"):
+        start_lineage(home)
+    assert active_lineage(home) is None
+
+
+def test_a_sweep_removes_only_what_nobody_needs(home: StreamHome) -> None:
+    ages = {
+        ".heartbeat.json.a1.tmp": ABANDONED_AFTER_S + 60,
+        ".heartbeat.json.b2.tmp": 1,
+        "exit.old.json": FORGOTTEN_AFTER_S + 60,
+        "stop.old": FORGOTTEN_AFTER_S + 60,
+        "exit.new.json": ABANDONED_AFTER_S + 60,
+        "desired.json": FORGOTTEN_AFTER_S + 60,
+    }
+    for name, seconds in ages.items():
+        path = home.control / name
+        path.write_text(json.dumps({}))
+        at = epoch_ms() / 1000 - seconds
+        os.utime(path, (at, at))
+    sweep(home)
+    assert {path.name for path in home.control.iterdir() if path.is_file()} == {
+        ".heartbeat.json.b2.tmp",
+        "exit.new.json",
+        "desired.json",
+    }

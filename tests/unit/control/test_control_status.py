@@ -1,0 +1,203 @@
+"""What a stream is doing, from any evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import Desired, DesiredState, write_desired
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.lease import acquire, fence
+from sessionizer.control.lease_ledger import LeaseRecord, Vacancy, give_out, owned_by
+from sessionizer.control.observation import Evidence, State
+from sessionizer.control.process_identity import identify
+from sessionizer.control.status import observe, read_observation
+from sessionizer.control.stop_marker import request_stop
+from sessionizer.control.stream_home import StreamHome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GRACE, STALE, NOW = 100, 50, 10_000
+
+LEASE = LeaseRecord(1, NOW - 1_000, "a", 1, 1, "here")
+BEAT = Heartbeat("a", NOW - 10, NOW - 1_000, Phase.RUNNING)
+LIVE = Evidence(lease=LEASE, alive=True, heartbeat=BEAT)
+
+CASES: dict[str, tuple[Evidence, State, int | None]] = {
+    "nothing at all": (Evidence(), State.NEVER_STARTED, None),
+    "another's heartbeat only": (Evidence(heartbeat=BEAT), State.NEVER_STARTED, None),
+    "launched": (Evidence(uid="a", launched_at=NOW - GRACE), State.STARTING, GRACE),
+    "launched long ago": (Evidence(uid="a", launched_at=NOW - GRACE - 1), State.VANISHED, GRACE + 1),
+    "launched beside another": (replace(LIVE, uid="b", launched_at=NOW - 3), State.STARTING, 3),
+    "refused before the lease": (
+        replace(LIVE, uid="b", exit_record=ExitRecord("b", NOW - 2, Outcome.FAILED, terminal=True)),
+        State.FAILED,
+        2,
+    ),
+    "leased": (Evidence(lease=replace(LEASE, acquired_at=NOW - GRACE), alive=True), State.STARTING, GRACE),
+    "leased long ago": (Evidence(lease=LEASE, alive=True), State.STALLED, 1_000),
+    "starting for ever": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STARTING)), State.STALLED, 10),
+    "beating": (LIVE, State.RUNNING, 10),
+    "beating elsewhere": (replace(LIVE, alive=None), State.RUNNING, 10),
+    "beating from the future": (replace(LIVE, heartbeat=replace(BEAT, at=NOW + 9)), State.RUNNING, 0),
+    "idle": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.IDLE)), State.IDLE, 10),
+    "silent": (replace(LIVE, heartbeat=replace(BEAT, at=NOW - STALE - 1)), State.STALLED, STALE + 1),
+    "silent elsewhere": (replace(LIVE, alive=None, heartbeat=replace(BEAT, at=NOW - 99)), State.STALLED, 99),
+    "draining": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.DRAINING)), State.DRAINING, 10),
+    "asked to stop": (replace(LIVE, stop_requested=True), State.DRAINING, 10),
+    "asked to stop, silent": (
+        replace(LIVE, stop_requested=True, heartbeat=replace(BEAT, at=NOW - 99)),
+        State.STALLED,
+        99,
+    ),
+    "fenced, not yet killed": (replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED)), State.DRAINING, 10),
+    "fenced and killed": (
+        replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED), alive=False),
+        State.VANISHED,
+        10,
+    ),
+    "fenced elsewhere": (replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED), alive=None), State.VANISHED, 10),
+    "released": (Evidence(lease=replace(LEASE, vacancy=Vacancy.RELEASED), alive=True), State.STOPPED, 1_000),
+    "killed": (replace(LIVE, alive=False), State.VANISHED, 10),
+    "drained": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, Outcome.DRAINED)), State.STOPPED, 4),
+    "lost the lease": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, Outcome.LEASE_LOST)), State.STOPPED, 4),
+    "failed": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, Outcome.FAILED)), State.FAILED, 4),
+    "failed in an earlier attempt": (
+        replace(LIVE, exit_record=ExitRecord("a", NOW - 1_001, Outcome.FAILED)),
+        State.RUNNING,
+        10,
+    ),
+    "damaged lease, beating": (replace(LIVE, lease=LeaseRecord(1, NOW - 1_000), alive=None), State.RUNNING, 10),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_state_follows_from_the_evidence(case: str) -> None:
+    evidence, state, age_ms = CASES[case]
+    observation = observe(evidence, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
+    assert (observation.state, observation.age_ms) == (state, age_ms)
+
+
+def test_every_state_has_a_case() -> None:
+    assert {state for _, state, _ in CASES.values()} == set(State)
+
+
+_uids = st.sampled_from(["a", "b"])
+_times = st.integers(-10, 3 * NOW)
+_records = st.builds(
+    Evidence,
+    desired=st.builds(Desired, st.sampled_from(DesiredState)),
+    lease=st.none()
+    | st.builds(
+        LeaseRecord,
+        st.integers(1, 9),
+        _times,
+        st.none() | _uids,
+        st.none() | st.integers(),
+        host=st.none() | st.just("here"),
+        vacancy=st.none() | st.sampled_from(Vacancy),
+    ),
+    alive=st.none() | st.booleans(),
+    heartbeat=st.none() | st.builds(Heartbeat, _uids, _times, _times, st.sampled_from(Phase)),
+    exit_record=st.none() | st.builds(ExitRecord, _uids, _times, st.sampled_from(Outcome)),
+    stop_requested=st.booleans(),
+    uid=st.none() | _uids,
+    launched_at=st.none() | _times,
+)
+
+
+@given(_records, _times, st.integers(0, NOW), st.integers(0, NOW))
+def test_any_evidence_has_a_verdict(evidence: Evidence, now: int, grace: int, stale: int) -> None:
+    observation = observe(evidence, now, startup_grace_ms=grace, stale_after_ms=stale)
+    assert observation.age_ms is None or observation.age_ms >= 0
+    assert observation.state is not State.NEVER_STARTED or observation.lease is None
+    if observation.state.is_live and observation.lease:
+        assert observation.alive is not False
+        assert observation.exit_record is None
+    if observation.alive is True and observation.lease and observation.exit_record is None:
+        assert observation.state is not State.VANISHED
+    json.dumps(observation.to_json(), allow_nan=False)
+
+
+@given(_records, _times)
+def test_time_alone_never_brings_a_driver_back(evidence: Evidence, now: int) -> None:
+    lost = {State.STALLED, State.VANISHED, State.FAILED, State.STOPPED}
+    before, after = observe(evidence, now), observe(evidence, now + 10**9)
+    assert before.state not in lost or after.state is before.state
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fit"),
+    [
+        (DesiredState.RUNNING, {State.STARTING, State.RUNNING, State.IDLE}),
+        (DesiredState.STOPPED, {State.NEVER_STARTED, State.STOPPED, State.FAILED, State.VANISHED}),
+        (DesiredState.MAINTENANCE, {State.NEVER_STARTED, State.STOPPED, State.FAILED, State.VANISHED}),
+    ],
+)
+def test_whether_it_is_as_desired(wanted: DesiredState, fit: set[State]) -> None:
+    for evidence, state, _ in CASES.values():
+        wish = replace(evidence, desired=Desired(wanted))
+        assert observe(wish, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE).as_desired is (state in fit)
+
+
+def test_a_home_that_does_not_exist_was_never_started(tmp_path: Path) -> None:
+    observation = read_observation(StreamHome.of(tmp_path, "clicks"), epoch_ms())
+    assert observation.state is State.NEVER_STARTED
+    assert observation.damage == ()
+
+
+def test_the_life_of_a_driver_as_read_from_disk(home: StreamHome) -> None:
+    def state() -> State:
+        return read_observation(home, epoch_ms()).state
+
+    lease = acquire(home, "a")
+    assert state() is State.STARTING
+    write_heartbeat(home, Heartbeat("a", epoch_ms(), epoch_ms(), Phase.IDLE))
+    assert state() is State.IDLE
+    request_stop(home, "a", "a test")
+    assert state() is State.DRAINING
+    write_desired(home, DesiredState.STOPPED, by="a test", why="")
+    write_exit(home, ExitRecord("a", epoch_ms(), Outcome.DRAINED))
+    lease.release()
+    observation = read_observation(home, epoch_ms())
+    assert observation.state is State.STOPPED
+    assert observation.as_desired
+    assert read_observation(home, epoch_ms(), uid="b", launched_at=epoch_ms()).state is State.STARTING
+
+
+def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        identity = identify(child.pid)
+        assert identity is not None
+        give_out(home, owned_by(1, "a", identity, epoch_ms()))
+        assert read_observation(home, epoch_ms()).state is State.STARTING
+        os.kill(child.pid, signal.SIGKILL)
+    assert read_observation(home, epoch_ms()).state is State.VANISHED
+    fence(home)
+    assert read_observation(home, epoch_ms()).state is State.VANISHED
+
+
+def test_damage_is_reported_not_raised(home: StreamHome) -> None:
+    acquire(home, "a")
+    for name in ("desired.json", "heartbeat.json", "exit.a.json"):
+        (home.control / name).write_text("{")
+    observation = read_observation(home, epoch_ms())
+    assert observation.state is State.STARTING
+    assert [line.split(":")[0].rsplit("/", 1)[1] for line in observation.damage] == [
+        "desired.json",
+        "heartbeat.json",
+        "exit.a.json",
+    ]
+    (home.leases / "00000002.json").write_text("{")
+    assert read_observation(home, epoch_ms()).damage

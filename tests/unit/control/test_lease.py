@@ -1,0 +1,289 @@
+"""One driver per stream: races, kills, takeovers and fencing, with real processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control import lease_ledger
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.lease import Lease, acquire, fence
+from sessionizer.control.lease_ledger import Vacancy, give_out, highest_token, owned_by, read_lease
+from sessionizer.control.process_identity import this_process
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.errors import InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkProcess
+    from multiprocessing.queues import SimpleQueue
+    from multiprocessing.synchronize import Barrier
+    from pathlib import Path
+
+_FORK = multiprocessing.get_context("fork")
+RACERS = 4
+ROUNDS = 150
+
+
+def _race(root: Path, racer: int, barrier: Barrier, winners: SimpleQueue[tuple[int, int]]) -> None:
+    for number in range(ROUNDS):
+        home = StreamHome(root / f"round_{number}")
+        barrier.wait(timeout=60)
+        try:
+            acquire(home, f"racer-{racer}").check()
+        except LeaseHeld:
+            pass
+        else:
+            winners.put((number, racer))
+    # The winners must live until the last round is over.
+    barrier.wait(timeout=60)
+
+
+def _leave_dead_holder(home: StreamHome) -> None:
+    mine = this_process()
+    assert mine.started is not None
+    dead = replace(mine, started=mine.started - 1)
+    assert give_out(home, owned_by(1, "dead", dead, epoch_ms()))
+
+
+def test_of_several_that_start_together_exactly_one_wins(tmp_path: Path) -> None:
+    for number in range(ROUNDS):
+        home = StreamHome(tmp_path / f"round_{number}")
+        home.prepare()
+        if number % 2:
+            _leave_dead_holder(home)
+    barrier, winners = _FORK.Barrier(RACERS), _FORK.SimpleQueue()
+    racers = [_FORK.Process(target=_race, args=(tmp_path, racer, barrier, winners)) for racer in range(RACERS)]
+    for process in racers:
+        process.start()
+    for process in racers:
+        process.join()
+    assert [process.exitcode for process in racers] == [0] * RACERS
+    won = []
+    while not winners.empty():
+        won.append(winners.get()[0])
+    assert sorted(won) == list(range(ROUNDS))
+
+
+def _take_turns(home: StreamHome, racer: int, turns: int) -> None:
+    done = 0
+    while done < turns:
+        try:
+            lease = acquire(home, f"racer-{racer}")
+        except LeaseHeld:
+            continue
+        critical = home.root / "critical"
+        critical.open("x").close()
+        lease.check()
+        critical.unlink()
+        lease.release()
+        done += 1
+
+
+def test_holders_never_overlap_while_tokens_are_pruned(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_ledger, "KEPT_TOKENS", 1)
+    turns = 60
+    racers = [_FORK.Process(target=_take_turns, args=(home, racer, turns)) for racer in range(RACERS)]
+    for process in racers:
+        process.start()
+    for process in racers:
+        process.join()
+    assert [process.exitcode for process in racers] == [0] * RACERS
+    assert highest_token(home) == 2 * turns * RACERS
+
+
+def _hold(home: StreamHome, uid: str) -> None:
+    acquire(home, uid)
+    time.sleep(60)
+
+
+def _holder(home: StreamHome, uid: str) -> ForkProcess:
+    process = _FORK.Process(target=_hold, args=(home, uid), daemon=True)
+    process.start()
+    deadline = time.monotonic() + 10
+    while (lease := read_lease(home)) is None or lease.pid != process.pid:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return process
+
+
+def _kill(process: ForkProcess) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def test_a_killed_holder_is_taken_over_at_once_even_as_a_zombie(home: StreamHome) -> None:
+    process = _holder(home, "first")
+    with pytest.raises(LeaseHeld) as caught:
+        acquire(home, "second")
+    assert (caught.value.uid, caught.value.pid) == ("first", process.pid)
+    _kill(process)
+    os.waitid(os.P_PID, process.pid or 0, os.WEXITED | os.WNOWAIT)
+    lease = acquire(home, "second")
+    assert lease.token == 2
+    lease.check()
+    process.join()
+
+
+def test_a_hung_holder_is_not_taken_over_however_silent(home: StreamHome) -> None:
+    process = _holder(home, "hung")
+    os.kill(process.pid or 0, signal.SIGSTOP)
+    with pytest.raises(LeaseHeld):
+        acquire(home, "second", takeover_after_ms=0)
+    assert fence(home, "hung") == 2
+    with pytest.raises(LeaseHeld):
+        acquire(home, "second")
+    _kill(process)
+    process.join()
+    assert acquire(home, "second").token == 3
+
+
+def test_fencing_takes_the_lease_from_its_owner(home: StreamHome) -> None:
+    lease = acquire(home, "first")
+    lease.check()
+    assert fence(home, "other") is None
+    lease.check()
+    assert fence(home) == 2
+    with pytest.raises(LeaseLost) as caught:
+        lease.check()
+    assert (caught.value.token, caught.value.newest) == (1, 2)
+    assert fence(home) == 2
+    record = read_lease(home)
+    assert record is not None
+    assert (record.uid, record.vacancy, record.process) == ("first", Vacancy.FENCED, this_process())
+
+
+def test_there_is_nobody_to_fence_before_the_first_start(home: StreamHome) -> None:
+    assert fence(home) is None
+    assert highest_token(home) == 0
+
+
+def test_release_frees_and_may_be_repeated(home: StreamHome) -> None:
+    first = acquire(home, "first")
+    first.release()
+    first.release()
+    second = acquire(home, "second")
+    first.release()
+    second.check()
+    assert second.token == 3
+
+
+def test_release_outlives_a_full_disk(home: StreamHome) -> None:
+    lease = acquire(home, "first")
+    home.leases.joinpath("00000002.json").mkdir()
+    lease.release()
+
+
+def test_an_exit_record_frees_the_lease_of_a_process_that_lingers(home: StreamHome) -> None:
+    lease = acquire(home, "first")
+    write_exit(home, ExitRecord("first", epoch_ms(), Outcome.DRAINED))
+    assert acquire(home, "second").token == lease.token + 1
+
+
+def test_an_exit_record_of_an_earlier_attempt_frees_nothing(home: StreamHome) -> None:
+    write_exit(home, ExitRecord("first", epoch_ms() - 1_000, Outcome.FAILED))
+    acquire(home, "first")
+    with pytest.raises(LeaseHeld):
+        acquire(home, "second")
+
+
+def _held_elsewhere(home: StreamHome, acquired_ms_ago: int) -> None:
+    assert give_out(home, owned_by(1, "far", replace(this_process(), host="elsewhere"), epoch_ms() - acquired_ms_ago))
+
+
+def _beat(home: StreamHome, uid: str, ms_ago: int) -> None:
+    at = epoch_ms() - ms_ago
+    write_heartbeat(home, Heartbeat(uid, at, at, Phase.RUNNING))
+
+
+def test_a_holder_elsewhere_is_judged_by_its_heartbeat(home: StreamHome) -> None:
+    _held_elsewhere(home, 3_600_000)
+    _beat(home, "far", 1_000)
+    with pytest.raises(LeaseHeld):
+        acquire(home, "near")
+    assert acquire(home, "near", takeover_after_ms=500).token == 2
+
+
+def test_a_holder_elsewhere_that_has_just_started_needs_no_heartbeat(home: StreamHome) -> None:
+    _beat(home, "long_gone", 3_600_000)
+    _held_elsewhere(home, 1_000)
+    with pytest.raises(LeaseHeld):
+        acquire(home, "near")
+
+
+def test_the_heartbeat_of_another_driver_keeps_nobody_alive(home: StreamHome) -> None:
+    _held_elsewhere(home, 3_600_000)
+    _beat(home, "other", 0)
+    assert acquire(home, "near").token == 2
+
+
+def test_a_fenced_holder_elsewhere_is_the_business_of_who_fenced_it(home: StreamHome) -> None:
+    _held_elsewhere(home, 0)
+    fence(home, "far")
+    assert acquire(home, "near").token == 3
+
+
+def test_a_damaged_lease_is_held_by_somebody_until_silence(home: StreamHome) -> None:
+    path = home.leases / "00000007.json"
+    path.write_text('{"token": ')
+    with pytest.raises(LeaseHeld, match="unknown driver"):
+        acquire(home, "second")
+    os.utime(path, (0, 0))
+    _beat(home, "whoever", 0)
+    with pytest.raises(LeaseHeld):
+        acquire(home, "second")
+    _beat(home, "whoever", 3_600_000)
+    assert acquire(home, "second").token == 8
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_control_directory_that_was_removed_took_the_lease_with_it(home: StreamHome, *, made_anew: bool) -> None:
+    lease = acquire(home, "first")
+    for path in home.leases.iterdir():
+        path.unlink()
+    home.leases.rmdir()
+    if made_anew:
+        home.prepare()
+        assert acquire(home, "second").token == lease.token
+    with pytest.raises(LeaseLost, match="gone or another's"):
+        lease.check()
+
+
+def test_only_the_last_tokens_are_kept(home: StreamHome) -> None:
+    for _ in range(20):
+        acquire(home, "again").release()
+    assert highest_token(home) == 40
+    assert len(list(home.leases.iterdir())) == lease_ledger.KEPT_TOKENS
+
+
+def test_a_token_that_was_overtaken_and_pruned_is_not_given_out_again(home: StreamHome) -> None:
+    for _ in range(20):
+        acquire(home, "again").release()
+    assert not give_out(home, owned_by(3, "sleepy", this_process(), epoch_ms()))
+    assert not home.leases.joinpath("00000003.json").exists()
+
+
+def test_a_lease_needs_a_prepared_home(tmp_path: Path) -> None:
+    with pytest.raises(UnwritablePath):
+        acquire(StreamHome.of(tmp_path, "clicks"), "first")
+
+
+@pytest.mark.parametrize("uid", ["", "../x", "a/b", "a\n", ".hidden"])
+def test_a_uid_must_fit_a_file_name(home: StreamHome, uid: str) -> None:
+    with pytest.raises(InvalidSpec, match="uid"):
+        acquire(home, uid)
+
+
+def test_a_check_is_cheap(home: StreamHome) -> None:
+    lease: Lease = acquire(home, "first")
+    started = time.perf_counter()
+    for _ in range(100):
+        lease.check()
+    assert (time.perf_counter() - started) / 100 < 0.01

@@ -1,0 +1,110 @@
+"""Whether a process still lives, told from its identity."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control import process_identity
+from sessionizer.control.process_identity import ProcessIdentity, identify, is_alive, this_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A child that does nothing."""
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        yield child
+        child.kill()
+
+
+def _identity_of(child: subprocess.Popen[bytes]) -> ProcessIdentity:
+    identity = identify(child.pid)
+    assert identity is not None
+    return identity
+
+
+def test_this_process_lives() -> None:
+    assert this_process() == identify(os.getpid())
+    assert is_alive(this_process()) is True
+
+
+def test_a_killed_process_is_dead_as_zombie_and_after(sleeper: subprocess.Popen[bytes]) -> None:
+    identity = _identity_of(sleeper)
+    assert is_alive(identity) is True
+    os.kill(sleeper.pid, signal.SIGKILL)
+    stat = Path(f"/proc/{sleeper.pid}/stat")
+    deadline = time.monotonic() + 5
+    while b") Z " not in stat.read_bytes():
+        assert time.monotonic() < deadline
+    assert is_alive(identity) is False
+    sleeper.wait()
+    assert is_alive(identity) is False
+    assert identify(sleeper.pid) is None
+
+
+def test_a_stopped_process_lives(sleeper: subprocess.Popen[bytes]) -> None:
+    identity = _identity_of(sleeper)
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    assert is_alive(identity) is True
+
+
+def test_a_reused_pid_is_another_process() -> None:
+    mine = this_process()
+    assert mine.started is not None
+    assert is_alive(replace(mine, started=mine.started - 1)) is False
+
+
+def test_another_run_of_the_machine_is_over() -> None:
+    assert is_alive(replace(this_process(), boot_id="00000000-0000-0000-0000-000000000000")) is False
+
+
+def test_another_host_or_container_cannot_be_known() -> None:
+    assert is_alive(replace(this_process(), host="elsewhere")) is None
+    assert is_alive(replace(this_process(), namespace="pid:[1]")) is None
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**22 + 1, 2**70])
+def test_impossible_pids_are_dead(pid: int) -> None:
+    assert is_alive(replace(this_process(), pid=pid)) is False
+    assert identify(pid) is None
+
+
+def test_a_command_with_spaces_and_parentheses(tmp_path: Path) -> None:
+    odd = tmp_path / "a) Z (b"
+    odd.symlink_to("/bin/sleep")
+    child = subprocess.Popen([odd, "60"])
+    time.sleep(0.1)
+    assert b"a) Z (b" in Path(f"/proc/{child.pid}/stat").read_bytes()
+    assert is_alive(_identity_of(child)) is True
+    child.kill()
+    child.wait()
+
+
+def test_without_proc_the_pid_must_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: subprocess.Popen[bytes]
+) -> None:
+    monkeypatch.setattr(process_identity, "_PROC", tmp_path)
+    identity = _identity_of(sleeper)
+    assert identity.started is None
+    assert is_alive(identity) is True
+    sleeper.kill()
+    sleeper.wait()
+    assert is_alive(identity) is False
+
+
+def test_a_process_that_proc_hides_cannot_be_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "stat").touch()
+    mine = this_process()
+    monkeypatch.setattr(process_identity, "_PROC", tmp_path)
+    assert is_alive(mine) is None

@@ -1,0 +1,304 @@
+"""The definition of a session, rule by rule, on logs small enough to follow by hand."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.core.event import Batch, Event, drain_at
+from sessionizer.core.oracle import sessionize
+from sessionizer.core.reasons import CloseReason
+from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+
+if TYPE_CHECKING:
+    from sessionizer.core.oracle import Outcome, Session
+
+
+def event(event_id: str, at: int | None, **facts: Any) -> Event:
+    return Event(**{"key": "ann", "client": "web", "event_time_ms": at, "event_id": event_id, **facts})
+
+
+def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> Rules:
+    plain = {
+        "watermark_delay_ms": 100,
+        "gap_timeout_ms": 30,
+        "client_timeouts_ms": {},
+        "max_events": None,
+        "max_duration_ms": None,
+    }
+    return Rules(time_mode=time_mode, **{**plain, **others})
+
+
+def batch(*events: Event, at: int = 0, floor: int | None = None, **timeout_changes: int) -> Batch:
+    return Batch(events, arrived_at_ms=at, floor_ms=floor, timeout_changes=timeout_changes)
+
+
+def drained(*batches: Batch, **changed_rules: Any) -> Outcome:
+    return sessionize([*batches, drain_at(10**6)], rules(**changed_rules))
+
+
+def ids(session: Session) -> str:
+    return "".join(event.event_id for event in session.events)
+
+
+def sessions(outcome: Outcome) -> list[tuple[str, str]]:
+    return [(ids(session), session.close_reason.value) for session in outcome.closed]
+
+
+def open_ids(outcome: Outcome) -> str:
+    return "".join(admitted.event.event_id for admitted in outcome.open_events)
+
+
+def event_ids(events: list[Event]) -> str:
+    return "".join(event.event_id for event in events)
+
+
+class TestWatermark:
+    def test_before_any_event_it_is_zero(self) -> None:
+        assert sessionize([batch(event("a", 500))], rules()).watermark_ms == 0
+
+    def test_it_is_the_highest_event_time_of_earlier_batches_less_the_delay(self) -> None:
+        outcome = sessionize([batch(event("a", 500), event("b", 400)), batch(event("c", 900))], rules())
+        assert outcome.watermark_ms == 400
+
+    def test_a_floor_holds_in_its_own_batch_and_ever_after(self) -> None:
+        outcome = sessionize([batch(event("a", 450), event("b", 451), floor=450), batch(floor=10)], rules())
+        assert outcome.watermark_ms == 450
+        assert event_ids(outcome.late) == "a"
+
+    def test_an_event_at_the_watermark_is_late_and_one_after_it_is_not(self) -> None:
+        outcome = sessionize([batch(event("a", 500)), batch(event("b", 400), event("c", 401))], rules())
+        assert event_ids(outcome.late) == "b"
+        assert open_ids(outcome) == "ca"
+
+    def test_events_in_the_batch_that_drains_are_late(self) -> None:
+        outcome = sessionize([batch(event("a", 500)), batch(event("b", 501), floor=NEVER_MS)], rules())
+        assert (sessions(outcome), event_ids(outcome.late)) == ([("a", "gap")], "b")
+
+    def test_a_conflicting_event_moves_it_as_any_valid_event_does(self) -> None:
+        outcome = sessionize([batch(event("a", 500), event("a", 700)), batch()], rules())
+        assert (event_ids(outcome.conflicting), outcome.watermark_ms) == ("a", 600)
+
+
+class TestGap:
+    def test_an_event_exactly_at_the_timeout_continues_the_session(self) -> None:
+        assert sessions(drained(batch(event("a", 100), event("b", 130)))) == [("ab", "gap")]
+
+    def test_an_event_one_millisecond_later_begins_another(self) -> None:
+        assert sessions(drained(batch(event("a", 100), event("b", 131)))) == [("a", "gap"), ("b", "gap")]
+
+    def test_the_timeout_of_the_event_before_the_gap_counts(self) -> None:
+        outcome = drained(batch(event("a", 100, timeout_ms=5), event("b", 106, timeout_ms=50), event("c", 156)))
+        assert sessions(outcome) == [("a", "gap"), ("bc", "gap")]
+
+    def test_own_timeout_goes_before_the_clients_and_that_before_the_streams(self) -> None:
+        outcome = sessionize(
+            [batch(event("a", 100, timeout_ms=7), event("b", 200), event("c", 300, client=None))],
+            rules(client_timeouts_ms={"web": 11}),
+        )
+        assert [admitted.timeout_ms for admitted in outcome.open_events] == [7, 11, 30]
+
+    def test_a_changed_timeout_holds_from_the_events_of_its_batch_on(self) -> None:
+        outcome = sessionize(
+            [batch(event("a", 100)), batch(event("b", 101), web=20), batch(event("c", 102))],
+            rules(client_timeouts_ms={"web": 11}),
+        )
+        assert [admitted.timeout_ms for admitted in outcome.open_events] == [11, 20, 20]
+
+    def test_a_session_is_final_once_the_watermark_reaches_its_end_plus_timeout(self) -> None:
+        assert sessions(sessionize([batch(event("a", 100)), batch(floor=129)], rules())) == []
+        assert sessions(sessionize([batch(event("a", 100)), batch(floor=130)], rules())) == [("a", "gap")]
+
+    def test_an_event_after_the_watermark_may_still_extend_a_session_that_ended_before_it(self) -> None:
+        outcome = sessionize([batch(event("a", 100)), batch(event("b", 129), floor=128), batch(floor=159)], rules())
+        assert sessions(outcome) == [("ab", "gap")]
+
+    def test_a_timeout_too_long_for_the_calendar_is_closed_by_a_drain(self) -> None:
+        assert sessions(drained(batch(event("a", 100, timeout_ms=NEVER_MS)))) == [("a", "gap")]
+
+
+class TestClosingEvent:
+    def test_it_ends_the_session_at_its_own_time(self) -> None:
+        outcome = sessionize(
+            [batch(event("a", 100), event("b", 101, closes=True), event("c", 102)), batch(floor=101)], rules()
+        )
+        assert sessions(outcome) == [("ab", "closing_event")]
+        assert open_ids(outcome) == "c"
+
+    def test_it_is_not_final_while_an_event_may_come_before_it(self) -> None:
+        outcome = sessionize([batch(event("b", 101, closes=True)), batch(event("a", 100), floor=99)], rules())
+        assert (sessions(outcome), open_ids(outcome)) == ([], "ab")
+
+    def test_among_events_of_one_time_it_is_the_last_and_the_others_go_by_id(self) -> None:
+        outcome = drained(batch(event("a", 100, closes=True), event("c", 100), event("b", 100)))
+        assert sessions(outcome) == [("bca", "closing_event")]
+
+    def test_a_second_one_of_the_same_time_makes_a_session_of_its_own(self) -> None:
+        outcome = drained(batch(event("a", 100, closes=True), event("b", 100, closes=True)))
+        assert sessions(outcome) == [("a", "closing_event"), ("b", "closing_event")]
+
+
+class TestCaps:
+    def test_max_events_cuts_after_that_many(self) -> None:
+        outcome = drained(batch(event("a", 100), event("b", 101), event("c", 102)), max_events=2)
+        assert sessions(outcome) == [("ab", "max_events"), ("c", "gap")]
+
+    def test_a_full_session_is_final_at_its_last_event(self) -> None:
+        outcome = sessionize([batch(event("a", 100), event("b", 101)), batch(floor=101)], rules(max_events=2))
+        assert sessions(outcome) == [("ab", "max_events")]
+
+    def test_max_duration_allows_exactly_that_long(self) -> None:
+        outcome = drained(batch(event("a", 100), event("b", 120), event("c", 140), event("d", 141)), max_duration_ms=40)
+        assert sessions(outcome) == [("abc", "max_duration"), ("d", "gap")]
+
+    def test_what_max_duration_cuts_is_final_at_the_event_that_would_exceed_it(self) -> None:
+        log = [batch(event("a", 100), event("b", 120))]
+        assert sessions(sessionize([*log, batch(floor=119)], rules(max_duration_ms=10))) == []
+        outcome = sessionize([*log, batch(floor=120)], rules(max_duration_ms=10))
+        assert (sessions(outcome), open_ids(outcome)) == ([("a", "max_duration")], "b")
+
+    def test_the_duration_runs_anew_after_each_cut(self) -> None:
+        outcome = drained(batch(*(event(name, 100 + 10 * n) for n, name in enumerate("abcdef"))), max_duration_ms=15)
+        assert [found for found, _ in sessions(outcome)] == ["ab", "cd", "ef"]
+
+    @pytest.mark.parametrize(
+        ("last_of_session", "next_at", "reason"),
+        [
+            ({"closes": True}, 500, CloseReason.CLOSING_EVENT),
+            ({}, 500, CloseReason.MAX_EVENTS),
+            ({}, 129, CloseReason.MAX_EVENTS),
+        ],
+    )
+    def test_of_several_reasons_the_first_is_named(
+        self, last_of_session: dict[str, Any], next_at: int, reason: CloseReason
+    ) -> None:
+        log = batch(event("a", 100), event("b", 101, **last_of_session), event("c", next_at))
+        assert sessions(drained(log, max_events=2, max_duration_ms=20))[0] == ("ab", reason)
+
+    def test_a_gap_is_named_before_the_duration_it_exceeds(self) -> None:
+        assert sessions(drained(batch(event("a", 100), event("b", 131)), max_duration_ms=20))[0] == ("a", "gap")
+
+
+class TestDuplicates:
+    def test_the_same_body_is_dropped_in_the_same_batch_and_in_a_later_one(self) -> None:
+        outcome = sessionize([batch(event("a", 100), event("a", 100)), batch(event("a", 100))], rules())
+        assert (outcome.duplicates_dropped, open_ids(outcome), outcome.conflicting) == (2, "a", [])
+
+    def test_another_body_conflicts_while_the_session_is_open(self) -> None:
+        other = event("a", 100, payload=("other",))
+        outcome = sessionize([batch(event("a", 100)), batch(other)], rules())
+        assert (outcome.conflicting, open_ids(outcome)) == ([other], "a")
+
+    def test_within_a_batch_the_first_by_time_wins_whatever_came_first(self) -> None:
+        outcome = sessionize([batch(event("a", 105), event("a", 100))], rules())
+        assert [admitted.clock_ms for admitted in outcome.open_events] == [100]
+        assert [conflicting.event_time_ms for conflicting in outcome.conflicting] == [105]
+
+    def test_within_a_batch_nulls_of_the_body_come_first(self) -> None:
+        outcome = sessionize([batch(event("a", 100), event("a", 100, client=None))], rules())
+        assert [admitted.event.client for admitted in outcome.open_events] == [None]
+
+    def test_another_timeout_is_no_other_body_and_none_of_its_own_comes_first(self) -> None:
+        outcome = sessionize([batch(event("a", 100, timeout_ms=5), event("a", 100))], rules())
+        assert [admitted.timeout_ms for admitted in outcome.open_events] == [30]
+        assert outcome.duplicates_dropped == 1
+
+    def test_the_same_id_under_another_key_is_another_event(self) -> None:
+        outcome = sessionize([batch(event("a", 100), event("a", 100, key="bob"))], rules())
+        assert open_ids(outcome) == "aa"
+
+    def test_after_the_session_is_final_the_id_may_come_again(self) -> None:
+        outcome = sessionize([batch(event("a", 100)), batch(event("a", 131), floor=130)], rules())
+        assert (sessions(outcome), open_ids(outcome), outcome.conflicting) == ([("a", "gap")], "a", [])
+
+    def test_it_still_conflicts_one_millisecond_before_that(self) -> None:
+        outcome = sessionize([batch(event("a", 100)), batch(event("a", 131), floor=129)], rules())
+        assert (event_ids(outcome.conflicting), open_ids(outcome)) == ("a", "a")
+
+    def test_a_late_event_is_late_before_it_is_a_duplicate(self) -> None:
+        outcome = sessionize([batch(event("a", 100)), batch(event("a", 100), floor=100)], rules())
+        assert (event_ids(outcome.late), outcome.duplicates_dropped, open_ids(outcome)) == ("a", 0, "a")
+
+    def test_a_conflicting_event_is_not_what_later_ones_are_compared_with(self) -> None:
+        other = event("a", 101)
+        outcome = sessionize([batch(event("a", 100)), batch(other), batch(other)], rules())
+        assert outcome.conflicting == [other, other]
+
+
+class TestProcessingTime:
+    MODE = TimeMode.PROCESSING_TIME
+
+    def test_the_clock_is_the_arrival_of_the_batch(self) -> None:
+        outcome = sessionize([batch(event("a", 7), at=1000), batch(event("b", None), at=1030)], rules(self.MODE))
+        assert [(admitted.clock_ms, admitted.event.event_id) for admitted in outcome.open_events] == [
+            (1000, "a"),
+            (1030, "b"),
+        ]
+
+    def test_a_batch_at_the_timeout_extends_the_session_if_it_brings_an_event(self) -> None:
+        log = [batch(event("a", 7), at=1000)]
+        assert sessions(sessionize([*log, batch(event("b", 8), at=1030)], rules(self.MODE))) == []
+
+    def test_an_empty_batch_at_the_timeout_closes_the_session(self) -> None:
+        log = [batch(event("a", 7), at=1000)]
+        assert sessions(sessionize([*log, batch(at=1029)], rules(self.MODE))) == []
+        assert sessions(sessionize([*log, batch(at=1030)], rules(self.MODE))) == [("a", "gap")]
+
+    def test_nothing_is_late_and_event_time_orders_a_batch(self) -> None:
+        outcome = drained(batch(event("a", 9), event("b", 3), event("c", None), at=1000), time_mode=self.MODE)
+        assert (sessions(outcome), outcome.late) == ([("cba", "gap")], [])
+
+    def test_a_closing_event_closes_in_its_own_batch(self) -> None:
+        outcome = sessionize([batch(event("a", 9, closes=True), event("b", 10), at=1000)], rules(self.MODE))
+        assert (sessions(outcome), open_ids(outcome)) == ([("a", "closing_event")], "b")
+
+    def test_a_duplicate_in_the_batch_of_the_closing_event_is_dropped_and_in_the_next_is_new(self) -> None:
+        closing = event("a", 9, closes=True)
+        outcome = sessionize([batch(closing, closing, at=1000), batch(closing, at=1001)], rules(self.MODE))
+        assert (len(outcome.closed), outcome.duplicates_dropped) == (2, 1)
+
+    def test_a_floor_closes_in_its_own_batch_only(self) -> None:
+        log = [batch(event("a", 7), at=1000), batch(event("b", 8), at=1001, floor=1031), batch(event("c", 9), at=1002)]
+        outcome = sessionize(log, rules(self.MODE))
+        assert (sessions(outcome), open_ids(outcome)) == ([("ab", "gap")], "c")
+
+
+class TestNoTimeMode:
+    MODE = TimeMode.NONE
+
+    def test_no_timeout_of_any_kind_closes_a_session(self) -> None:
+        log = [batch(event("a", 7, timeout_ms=5), at=1000), batch(at=10**15)]
+        outcome = sessionize(log, rules(self.MODE, client_timeouts_ms={"web": 1}))
+        assert (sessions(outcome), open_ids(outcome)) == ([], "a")
+
+    def test_closing_events_and_caps_do(self) -> None:
+        log = [batch(event("a", 1), event("b", 2), event("c", 3), event("d", 4, closes=True), event("e", 5), at=1000)]
+        outcome = sessionize(log, rules(self.MODE, max_events=2))
+        assert (sessions(outcome), open_ids(outcome)) == ([("ab", "max_events"), ("cd", "closing_event")], "e")
+
+    def test_duration_runs_on_arrival(self) -> None:
+        log = [batch(event("a", 1), at=1000), batch(event("b", 2), at=1011)]
+        outcome = sessionize(log, rules(self.MODE, max_duration_ms=10))
+        assert (sessions(outcome), open_ids(outcome)) == ([("a", "max_duration")], "b")
+
+    def test_a_drain_closes_the_rest(self) -> None:
+        assert sessions(drained(batch(event("a", 1), at=1000), time_mode=self.MODE)) == [("a", "gap")]
+
+
+def test_a_session_row_tells_of_its_first_and_last_event() -> None:
+    (session,) = drained(batch(event("a", 100), event("b", 110, client="app"))).closed
+    assert session.session_id == sha256(b"ann\x00100\x00a").hexdigest()[:32]
+    assert (session.key, session.client, session.started_at_ms, session.ended_at_ms, session.event_count) == (
+        "ann",
+        "web",
+        100,
+        110,
+        2,
+    )
+
+
+def test_keys_do_not_meet() -> None:
+    outcome = drained(batch(event("a", 100), event("b", 100, key="bob"), event("c", 101)))
+    assert sessions(outcome) == [("ac", "gap"), ("b", "gap")]

@@ -1,0 +1,169 @@
+"""The rows of a feed: the same for a seed, and of the kinds and at the rates that were asked for."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import cache
+from itertools import pairwise
+
+import pytest
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.feed.bounds import Bounds, start_in_the_past
+from sessionizer.feed.clients import CLIENTS
+from sessionizer.feed.crowd import NEVER_ENDING_USER
+from sessionizer.feed.day_curve import DayCurve
+from sessionizer.feed.faults import DEFAULT_FAULT_RATES
+from sessionizer.feed.generator import Row, generate_within
+from sessionizer.feed.kinds import RowKind
+from sessionizer.feed.scenario import Scenario
+
+START_MS = 1_750_000_000_000
+DELAY_MS = 30_000
+FLAT = DayCurve(day_seconds=1200, depth=0)
+
+
+@cache
+def many_rows() -> tuple[Row, ...]:
+    """50,000 rows of the default scenario: over eight minutes."""
+    return tuple(generate_within(Scenario(start_ms=START_MS), Bounds(events=50_000)))
+
+
+def rows_of(kind: RowKind) -> list[Row]:
+    found = [row for row in many_rows() if row.kind is kind]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("stream", ["clicks", "access_log"])
+def test_the_same_seed_gives_the_same_rows(stream: str) -> None:
+    first, second = (
+        list(generate_within(Scenario(start_ms=START_MS, stream=stream, seed=3), Bounds(events=2_000)))
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_another_seed_or_another_start_gives_other_events() -> None:
+    def ids(seed: int, start_ms: int) -> set[str]:
+        rows = generate_within(Scenario(start_ms=start_ms, seed=seed), Bounds(events=500))
+        return {row.event.event_id for row in rows}
+
+    assert ids(1, START_MS).isdisjoint(ids(2, START_MS))
+    assert ids(1, START_MS).isdisjoint(ids(1, START_MS + 1))
+
+
+def test_rows_are_sent_in_order_from_the_start() -> None:
+    moments = [row.at_ms for row in many_rows()]
+    assert moments[0] == START_MS
+    assert moments == sorted(moments)
+
+
+@pytest.mark.parametrize("kind", list(DEFAULT_FAULT_RATES))
+def test_every_fault_occurs_at_its_rate(kind: RowKind) -> None:
+    expected = DEFAULT_FAULT_RATES[kind] * len(many_rows())
+    assert len(rows_of(kind)) == pytest.approx(expected, abs=5 * expected**0.5)
+
+
+def test_rates_are_taken_from_the_scenario() -> None:
+    scenario = Scenario(start_ms=START_MS, faults={RowKind.TRUNCATED: 1.0}, never_ending_user=False)
+    assert {row.kind for row in generate_within(scenario, Bounds(events=100))} == {RowKind.TRUNCATED}
+
+
+def test_without_faults_all_rows_are_normal_and_of_their_moment() -> None:
+    rows = list(generate_within(Scenario(start_ms=START_MS, faults={}), Bounds(events=5_000)))
+    assert all(row.kind is RowKind.NORMAL and row.event.ts == row.at_ms for row in rows)
+    assert len({row.event.event_id for row in rows}) == len(rows)
+
+
+def test_late_rows_are_late_by_as_much_as_their_kind_says() -> None:
+    assert all(0 < row.at_ms - row.event.ts < DELAY_MS for row in rows_of(RowKind.LATE_WITHIN))
+    assert all(row.at_ms - row.event.ts >= DELAY_MS + 60_000 for row in rows_of(RowKind.LATE_BEYOND))
+
+
+def test_a_duplicate_repeats_a_recent_event_and_each_event_only_once() -> None:
+    normal = {row.event.event_id: row for row in rows_of(RowKind.NORMAL)}
+    repeated = Counter(
+        row.event.event_id for kind in (RowKind.EXACT_DUPLICATE, RowKind.CONFLICTING_DUPLICATE) for row in rows_of(kind)
+    )
+    assert set(repeated.values()) == {1}
+    for row in rows_of(RowKind.EXACT_DUPLICATE):
+        assert row.value == normal[row.event.event_id].value
+        assert row.at_ms - row.event.ts <= DELAY_MS / 2
+    for row in rows_of(RowKind.CONFLICTING_DUPLICATE):
+        assert row.value != normal[row.event.event_id].value
+        assert row.event.ts == normal[row.event.event_id].event.ts
+
+
+@pytest.mark.parametrize("rate", [0.01, 100])
+def test_the_never_ending_user_never_pauses_as_long_as_the_timeout(rate: float) -> None:
+    scenario = Scenario(start_ms=START_MS, rate=rate)
+    events = [
+        row.event
+        for row in generate_within(scenario, Bounds(duration_s=1_000))
+        if row.event.user_id == NEVER_ENDING_USER
+    ]
+    assert events[-1].ts > START_MS + 960_000
+    assert not any(event.closes for event in events)
+    for before, after in pairwise(events):
+        assert before.timeout_s is not None
+        assert after.ts - before.ts < before.timeout_s * 1000
+
+
+def test_users_browse_buy_log_out_and_pause_beyond_the_timeout() -> None:
+    timeouts = {client.name: client.timeout_s for client in CLIENTS}
+    clicks = defaultdict(list)
+    for row in rows_of(RowKind.NORMAL):
+        clicks[row.event.user_id].append(row.event)
+    gaps = [
+        after.ts - before.ts > timeouts[before.client] * 1000
+        for events in clicks.values()
+        for before, after in pairwise(events)
+    ]
+    types = Counter(row.event.type for row in rows_of(RowKind.NORMAL))
+    assert 0.005 < sum(gaps) / len(gaps) < 0.2
+    assert types["page_view"] > types["add_to_cart"] > types["purchase"] > 0 < types["logout"]
+    assert all((row.event.amount > 0) == (row.event.type == "purchase") for row in rows_of(RowKind.NORMAL))
+
+
+def test_clients_have_their_shares_of_the_traffic() -> None:
+    rows = Counter(row.event.client for row in many_rows())
+    for client in CLIENTS:
+        assert rows[client.name] / len(many_rows()) == pytest.approx(client.share, rel=0.2)
+
+
+def test_the_rate_is_kept_and_follows_the_day() -> None:
+    flat = generate_within(Scenario(start_ms=START_MS, rate=50, day=FLAT), Bounds(duration_s=400))
+    assert sum(1 for _ in flat) == pytest.approx(20_000, rel=0.05)
+
+    day = Scenario(start_ms=START_MS, rate=50, day=DayCurve(day_seconds=240, depth=0.8))
+    hours = Counter((row.at_ms - START_MS) // 10_000 for row in generate_within(day, Bounds(duration_s=240)))
+    # the feed begins at nine, so midnight is fifteen hours later
+    assert hours[15] < 0.4 * 500 < 500 < hours[0]
+    assert hours.total() == pytest.approx(12_000, rel=0.1)
+
+
+def test_a_feed_played_at_once_ends_by_now() -> None:
+    day = DayCurve(day_seconds=300, depth=0.9)
+    bounds = Bounds(events=3_000)
+    start_ms = start_in_the_past(START_MS, 50 * day.quietest, bounds)
+    scenario = Scenario(start_ms=start_ms, rate=50, day=day)
+    assert max(row.at_ms for row in generate_within(scenario, bounds)) <= START_MS
+    assert start_in_the_past(START_MS, 1, Bounds(duration_s=10)) == START_MS - 10_000
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"stream": "chirps"}, "feed.stream"),
+        ({"rate": 0}, "feed.rate"),
+        ({"day": DayCurve(day_seconds=0, depth=0)}, "feed.day_seconds"),
+        ({"day": DayCurve(day_seconds=1, depth=1)}, "feed.depth"),
+        ({"faults": {RowKind.FUTURE: 1.5}}, "feed.faults.future"),
+        ({"faults": {RowKind.FUTURE: 0.6, RowKind.NULL_KEY: 0.6}}, "feed.faults"),
+    ],
+)
+def test_an_impossible_scenario_is_refused(change: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        Scenario(start_ms=START_MS, **change)  # type: ignore[arg-type]
+    assert refusal.value.field == field

@@ -1,0 +1,31 @@
+"""What the tests of specs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from spoiled_specs import changed
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.spec.loading import load_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[[dict[str, Any]], InvalidSpec]:
+    """Return a function that changes the good spec, reads it from a file and returns the error."""
+
+    def refuse(changes: dict[str, Any]) -> InvalidSpec:
+        file = tmp_path / "visits.yaml"
+        file.write_text(yaml.safe_dump(changed(changes), sort_keys=False))
+        with pytest.raises(InvalidSpec) as caught:
+            load_stream(file)
+        assert caught.value.file == file
+        return caught.value
+
+    return refuse

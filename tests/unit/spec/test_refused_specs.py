@@ -1,0 +1,177 @@
+"""Every way to get a spec wrong: one message with the field as typed, its value, what is allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from spoiled_specs import ABSENT, KAFKA
+
+from sessionizer.spec.names import RESERVED_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.errors import InvalidSpec
+
+    Refused = Callable[[dict[str, Any]], InvalidSpec]
+
+
+WRONG: list[tuple[dict[str, Any], str, str, str]] = [
+    # changes, field, value as shown, part of what is allowed
+    ({"rules/watermark_dely": "1 second"}, "rules.watermark_dely", "'1 second'", "closest is 'watermark_delay'"),
+    ({"rules/watermark_delay_ms": 5}, "rules.watermark_delay_ms", "5", "closest is 'watermark_delay'"),
+    ({"zzz": 1}, "zzz", "1", "a known key: name, description"),
+    ({"source/pth": "x"}, "source.pth", "'x'", "closest is 'path'"),
+    ({"mapping/key": ABSENT, "mapping/kye": "u"}, "mapping.kye", "'u'", "closest is 'key' (1 more problem in this"),
+    ({"mapping/key": ABSENT}, "mapping.key", "missing", "a value. Whose session it is"),
+    ({"mapping/key": "  "}, "mapping.key", "'  '", "not empty"),
+    ({"mapping/key": None}, "mapping.key", "null", "text"),
+    ({"mapping/closes": False}, "mapping.closes", "false", "in quotes"),
+    ({"mapping": []}, "mapping", "a list", "a block"),
+    ({"mapping/payload/page": ""}, "mapping.payload.page", "''", "not empty"),
+    ({"mapping/payload/Page": "p"}, "mapping.payload.Page", "'Page'", "a lower-case letter"),
+    ({"mapping/payload/events": "p"}, "mapping.payload.events", "'events'", "other than the built-in ones"),
+    ({"mapping/payload": {True: "p"}}, "mapping.payload.True", "True", "in quotes"),
+    ({"mapping/event_time": ABSENT}, "mapping.event_time", "missing", "as rules.time_mode is event_time"),
+    ({"measures/page": "max(page)"}, "measures.page", "'max(page)'", "unlike any payload column"),
+    ({"measures/key": "max(page)"}, "measures.key", "'key'", "other than the built-in ones"),
+    ({"measures/hits": 1}, "measures.hits", "1", "text"),
+    ({"rules/gap_timeout": 30}, "rules.gap_timeout", "30", "a unit"),
+    ({"rules/gap_timeout": "0 seconds"}, "rules.gap_timeout", "'0 seconds'", "above 0"),
+    ({"rules/time_mode": "wall"}, "rules.time_mode", "'wall'", "'event_time', 'processing_time' or 'none'"),
+    ({"rules/max_events": 0}, "rules.max_events", "0", "at least 1"),
+    ({"rules/max_events": "many"}, "rules.max_events", "'many'", "a whole number"),
+    ({"rules/max_events": True}, "rules.max_events", "true", "a whole number"),
+    ({"rules/max_event_bytes": 0}, "rules.max_event_bytes", "0", "at least 1"),
+    (
+        {"rules/time_mode": "processing_time", "rules/idle_after": "1 minute"},
+        "rules.idle_after",
+        "'1 minute'",
+        "null (or no such key), as time_mode is processing_time",
+    ),
+    (
+        {"rules/time_mode": "none", "rules/max_events": None, "rules/max_duration": None},
+        "mapping.closes",
+        "missing",
+        "nothing else ends a session",
+    ),
+    ({"rules/client_timeouts/acme": "1 hour"}, "mapping.client", "missing", "rules.client_timeouts is given"),
+    ({"rules/client_timeouts_table": "t"}, "mapping.client", "missing", "rules.client_timeouts_table is given"),
+    (
+        {"mapping/client": "c", "rules/client_timeouts/acme": 5},
+        "rules.client_timeouts.acme",
+        "5",
+        "a unit",
+    ),
+    ({"key_groups": 0}, "key_groups", "0", "at least 1"),
+    ({"key_groups": 32_769}, "key_groups", "32769", "at most 32768"),
+    ({"sink/keep_events": "yes"}, "sink.keep_events", "'yes'", "true or false"),
+    ({"name": "Visits"}, "name", "'Visits'", "a lower-case letter"),
+    ({"name": "a" * 64}, "name", repr("a" * 64), "62"),
+    ({"name": "vists"}, "name", "'vists'", "the name of the file, 'visits'"),
+    ({"source/format": ABSENT}, "source.format", "missing", "'files', 'delta', 'kafka', 'socket'"),
+    ({"source/format": "kinesis"}, "source.format", "'kinesis'", "'files', 'delta', 'kafka', 'socket'"),
+    ({"source/columns": ABSENT}, "source.columns", "missing", "needed for json"),
+    ({"source/encoding": "text"}, "source.columns", "'u string, t timestamp, i string'", "`value` only"),
+    ({"source/encoding": "avro"}, "source.encoding", "'avro'", "'json', 'csv', 'parquet' or 'text'"),
+    ({"source/options/PATH": "x"}, "source.options.PATH", "'x'", "the stream sets it"),
+    ({"source/options": {"a": {"b": 1}}}, "source.options.a", "a block", "text"),
+    ({"source": KAFKA | {"topic": "ok,a b"}}, "source.topic", "'ok,a b'", "text that matches"),
+    ({"source": KAFKA | {"starting_offsets": "end"}}, "source.starting_offsets", "'end'", "'earliest' or 'latest'"),
+    (
+        {"source": KAFKA | {"options": {"failOnDataLoss": False}}},
+        "source.options.failOnDataLoss",
+        "false",
+        "the stream sets it itself",
+    ),
+    (
+        {"source": KAFKA | {"options": {"a": "1"}, "options_from_environment": {"a": "A"}}},
+        "source.options.a",
+        "'1'",
+        "in one of the two blocks",
+    ),
+    ({"source": {"format": "socket", "host": "h", "port": 70_000}}, "source.port", "70000", "at most 65535"),
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "value", "allowed"), WRONG, ids=[case[1] for case in WRONG])
+def test_the_message_names_field_value_and_what_is_allowed(
+    refused: Refused,
+    changes: dict[str, Any],
+    field: str,
+    value: str,
+    allowed: str,
+) -> None:
+    error = refused(changes)
+    assert (error.field, repr(error.value)) == (field, value)
+    assert allowed in error.allowed
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
+@pytest.mark.parametrize("block", ["measures", "mapping/payload"])
+def test_built_in_columns_cannot_be_taken(refused: Refused, block: str, name: str) -> None:
+    error = refused({f"{block}/{name}": "max(page)"})
+    assert error.field == f"{block.replace('/', '.')}.{name}"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.keystore.key",
+        "fs.s3a.access.key",
+        "fs.s3a.secret.key",
+        "accessKey",
+        "apikey",
+        "sessionToken",
+        "credentials",
+    ],
+)
+def test_a_secret_is_neither_accepted_nor_repeated(refused: Refused, option: str) -> None:
+    error = refused({"source": KAFKA | {"options": {option: "hunter2"}}})
+    assert error.field == f"source.options.{option}"
+    assert f"options_from_environment.{option}" in error.allowed
+    assert "hunter2" not in str(error)
+    assert error.__cause__ is None
+
+
+def test_files_take_no_secrets_at_all(refused: Refused) -> None:
+    error = refused({"source/options": {"fs.s3a.secret.key": "hunter2"}})
+    assert "Spark's own configuration" in error.allowed
+    assert "hunter2" not in str(error)
+
+
+def test_a_secret_pasted_for_its_variable_is_not_repeated(refused: Refused) -> None:
+    error = refused({"source": KAFKA | {"options_from_environment": {"kafka.sasl.jaas.config": "user=me hunter2"}}})
+    assert "environment variable" in error.allowed
+    assert "hunter2" not in str(error)
+
+
+def test_a_secret_under_an_unknown_key_is_not_repeated(refused: Refused) -> None:
+    assert "hunter2" not in str(refused({"source/password": "hunter2"}))
+
+
+@pytest.mark.parametrize("option", ["kafka.ssl.keystore.location", "maxFilesPerTrigger", "multiLine", "monkeys"])
+def test_innocent_options_pass(refused: Refused, option: str) -> None:
+    error = refused({"source/options": {option: "x"}, "key_groups": 0})
+    assert error.field == "key_groups"
+
+
+def test_further_problems_are_counted(refused: Refused) -> None:
+    error = refused({"key_groups": 0, "rules/max_events": 0, "rules/gap_timeout": 5})
+    assert error.allowed.endswith("(2 more problems in this file)")
+
+
+def test_a_long_value_is_shortened(refused: Refused) -> None:
+    assert len(str(refused({"rules/gap_timeout": "x" * 1_000_000}))) < 500
+
+
+def test_the_line_is_named(refused: Refused) -> None:
+    error = refused({"rules/max_events": 0})
+    assert error.file is not None
+    assert error.line is not None
+    assert error.file.read_text().splitlines()[error.line - 1] == "  max_events: 0"
+    assert str(error).startswith(f"{error.file}:{error.line}: rules.max_events is 0; allowed: ")

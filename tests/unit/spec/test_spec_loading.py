@@ -1,0 +1,140 @@
+"""Files and folders of specs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from spoiled_specs import changed
+
+from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
+from sessionizer.spec.loading import find_stream, load_stream, load_streams
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(folder: Path, file: str, name: str) -> Path:
+    path = folder / file
+    path.write_text(yaml.safe_dump(changed({"name": name})))
+    return path
+
+
+def test_a_folder_is_read_by_name(tmp_path: Path) -> None:
+    write(tmp_path, "two.yml", "two")
+    write(tmp_path, "one.yaml", "one")
+    (tmp_path / "stream.schema.json").write_text("{}")
+    (tmp_path / ".one.yaml.swp").write_text(": :")
+    (tmp_path / ".hidden.yaml").write_text(": :")
+    assert list(load_streams(tmp_path)) == ["one", "two"]
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    first, second = write(tmp_path, "copy_of_one.yaml", "one"), write(tmp_path, "one.yaml", "one")
+    with pytest.raises(DuplicateStream) as caught:
+        load_streams(tmp_path)
+    assert (caught.value.name, caught.value.files) == ("one", (first, second))
+
+
+def test_two_suffixes_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one.yaml", "one")
+    write(tmp_path, "one.yml", "one")
+    with pytest.raises(DuplicateStream):
+        find_stream(tmp_path, "one")
+
+
+def test_a_misnamed_file_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one.yaml", "two")
+    with pytest.raises(InvalidSpec, match="name is 'two'; allowed: the name of the file, 'one'"):
+        load_streams(tmp_path)
+
+
+def test_a_stream_is_found_beside_broken_ones(tmp_path: Path) -> None:
+    write(tmp_path, "one.yaml", "one")
+    (tmp_path / "broken.yaml").write_text("{")
+    assert find_stream(tmp_path, "one").name == "one"
+
+
+@pytest.mark.parametrize("name", ["three", "../one", "", "stream.schema"])
+def test_an_unknown_stream_is_told_with_the_known(tmp_path: Path, name: str) -> None:
+    write(tmp_path, "one.yaml", "one")
+    with pytest.raises(UnknownStream) as caught:
+        find_stream(tmp_path, name)
+    assert caught.value.known == ("one",)
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match="folder of streams"):
+        load_streams(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"name: a\nsource: [\n", r"visits\.yaml:3: the YAML is broken \(did not find expected node content\)"),
+        (b"name: a\n\tsource: b\n", r"visits\.yaml:2: the YAML is broken \(found a tab character"),
+        (b"name: a: b\n", r"visits\.yaml:1: the YAML is broken \(mapping values are not allowed"),
+        (b"name: !!python/object/apply:os.getcwd []\n", r"visits\.yaml:1: the YAML is broken \(could not determine"),
+        (b"name: *nobody\n", r"visits\.yaml:1: the YAML is broken \(found undefined alias\)"),
+        (b"a: 1\n---\nb: 2\n", r"visits\.yaml:2: the YAML is broken"),
+        (b"name: 2026-99-99\n", r"visits\.yaml: the YAML is broken \(month must be"),
+        (b"? [a]\n: 1\n", r"visits\.yaml:1: the YAML is broken"),
+        (b"a: &a {b: *a}\n", r"visits\.yaml:1: a is a block; allowed: a known key"),
+        (b"a: " + b"{a: " * 50_000, r"visits\.yaml: the YAML is broken \(blocks nest too deeply\)"),
+        (b"name: \x07\n", r"visits\.yaml.*: the YAML is broken"),
+        (b"", r"the spec is empty"),
+        (b"# nothing\n", r"the spec is empty"),
+        (b"just text\n", r"the spec is str"),
+        (b"- a\n", r"the spec is list"),
+        (b"name: \xff\n", r"the file is broken at byte 6; allowed: UTF-8"),
+        (
+            b"name: visits\nrules:\n  gap_timeout: 1 hour\n  emit_every: 1 second\n  gap_timeout: 2 hours\n",
+            r"visits\.yaml:5: rules\.gap_timeout is given twice; allowed: .* line 3",
+        ),
+    ],
+)
+def test_broken_files_are_told_in_one_line(tmp_path: Path, text: bytes, message: str) -> None:
+    file = tmp_path / "visits.yaml"
+    file.write_bytes(text)
+    with pytest.raises(InvalidSpec, match=message) as caught:
+        load_stream(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match="the file is unreadable; allowed: a file to read"):
+        load_stream(tmp_path / "none.yaml")
+
+
+def test_blocks_may_be_shared(tmp_path: Path) -> None:
+    good = yaml.safe_dump(changed({"name": "visits"}))
+    file = tmp_path / "visits.yaml"
+    file.write_text(good + "rules: {gap_timeout: &short 5 seconds, emit_every: *short}\n")
+    assert load_stream(file).rules.emit_every_ms == 5_000
+
+
+def test_fifty_specs_are_read_in_half_a_second(tmp_path: Path) -> None:
+    for number in range(50):
+        write(tmp_path, f"s{number}.yaml", f"s{number}")
+    begun = time.perf_counter()
+    assert len(load_streams(tmp_path)) == 50
+    assert time.perf_counter() - begun < 0.5
+
+
+def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
+    program = (
+        "import sys, sessionizer.spec.loading, sessionizer.spec.json_schema, sessionizer.spec.fingerprint;"
+        "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,40 @@
+"""The reference page: no key missing, no default out of date."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessionizer.spec.json_schema import stream_schema
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "stream-spec.md"
+BLOCKS = [
+    ("", None),
+    ("mapping.", "Mapping"),
+    ("rules.", "Rules"),
+    ("sink.", "Sink"),
+    ("source.", "FilesSource"),
+    ("source.", "DeltaSource"),
+    ("source.", "KafkaSource"),
+    ("source.", "SocketSource"),
+]
+
+
+def rows() -> list[str]:
+    return [line for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize(("prefix", "block"), BLOCKS)
+def test_every_key_has_its_row(prefix: str, block: str | None) -> None:
+    schema: dict[str, Any] = stream_schema()
+    properties = (schema["$defs"][block] if block else schema)["properties"]
+    for key, facts in properties.items():
+        if block is None and key in {"source", "mapping", "rules", "sink"}:
+            continue
+        row = f"| `{prefix}{key}` |"
+        default = facts.get("default")
+        shown = f"| `{json.dumps(default).strip(chr(34))}` |" if default not in (None, "") else "|"
+        assert any(line.startswith(row) and shown in line and facts["description"] in line for line in rows()), row
