@@ -1,0 +1,1 @@
+"""Sessions from a Spark stream whose state can be saved, moved and upgraded."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from sessionizer_airflow.launching.spark_submit import CONNECTION, SparkJob, master_of, submit_options
+from sessionizer_airflow.launching.spark_submit import CONNECTION, SparkJob, SparkTarget
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,9 +32,14 @@ class SparkBatchJob(SparkSubmitOperator):
         self.connection = connection
 
     def execute(self, context: Context) -> None:
-        for option, value in submit_options(master_of(self.connection), self.job.jars).items():
-            setattr(self, option, value)
+        """Submit the job and follow it."""
+        self.fit_to_connection()
         super().execute(context)
+
+    def fit_to_connection(self) -> None:
+        """Only now, not when the DAG is parsed: the connection is looked up."""
+        for option, value in SparkTarget.of(self.connection).options(self.job.jars).items():
+            setattr(self, option, value)
 
 
 def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:

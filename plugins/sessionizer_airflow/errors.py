@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sessionizer.errors import TerminalError, TransientError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class SparkConnectionMissing(TerminalError):
@@ -11,6 +16,14 @@ class SparkConnectionMissing(TerminalError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"Airflow has no connection {name!r}, which names the Spark master")
+
+
+class DriverElsewhere(TerminalError):
+    """`connection` runs drivers in the cluster (deploy mode `cluster`), where they cannot be watched from here yet."""
+
+    def __init__(self, connection: str) -> None:
+        self.connection = connection
+        super().__init__(f"connection {connection!r} has deploy mode 'cluster'; drivers need 'client'")
 
 
 class SparkSubmitMissing(TerminalError):
@@ -51,3 +64,19 @@ class AirflowUnavailable(TransientError):
     def __init__(self, verb: str, path: str, cause: str) -> None:
         self.verb, self.path, self.cause = verb, path, cause
         super().__init__(f"Airflow: {verb} {path}: {cause}")
+
+
+class DemoIsRunning(TerminalError):
+    """Another demo runs in the folder `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        super().__init__(f"a demo is already running in {root}")
+
+
+class DemoBroke(TerminalError):
+    """The processes `parts` of the demo have ended; their `logs` say why."""
+
+    def __init__(self, parts: list[str], logs: Path) -> None:
+        self.parts, self.logs = tuple(parts), logs
+        super().__init__(f"{', '.join(parts)} ended unexpectedly; see {logs}")

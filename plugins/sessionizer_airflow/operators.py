@@ -15,7 +15,7 @@ from sessionizer.errors import TerminalError
 
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.launching.spark_submit import SparkDriver
+from sessionizer_airflow.launching.spark_submit import ClientModeDriver
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.triggers import StreamTrigger
@@ -54,7 +54,7 @@ class SuperviseStream(BaseOperator):
         self.project = project
         self.policy = policy
         self.watch_lease = watch_lease
-        self.launcher = launcher or LocalLauncher(SparkDriver(project=project))
+        self.launcher = launcher or LocalLauncher(ClientModeDriver(project=project))
         self._supervisor: Supervisor | None = None
 
     def execute(self, context: Context) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import Annotated
 
 import typer

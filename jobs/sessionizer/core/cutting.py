@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sessionizer.core.reasons import CloseReason
+from sessionizer.core.rules import NEVER_MS
 
 if TYPE_CHECKING:
     from sessionizer.core.rules import Rules
@@ -87,7 +88,8 @@ def _apply_caps(clock: Int64s, first: Int64s, last: Int64s, rules: Rules) -> tup
         exceeding |= clock[last] - clock[first] > rules.max_duration_ms
     if not exceeding.any():
         return first, last
-    extra = [start for run in np.flatnonzero(exceeding) for start in _cap_run(clock, int(first[run]), int(last[run]), rules)]
+    runs = zip(first[exceeding].tolist(), last[exceeding].tolist(), strict=True)
+    extra = [start for run in runs for start in _cap_run(clock, *run, rules)]
     first = np.sort(np.concatenate([first, np.array(extra, np.int64)]))
     return first, np.append(first[1:], last[-1] + 1) - 1
 
@@ -112,7 +114,7 @@ def _explain(events: OrderedEvents, first: Int64s, last: Int64s, rules: Rules) -
     """Why each session ends and when that is certain; the first reason that applies wins."""
     following = np.minimum(last + 1, len(events) - 1)
     has_next = (last + 1 < len(events)) & (events.key[following] == events.key[last])
-    quiet_until = events.clock[last] + events.timeout[last]
+    quiet_until = np.minimum(events.clock[last] + events.timeout[last], NEVER_MS)
     closing = events.closes[last]
     full = np.zeros(len(first), np.bool_) if rules.max_events is None else last - first + 1 >= rules.max_events
     gap = ~has_next | (events.clock[following] > quiet_until)

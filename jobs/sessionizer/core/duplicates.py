@@ -134,7 +134,7 @@ class _KeyInQuestion:
         return bool(cuts.due[session] > late_before_ms)
 
 
-def _orderable(value: Any) -> tuple[Any, ...]:
+def _orderable(value: object) -> tuple[object, ...]:
     """A sort key within one column: nulls, then values, then what has no order of its own, by its text."""
     if value is None:
         return (0,)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Merged:
     """Outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
 
-    ``open_sessions``: how many sessions the open events make. ``due_ms``: when the earliest open session could end (epoch ms), None for never. ``repeated``: events dropped as
-    duplicates.
+    ``open_sessions``: how many sessions the open events make. ``repeated``: events dropped as duplicates.
+    ``due_ms``: when the earliest open session could end (epoch ms), None for never.
     """
 
     sessions: pa.RecordBatch | None

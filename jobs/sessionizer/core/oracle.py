@@ -93,13 +93,15 @@ class _Bounds:
 
 
 def _bounds(batch: Batch, seen: _Seen, rules: Rules) -> _Bounds:
-    """In event time both bounds are the watermark. On arrival nothing is late, and the batch's own moment is final."""
+    """In event time both bounds are the watermark. On arrival nothing is late, and the batch's own moment is
+    final: a floor counts only if it drains.
+    """
     if rules.time_mode is TimeMode.EVENT_TIME:
         watermark_ms = max(seen.event_time_ms - rules.watermark_delay_ms, seen.floor_ms, 0)
         return _Bounds(late_by_ms=watermark_ms, final_by_ms=watermark_ms)
     return _Bounds(
         late_by_ms=batch.arrived_at_ms - 1,
-        final_by_ms=max(batch.arrived_at_ms, batch.floor_ms or 0),
+        final_by_ms=NEVER_MS if batch.floor_ms == NEVER_MS else batch.arrived_at_ms,
     )
 
 
@@ -130,7 +132,7 @@ def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules
 def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:
     """The order in which a batch's events of one key are taken, whatever the order they came in; nulls first.
 
-    It goes on where ``order_in_key`` ends, because two events of one id may differ in body or in timeout.
+    It goes on where ``order_in_key`` ends, because two events of one id may differ in body, or in timeout alone.
     """
     event = arrival.event
     return (

@@ -12,10 +12,13 @@ from sessionizer.core.cutting import Int64s, OrderedEvents
 
 Positions = NDArray[np.int64]
 
+_BITS_OF_INT64 = 63  # without the sign
+
 
 def int64s(table: pa.Table, column: str) -> Int64s:
     """A column without nulls as numpy."""
-    return table.column(column).to_numpy()
+    values: Int64s = table.column(column).to_numpy()
+    return values
 
 
 def codes(table: pa.Table, column: str) -> tuple[Int64s, int]:
@@ -48,7 +51,7 @@ def _by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
         return np.empty(0, np.int64)
     earliest = clock.min()
     bits = int(clock.max() - earliest).bit_length()
-    if bits + int(key.max()).bit_length() > 63:
+    if bits + int(key.max()).bit_length() > _BITS_OF_INT64:
         return np.lexsort((clock, key))
     return np.argsort((key << bits) | (clock - earliest))
 
@@ -57,7 +60,8 @@ def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
     columns = [name for name in (schema.TIE, schema.CLOSES, schema.EVENT_ID) if name in table.column_names]
     tied = table.select(columns).take(pa.array(rows)).append_column("run", pa.array(run))
     keys = [("run", "ascending"), *((name, "ascending") for name in columns)]
-    return rows[pc.sort_indices(tied, sort_keys=keys).to_numpy()]
+    order: Positions = pc.sort_indices(tied, sort_keys=keys).to_numpy()
+    return rows[order]
 
 
 def ordered_events(table: pa.Table, key: Int64s, order: Positions) -> OrderedEvents:

@@ -1,0 +1,1 @@
+"""Adapters: the streaming query, its driver and the batch jobs, on PySpark."""

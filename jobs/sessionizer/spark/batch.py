@@ -62,13 +62,11 @@ def _cut(events: DataFrame, rules: Rules) -> DataFrame:
 def _timed(events: DataFrame, rules: Rules) -> DataFrame:
     """Add ``clock_ms`` and ``deadline_ms``, the last moment at which another event continues the session."""
     clock_ms = F.unix_millis("event_time")
-    own_timeout_ms = F.col("timeout_ms")
     in_force_ms = F.least(_timeout_in_force(rules), F.lit(NEVER_MS))
     return events.select(
         *(name for name in events.columns if name not in ("event_time", "timeout_ms")),
         F.timestamp_millis(clock_ms).alias("event_time"),
         clock_ms.alias("clock_ms"),
-        own_timeout_ms.alias("own_timeout_ms"),
         in_force_ms.alias("timeout_ms"),
         F.least(clock_ms + in_force_ms, F.lit(NEVER_MS)).alias("deadline_ms"),
     )
@@ -88,10 +86,10 @@ def _timeout_in_force(rules: Rules) -> Column:
 
 
 def _first_of_each_id(timed: DataFrame) -> DataFrame:
-    """Of the events of one key and id keep the first; what it is the first of is sorted nulls first."""
+    """Of the events of one key and id keep the first in canonical order: by time, body and timeout, nulls first."""
     body = [name for name in ("client", PAYLOAD) if name in timed.columns]
-    canonical = Window.partitionBy("key", "event_id").orderBy("clock_ms", "closes", *body, "own_timeout_ms")
-    return timed.withColumn("copy", F.row_number().over(canonical)).where("copy = 1").drop("copy", "own_timeout_ms")
+    canonical = Window.partitionBy("key", "event_id").orderBy("clock_ms", "closes", *body, "timeout_ms")
+    return timed.withColumn("copy", F.row_number().over(canonical)).where("copy = 1").drop("copy")
 
 
 def _segmented(admitted: DataFrame) -> DataFrame:

@@ -10,11 +10,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
@@ -36,9 +35,10 @@ from sessionizer.spark.timeout_table import TimeoutTable
 from sessionizer.spark.vital_signs import ProgressListener, VitalSigns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.lease import Lease
     from sessionizer.spec.stream import StreamSpec
@@ -111,7 +111,7 @@ class _Signals:
     def __init__(self) -> None:
         self.received = False
 
-    def __enter__(self) -> _Signals:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._receive)
@@ -129,7 +129,7 @@ class _Signals:
 class _Driver:
     """One life of the driver, after it got the lease."""
 
-    def __init__(  # noqa: PLR0913  the parts it is wired from
+    def __init__(
         self,
         spec: StreamSpec,
         options: DriverOptions,

@@ -41,8 +41,12 @@ CAUSES: Final = (
         ),
         terminal=True,
     ),
-    Cause("bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True),
-    Cause("driver_jvm_died", ("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"), terminal=False),
+    Cause(
+        "bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True
+    ),
+    Cause(
+        "driver_jvm_died", ("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"), terminal=False
+    ),
     Cause("executor_lost", ("ExecutorLostFailure", "Python worker exited unexpectedly"), terminal=False),
 )  # fmt: skip
 UNKNOWN: Final = Cause("unknown", (), terminal=False)

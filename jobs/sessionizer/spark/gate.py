@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class DrainRequested(Exception):  # noqa: N818  not an error: the orderly end
+class DrainRequested(Exception):
     """Raised at the start of a batch that will not be run."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -21,6 +20,7 @@ from sessionizer.spark.expressions import checked_type, never_failing, require_t
 from sessionizer.spark.source import FAULT, POSITION, RAW
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from sessionizer.spec.mapping import Mapping
@@ -54,7 +54,7 @@ def arrow_fields(columns: StructType) -> list[pa.Field]:
 
 def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     """Map source rows to events. Raises InvalidSpec for an expression that does not fit the source."""
-    payload = _check(rows, spec.mapping, spec.rules.time_mode)
+    payload = _check(rows, spec.mapping)
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
     mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
     event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
@@ -77,7 +77,7 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     )
 
 
-def _check(rows: DataFrame, mapping: Mapping, time_mode: TimeMode) -> StructType:
+def _check(rows: DataFrame, mapping: Mapping) -> StructType:
     for name in ("key", "client", "event_id"):
         if (sql := getattr(mapping, name)) is not None:
             checked_type(rows, f"mapping.{name}", sql)

@@ -1,10 +1,10 @@
 """The stateful operator: one key group's log of open events, kept in RocksDB by transformWithState.
 
-A thin adapter: it moves blobs between Spark and ``sessionizer.core``, which decides everything.
+A thin adapter: it moves blobs between Spark and ``sessionizer.core.key_group``, which decides everything.
 Per group it keeps three variables, whose Spark schemas never change (the blobs carry their own):
 
-- ``log`` (list of ``blob binary``): one blob per batch since the last merge, then the merged rest;
-- ``timer`` (``at long, appended int``): the one registered timer, epoch ms, null for none, and how many blobs the log
+- ``log`` (list of ``blob binary``): one blob per batch since the last merge, before them the merged rest;
+- ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
 - ``timeouts`` (``changes binary``): JSON of the clients' timeouts changed by punctuations.
 """
@@ -13,164 +13,75 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from sessionizer.core.admission import admit, aligned, earliest_due
 from sessionizer.core.codec import decode, encode
-from sessionizer.core.merging import merge
+from sessionizer.core.key_group import NO_PLAN, Arrivals, Clock, GroupRules, Plan, Step, take_batch, take_timer
 from sessionizer.core.reasons import QuarantineReason
-from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
-from sessionizer.spark import rows
-from sessionizer.spark.rows import QUARANTINE
+from sessionizer.core.rules import TimeMode
+from sessionizer.spark import rows as kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql.streaming import StatefulProcessorHandle
-
-    from sessionizer.core.schema import Payload
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """How far time has come in this batch, epoch ms: see the oracle for ``late_before`` and ``final_by``."""
-
-    late_before: int
-    final_by: int
-
-
-class Plan(NamedTuple):
-    """When the group is merged next (epoch ms, None for never) and how many blobs were appended since it was."""
-
-    at: int | None
-    appended: int
-
-
-NO_PLAN = Plan(None, 0)
-
-BLOBS_BEFORE_MERGE: Final = 32
-"""A log is merged when it has grown by so many blobs, due or not: that bounds what a merge must read."""
-
-
-@dataclass(slots=True)
-class Arrivals:
-    """One group's share of a batch."""
-
-    events: list[pa.Table] = field(default_factory=list)
-    quarantined: list[bytes] = field(default_factory=list)
-    floor_ms: int = 0
-    timeouts: dict[str, int] = field(default_factory=dict)
-
-    def take(self, kind: str, blob: bytes) -> None:
-        """Sort one packed row in."""
-        if kind == rows.EVENTS:
-            self.events.append(decode(blob))
-        elif kind == rows.QUARANTINE:
-            self.quarantined.append(blob)
-        else:
-            punctuation = json.loads(blob)
-            self.floor_ms = max(self.floor_ms, punctuation.get("floor_ms") or 0)
-            for change in punctuation.get("timeouts") or []:
-                self.timeouts[change["client"]] = change["timeout_ms"]
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 
 class SessionProcessor(StatefulProcessor):
     """Sessions of all keys of a group; the grouping key is the group's number."""
 
-    def __init__(self, rules: Rules, payload: Payload, key_groups: int) -> None:
-        self._rules, self._payload, self._key_groups = rules, payload, key_groups
+    def __init__(self, shared: GroupRules) -> None:
+        self._shared = shared
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state variables."""
         self._handle = handle
         self._log = handle.getListState("log", "blob binary")
-        self._timer = handle.getValueState("timer", "at long, appended int")
+        self._plan = handle.getValueState("plan", "at long, appended int")
         self._timeouts = handle.getValueState("timeouts", "changes binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Append what came, or merge when something may be final."""
-        arrivals = Arrivals()
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Append what came, or merge when something may be final. ``rows``: frames of packed rows."""
+        group, share = int(key[0]), Share()
         for frame in rows:
             for kind, blob in zip(frame["kind"], frame["blob"], strict=True):
-                arrivals.take(kind, blob)
-        output = Output(int(key[0]))
-        for blob in arrivals.quarantined:
-            output.blob(QUARANTINE, decode(blob).num_rows, blob)
-        clock = self._clock(timerValues, arrivals.floor_ms)
-        self._advance(int(key[0]), arrivals, clock, output)
+                share.take(kind, blob)
+        arrivals = Arrivals(share.events, self._changed_timeouts(share.timeouts))
+        clock, planned = self._clock(timerValues, share.floor_ms), self._planned()
+        step = take_batch(group, self._shared, planned, arrivals, clock, self._read_log)
+        self._apply(step, planned, clock)
+        output = Output(group)
+        for blob in share.quarantined:
+            output.blob(kinds.QUARANTINE, decode(blob).num_rows, blob)
+        output.step(step)
         yield from output.frames()
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Merge a group that is due, with or without new data; one already merged in this batch is left alone."""
-        clock = self._clock(timerValues, 0)
-        planned = self._planned()
-        output = Output(int(key[0]))
-        if planned.at is not None and planned.at <= clock.final_by:
-            self._merge(int(key[0]), planned, [], clock, output)
-        yield from output.frames()
+        group, clock, planned = int(key[0]), self._clock(timerValues, 0), self._planned()
+        step = take_timer(group, self._shared, planned, clock, self._read_log)
+        if step is not None:
+            self._apply(step, planned, clock)
+            output = Output(group)
+            output.step(step)
+            yield from output.frames()
 
     def close(self) -> None:
         """Nothing of ours outlives the batch."""
 
     def _clock(self, timer_values: Any, floor_ms: int) -> Clock:
-        if self._rules.time_mode is TimeMode.EVENT_TIME:
-            watermark = max(timer_values.getCurrentWatermarkInMs(), floor_ms)
-            return Clock(late_before=watermark, final_by=watermark)
-        now = timer_values.getCurrentProcessingTimeInMs()
-        return Clock(late_before=now - 1, final_by=max(now, floor_ms))
-
-    def _advance(self, group: int, arrivals: Arrivals, clock: Clock, output: Output) -> None:
-        changes = self._changed_timeouts(arrivals.timeouts)
-        planned = self._planned()
-        new, due = self._admit(group, arrivals, clock, changes, output)
-        due = min((at for at in (due, planned.at) if at is not None), default=None)
-        is_due = due is not None and due <= clock.final_by
-        if is_due or clock.final_by >= NEVER_MS or planned.appended >= BLOBS_BEFORE_MERGE:
-            self._merge(group, planned, new, clock, output)
-            return
-        for table in new:
-            self._log.appendValue((encode(table.combine_chunks()),))
-        self._plan(planned, Plan(due, planned.appended + len(new)), clock)
-
-    def _admit(
-        self, group: int, arrivals: Arrivals, clock: Clock, changes: dict[str, int], output: Output
-    ) -> tuple[list[pa.Table], int | None]:
-        """The batch's admitted events, as no or one table, and when they could first end a session."""
-        if not arrivals.events:
-            return [], None
-        events = pa.concat_tables(arrivals.events)
-        admitted, late = admit(events, clock.late_before, self._rules, changes)
-        output.table(rows.LATE, late)
-        if not admitted.num_rows:
-            return [], None
-        return [admitted], self._aligned(earliest_due(admitted, self._rules), group)
-
-    def _merge(self, group: int, planned: Plan, new: list[pa.Table], clock: Clock, output: Output) -> None:
-        log = [decode(bytes(row[0])) for row in self._log.get()] + new
-        if not log:
-            self._plan(planned, Plan(None, 0), clock)
-            return
-        merged = merge(log, clock.final_by, self._rules, self._payload)
-        output.table(rows.SESSIONS, merged.sessions)
-        output.count(rows.REPEATED, merged.repeated)
-        output.count(rows.OPEN, merged.open_sessions)
-        if merged.conflicting is not None:
-            output.table(rows.QUARANTINE, conflicting_rows(merged.conflicting))
-        if merged.open_events is None:
-            self._log.clear()
-        else:
-            self._log.put([(encode(merged.open_events.combine_chunks()),)])
-        self._plan(planned, Plan(self._aligned(merged.due_ms, group), 0), clock)
-
-    def _aligned(self, due_ms: int | None, group: int) -> int | None:
-        return aligned(due_ms, self._rules.emit_every_ms, group, self._key_groups)
+        mode = self._shared.rules.time_mode
+        watermark = timer_values.getCurrentWatermarkInMs() if mode is TimeMode.EVENT_TIME else 0
+        arrived_at = 0 if mode is TimeMode.EVENT_TIME else timer_values.getCurrentProcessingTimeInMs()
+        return Clock.of(mode, watermark, arrived_at, floor_ms)
 
     def _changed_timeouts(self, changes: dict[str, int]) -> dict[str, int]:
         """All changes so far, this batch's included."""
-        if self._rules.time_mode is TimeMode.NONE:
+        if self._shared.rules.time_mode is TimeMode.NONE:
             return {}
         kept = self._timeouts.get()
         known: dict[str, int] = json.loads(bytes(kept[0])) if kept else {}
@@ -179,27 +90,64 @@ class SessionProcessor(StatefulProcessor):
             self._timeouts.update((json.dumps(known, sort_keys=True).encode(),))
         return known
 
+    def _read_log(self) -> list[pa.Table]:
+        return [decode(bytes(row[0])) for row in self._log.get()]
+
     def _planned(self) -> Plan:
-        value = self._timer.get()
+        value = self._plan.get()
         return Plan(None if value[0] is None else int(value[0]), int(value[1])) if value else NO_PLAN
 
-    def _plan(self, current: Plan, plan: Plan, clock: Clock) -> None:
+    def _apply(self, step: Step, planned: Plan, clock: Clock) -> None:
+        if step.append is not None:
+            self._log.appendValue((encode(step.append.combine_chunks()),))
+        elif step.merged is not None:
+            self._replace_log(step.merged.open_events)
+        self._move_timer(planned, step.plan, clock)
+        if step.plan == NO_PLAN:
+            self._plan.clear()
+        elif step.plan != planned:
+            self._plan.update(tuple(step.plan))
+
+    def _replace_log(self, open_events: pa.Table | None) -> None:
+        if open_events is None:
+            self._log.clear()
+        else:
+            self._log.put([(encode(open_events.combine_chunks()),)])
+
+    def _move_timer(self, planned: Plan, plan: Plan, clock: Clock) -> None:
         """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
+        if plan.at == planned.at:
+            return
+        if planned.at is not None and planned.at > clock.final_by:
+            self._handle.deleteTimer(planned.at)
         if plan.at is not None:
-            plan = Plan(max(plan.at, clock.final_by + 1), plan.appended)
-        if plan.at != current.at:
-            if current.at is not None and current.at > clock.final_by:
-                self._handle.deleteTimer(current.at)
-            if plan.at is not None:
-                self._handle.registerTimer(plan.at)
-        if plan == NO_PLAN:
-            self._timer.clear()
-        elif plan != current:
-            self._timer.update((plan.at, plan.appended))
+            self._handle.registerTimer(plan.at)
+
+
+@dataclass(slots=True)
+class Share:
+    """One group's packed rows of a batch, sorted by kind."""
+
+    events: list[pa.Table] = field(default_factory=list)
+    quarantined: list[bytes] = field(default_factory=list)
+    floor_ms: int = 0
+    timeouts: dict[str, int] = field(default_factory=dict)
+
+    def take(self, kind: str, blob: bytes) -> None:
+        """Sort one packed row in."""
+        if kind == kinds.EVENTS:
+            self.events.append(decode(blob))
+        elif kind == kinds.QUARANTINE:
+            self.quarantined.append(blob)
+        else:
+            punctuation = json.loads(blob)
+            self.floor_ms = max(self.floor_ms, punctuation.get("floor_ms") or 0)
+            for change in punctuation.get("timeouts") or []:
+                self.timeouts[change["client"]] = change["timeout_ms"]
 
 
 class Output:
-    """What one call emits, as rows of ``rows.EMITTED``."""
+    """What one call emits, as rows of ``kinds.EMITTED``."""
 
     def __init__(self, key_group: int) -> None:
         self._key_group = key_group
@@ -218,6 +166,18 @@ class Output:
         """Emit a bare number."""
         self._rows.append((kind, self._key_group, count, None))
 
+    def step(self, step: Step) -> None:
+        """Emit what a step brought about."""
+        self.table(kinds.LATE, step.late)
+        if step.merged is None:
+            return
+        self.table(kinds.SESSIONS, step.merged.sessions)
+        self.count(kinds.OPEN, step.merged.open_sessions)
+        if step.merged.repeated:
+            self.count(kinds.REPEATED, step.merged.repeated)
+        if step.merged.conflicting is not None:
+            self.table(kinds.QUARANTINE, conflicting_rows(step.merged.conflicting))
+
     def frames(self) -> Iterator[pd.DataFrame]:
         """At most one frame."""
         if self._rows:
@@ -229,4 +189,4 @@ def conflicting_rows(events: pa.Table) -> pa.Table:
     raw = [json.dumps(event, default=str, sort_keys=True) for event in events.to_pylist()]
     reasons = [QuarantineReason.CONFLICTING_DUPLICATE.value] * len(raw)
     nowhere = pa.nulls(len(raw), pa.string())
-    return pa.table([pa.array(reasons), pa.array(raw), nowhere], names=rows.QUARANTINE_COLUMNS)
+    return pa.table([pa.array(reasons), pa.array(raw), nowhere], names=kinds.QUARANTINE_COLUMNS)

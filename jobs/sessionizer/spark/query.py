@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sessionizer.core import schema
+from sessionizer.core.key_group import GroupRules
 from sessionizer.core.rules import Rules, TimeMode
 from sessionizer.spark import punctuation, rows
 from sessionizer.spark.guard import EVENT_TIME, REASON, Guarded, guard
@@ -56,7 +57,7 @@ def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctua
     needed = [GROUP, PUNCTUATION, REASON, RAW, POSITION, *columns]
     packed = all_rows.select(*needed).mapInArrow(packer(columns, spec.key_groups), PACKED)
     return packed.groupBy(GROUP).transformWithStateInPandas(
-        SessionProcessor(rules, payload, spec.key_groups),
+        SessionProcessor(GroupRules(rules, payload, spec.key_groups)),
         rows.EMITTED,
         "append",
         "eventTime" if event_time_mode else "processingTime",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.stream_home import StreamHome
     from sessionizer.spark.gate import BatchGate
@@ -53,9 +53,7 @@ class Run:
             tables.late_events_shape(query.guarded.payload),
         ):
             tables.ensure_table(self.spark, shape, locations[shape.name])
-        sinks = Sinks(
-            self.lineage, locations, payload, self.spec.measures, self.spec.sink.keep_events, self.permit
-        )
+        sinks = Sinks(self.lineage, locations, payload, self.spec.measures, self.spec.sink.keep_events, self.permit)
         return query, sinks
 
     def _measure_types(self, query: SessionQuery) -> StructType:

@@ -85,11 +85,18 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    for name, value in local_parallelism(spark.sparkContext.master).items() if master is None else ():
-        if spark.sparkContext.getConf().get(name) is None and not name.startswith("spark.ui"):
-            spark.conf.set(name, value)
+    if master is None:
+        _fill_in_parallelism(spark)
     spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
     return spark
+
+
+def _fill_in_parallelism(spark: SparkSession) -> None:
+    """Under spark-submit the master is known only now; what was submitted goes before."""
+    submitted = spark.sparkContext.getConf()
+    for name, value in local_parallelism(spark.sparkContext.master or "").items():
+        if submitted.get(name) is None and not name.startswith("spark.ui"):
+            spark.conf.set(name, value)
 
 
 def _let_local_workers_import_us() -> None:

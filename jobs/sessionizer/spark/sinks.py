@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from sessionizer.core import schema
 from sessionizer.spark import rows, tables
 from sessionizer.spark.measures import with_measures
 from sessionizer.spark.unpack import unpack_late, unpack_quarantine, unpack_sessions
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from sessionizer.core import schema
+
 SESSION_ID: Final = r"substring(sha2(concat(key, '\0', unix_millis(started_at), '\0', first_event_id), 256), 1, 32)"
 
 _LAST_DELTA_VERSION: Final = "spark.databricks.delta.lastCommitVersionInSession"
@@ -29,8 +30,11 @@ _LAST_DELTA_VERSION: Final = "spark.databricks.delta.lastCommitVersionInSession"
 
 @dataclass(slots=True)
 class BatchCounts:
-    """Rows of each kind (``rows.*``) that one batch emitted, the open sessions of the groups
-    that merged, and the Delta version of ``sessions`` if it was written."""
+    """What one batch brought.
+
+    Rows of each kind (``rows.*``), open sessions of the groups that merged, and the Delta version of ``sessions`` if it
+    was written.
+    """
 
     of_kind: dict[str, int] = field(default_factory=dict)
     open_of_group: dict[int, int] = field(default_factory=dict)
@@ -72,10 +76,21 @@ class Sinks:
         """Rows of the table ``sessions``."""
         unpacked = identified(unpack_sessions(emitted, self.payload))
         measured = with_measures(unpacked, self.measures)
-        columns = ["session_id", "key", "client", F.to_date("started_at").alias("date"), "started_at", "ended_at"]
-        columns += [_milliseconds_between("started_at", "ended_at").alias("duration_ms"), "event_count", "close_reason"]
-        columns += [F.col(name) for name in self.measures] + ([F.col("events")] if self.keep_events else [])
-        return measured.select(*columns, *self._origin(batch_id, "emitted_at"))
+        events = ["events"] if self.keep_events else []
+        return measured.select(
+            "session_id",
+            "key",
+            "client",
+            F.to_date("started_at").alias("date"),
+            "started_at",
+            "ended_at",
+            _milliseconds_between("started_at", "ended_at").alias("duration_ms"),
+            "event_count",
+            "close_reason",
+            *self.measures,
+            *events,
+            *self._origin(batch_id, "emitted_at"),
+        )
 
     def late_events(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``late_events``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 RAW, POSITION, FAULT = "_raw", "_position", "_fault"
 _CORRUPT = "_corrupt_record"
+Reader: TypeAlias = Any
+"""A DataStreamReader or a DataFrameReader: PySpark has no common type for the two."""
 # Options of the file reader; what else is given belongs to the parser of the encoding.
 _READER_OPTIONS = frozenset(
     name.lower()
@@ -43,7 +45,7 @@ def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes
 
     Raises InvalidSpec where the source's own fields are wrong.
     """
-    reader: Any = spark.readStream if stream else spark.read
+    reader: Reader = spark.readStream if stream else spark.read
     match source.format:
         case "files":
             return _files(reader, source, home, max_event_bytes)
@@ -77,7 +79,7 @@ def _connection_failure(address: str, timeout_s: float) -> str | None:
         return str(error)
 
 
-def _files(reader: Any, source: FilesSource, home: Path, max_event_bytes: int) -> DataFrame:
+def _files(reader: Reader, source: FilesSource, home: Path, max_event_bytes: int) -> DataFrame:
     folder = home / source.path
     if not folder.is_dir():
         raise InvalidSpec("source.path", source.path, f"an existing folder (looked for {folder})")
@@ -92,14 +94,14 @@ def _files(reader: Any, source: FilesSource, home: Path, max_event_bytes: int) -
     if source.encoding == "csv":
         columns = columns.add(_CORRUPT, StringType())
         parser_options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE", **parser_options}
-    rows = reader.format(source.encoding).schema(columns).options(**parser_options).load(str(folder))
+    rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(str(folder))
     names = [name for name in rows.columns if name != _CORRUPT]
     corrupt = F.col(_CORRUPT) if source.encoding == "csv" else F.lit(None).cast("string")
     fault = F.when(corrupt.isNotNull(), F.lit(QuarantineReason.MALFORMED.value))
     return rows.select(*names, corrupt.alias(RAW), path.alias(POSITION), fault.alias(FAULT))
 
 
-def _delta(reader: Any, source: DeltaSource, home: Path) -> DataFrame:
+def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
     try:
         rows: DataFrame = reader.format("delta").options(**source.options).load(str(home / source.path))
     except PySparkException as error:
@@ -108,7 +110,7 @@ def _delta(reader: Any, source: DeltaSource, home: Path) -> DataFrame:
     return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
 
 
-def _kafka(reader: Any, source: KafkaSource, max_event_bytes: int) -> DataFrame:
+def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFrame:
     options = {
         "startingOffsets": source.starting_offsets,
         **source.options,
@@ -135,7 +137,7 @@ def _environment(option: str, name: str) -> str:
     return value
 
 
-def _socket(reader: Any, source: SocketSource, max_event_bytes: int) -> DataFrame:
+def _socket(reader: Reader, source: SocketSource, max_event_bytes: int) -> DataFrame:
     lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
     lines = lines.select("value", F.lit(None).cast("string").alias(POSITION))
     return _parse_text(lines, source.encoding, source.columns, {}, max_event_bytes)
@@ -175,6 +177,7 @@ def _json_fault() -> Column:
 
 def _declared(columns: str | None) -> StructType:
     try:
-        return StructType.fromDDL(columns or "")
+        declared = StructType.fromDDL(columns or "")
     except PySparkException as error:
         raise InvalidSpec("source.columns", columns, f"columns as DDL ({first_line(error)})") from error
+    return cast("StructType", declared)

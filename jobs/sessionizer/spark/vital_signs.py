@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
+        StreamingQueryProgress,
     )
 
     from sessionizer.control.lease import Lease
@@ -69,7 +70,7 @@ class VitalSigns:
                 open_keys=open_sessions,
             )
 
-    def progressed(self, progress: Any) -> None:
+    def progressed(self, progress: StreamingQueryProgress) -> None:
         """Beat after a committed batch."""
         now = epoch_ms()
         source = progress.sources[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer_airflow.errors import SparkConnectionMissing
+from sessionizer_airflow.errors import DriverElsewhere, SparkConnectionMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,13 +34,44 @@ class SparkJob:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparkDriver:
-    """The command of any stream's driver, as a Spark job."""
+class SparkTarget:
+    """Where Spark runs, as the connection says: `master` and, if given, `deploy_mode`."""
+
+    master: str
+    deploy_mode: str | None
+
+    @classmethod
+    def of(cls, connection: str) -> SparkTarget:
+        """:raises SparkConnectionMissing: the hook itself would fall back to YARN without a word."""
+        try:
+            found = SparkSubmitHook.get_connection(connection)
+        except AirflowNotFoundException as error:
+            raise SparkConnectionMissing(connection) from error
+        return cls(master=found.host or found.conn_type or "", deploy_mode=found.extra_dejson.get("deploy-mode"))
+
+    def options(self, jars: Path) -> dict[str, Any]:
+        """How jars and Python reach the job: on this machine it finds ours, elsewhere the jars are sent along."""
+        if self.master.startswith("local"):
+            python = {"PYSPARK_PYTHON": sys.executable}
+            return {"driver_class_path": f"{jars}/*", "jars": None, "env_vars": python}
+        files = ",".join(sorted(map(str, jars.glob("*.jar"))))
+        return {"driver_class_path": None, "jars": files or None, "env_vars": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientModeDriver:
+    """The command of a stream's driver that runs where spark-submit does.
+
+    :raises DriverElsewhere: when called for a connection in cluster mode, whose driver is no process of ours.
+    """
 
     project: Project
     connection: str = CONNECTION
 
     def __call__(self, call: DriverCall) -> list[str]:
+        """The argument vector for `call`."""
+        if SparkTarget.of(self.connection).deploy_mode == "cluster":
+            raise DriverElsewhere(self.connection)
         job = SparkJob(
             name=f"{call.stream}.driver",
             application=self.project.application,
@@ -56,27 +87,11 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
     The provider keeps the building of the command to itself; using it all the same keeps ours the same as that of
     every SparkSubmitOperator, for every kind of master. The golden files notice when it changes.
 
-    :raises SparkConnectionMissing: the hook itself would fall back to YARN without a word.
+    :raises SparkConnectionMissing: Airflow does not know the connection.
     """
-    options = submit_options(master_of(connection), job.jars)
+    options = SparkTarget.of(connection).options(job.jars)
     hook = SparkSubmitHook(conn_id=connection, name=job.name, application_args=list(job.arguments), **options)
     return hook._build_spark_submit_command(str(job.application))  # noqa: SLF001 - see above
-
-
-def master_of(connection: str) -> str:
-    """:raises SparkConnectionMissing: Airflow does not know the connection."""
-    try:
-        found = SparkSubmitHook.get_connection(connection)
-    except AirflowNotFoundException as error:
-        raise SparkConnectionMissing(connection) from error
-    return str(found.host or found.conn_type)
-
-
-def submit_options(master: str, jars: Path) -> dict[str, Any]:
-    """What depends on where the job runs: on this machine it finds our jars and our Python, elsewhere jars are sent."""
-    if master.startswith("local"):
-        return {"driver_class_path": f"{jars}/*", "env_vars": {"PYSPARK_PYTHON": sys.executable}}
-    return {"jars": ",".join(sorted(map(str, jars.glob("*.jar")))) or None}
 
 
 def job_environment(environment: Mapping[str, str]) -> dict[str, str]:

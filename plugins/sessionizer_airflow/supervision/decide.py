@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EXIT_GRACE = 60_000
 """Ms that a process may take to end after its exit record: Spark shuts down in between."""
+LINE_LIMIT = 300
 GO_ON = "mend the cause, then unpause this DAG: its next run starts with a full restart budget"
 
 
@@ -88,8 +89,14 @@ def describe_end(driver: Driver) -> str:
     ending = driver.ending
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
-    cause = ": ".join(part for part in (ending.error_type, ending.message) if part)
+    cause = ": ".join(part for part in (ending.error_type, first_line(ending.message or "")) if part)
     return f"driver {driver.uid} {ending.outcome}" + (f" ({cause})" if cause else "")
+
+
+def first_line(message: str) -> str:
+    """What fits into a line of a log; the rest is in the exit record and the driver's log."""
+    line = message.partition("\n")[0]
+    return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + "…"
 
 
 def seconds(ms: int) -> str:

@@ -200,9 +200,10 @@ class TestDuplicates:
         outcome = sessionize([batch(event("a", 100), event("a", 100, client=None))], rules())
         assert [admitted.event.client for admitted in outcome.open_events] == [None]
 
-    def test_another_timeout_is_no_other_body_and_none_of_its_own_comes_first(self) -> None:
-        outcome = sessionize([batch(event("a", 100, timeout_ms=5), event("a", 100))], rules())
-        assert [admitted.timeout_ms for admitted in outcome.open_events] == [30]
+    @pytest.mark.parametrize(("own_ms", "in_force_ms"), [(29, 29), (31, 30)])
+    def test_another_timeout_is_no_other_body_and_the_shortest_comes_first(self, own_ms: int, in_force_ms: int) -> None:
+        outcome = sessionize([batch(event("a", 100, timeout_ms=own_ms), event("a", 100))], rules())
+        assert [admitted.timeout_ms for admitted in outcome.open_events] == [in_force_ms]
         assert outcome.duplicates_dropped == 1
 
     def test_the_same_id_under_another_key_is_another_event(self) -> None:
@@ -259,10 +260,10 @@ class TestProcessingTime:
         outcome = sessionize([batch(closing, closing, at=1000), batch(closing, at=1001)], rules(self.MODE))
         assert (len(outcome.closed), outcome.duplicates_dropped) == (2, 1)
 
-    def test_a_floor_closes_in_its_own_batch_only(self) -> None:
+    def test_a_floor_short_of_a_drain_closes_nothing(self) -> None:
         log = [batch(event("a", 7), at=1000), batch(event("b", 8), at=1001, floor=1031), batch(event("c", 9), at=1002)]
         outcome = sessionize(log, rules(self.MODE))
-        assert (sessions(outcome), open_ids(outcome)) == ([("ab", "gap")], "c")
+        assert (sessions(outcome), open_ids(outcome)) == ([], "abc")
 
 
 class TestNoTimeMode:

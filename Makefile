@@ -1,0 +1,71 @@
+# The two commands are `make demo` and `make test`. Everything they need is made here, inside this folder.
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-long lint bench jars lock clean
+
+PYTHON  ?= python3.11
+BIN     := .venv/bin
+SOURCES := PYTHONPATH=jobs:plugins
+UV      := .tools/bin/uv
+
+help:
+	@echo "make demo       start Airflow, a stream and events; prints where to look; Ctrl-C ends it all"
+	@echo "make test       everything CI runs: lint, types, layers, tests"
+	@echo "make test-long  soaks and the full fault matrix"
+	@echo "make bench      the benchmarks, one table and one plot"
+	@echo "make lock       resolve requirements.lock anew"
+
+.tools/java: docker/ensure-java
+	@mkdir -p .tools
+	sh docker/ensure-java
+	@touch $@
+
+$(UV):
+	$(PYTHON) -m venv .tools
+	.tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
+
+.venv/.synced: requirements.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(PYTHON) .venv
+	$(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
+	@touch $@
+
+# `ivy CONFIGURATION`: the jars of ivy.xml, complete before the folder gets its name
+define ivy
+	rm -rf .jars/$(2).part
+	java -cp "$$(ls $(BIN)/../lib/python3.11/site-packages/pyspark/jars/ivy-*.jar)" org.apache.ivy.Main -ivy ivy.xml \
+	  -confs $(1) -retrieve ".jars/$(2).part/[artifact]-[revision].[ext]" -warn >.jars/$(2).log 2>&1 \
+	  || { cat .jars/$(2).log >&2; exit 1; }
+	rm -rf .jars/$(2) && mv .jars/$(2).part .jars/$(2)
+endef
+
+.jars/.fetched: ivy.xml .venv/.synced .tools/java
+	@mkdir -p .jars
+	$(call ivy,default,spark)
+	$(call ivy,broker,broker)
+	@touch $@
+
+jars: .jars/.fetched
+
+demo: .jars/.fetched
+	@$(SOURCES) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m sessionizer_airflow.demo
+
+lint: .venv/.synced
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(SOURCES) $(BIN)/lint-imports
+	$(BIN)/mypy
+
+test: .jars/.fetched lint
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long"
+
+test-long: .jars/.fetched
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long
+
+bench: .jars/.fetched
+	$(SOURCES):benchmarks PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/run.py
+
+lock: | $(UV)
+	$(UV) pip compile pyproject.toml --group dev --generate-hashes --python-version 3.11 --no-header --quiet \
+	  --output-file requirements.lock
+
+clean:
+	rm -rf .venv .tools .jars .demo .bench

@@ -1,0 +1,16 @@
+"""``python benchmarks/run.py``: the whole benchmark; ``--help`` lists what can be chosen."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+for root in (HERE, HERE.parent / "jobs"):
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+
+from sessionizer_bench.command import app  # noqa: E402  the paths come first
+
+if __name__ == "__main__":
+    app()

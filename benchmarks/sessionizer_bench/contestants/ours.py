@@ -1,0 +1,109 @@
+"""Our own query, exactly as the driver builds it: a stream spec, ``session_query`` and ``Sinks``."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.spark import tables
+from sessionizer.spark.query import session_query
+from sessionizer.spark.sinks import Sinks
+from sessionizer.spec.stream import StreamSpec
+from pyspark.sql.types import StructType
+
+from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race
+from sessionizer_bench.data.dataset import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+@dataclass(slots=True)
+class Diary:
+    """What each batch did inside foreachBatch: ms of the whole and of each table's write, open sessions after it."""
+
+    writing_ms: dict[str, float] = field(default_factory=dict)
+    open_of_group: dict[int, int] = field(default_factory=dict)
+    batches: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def close_batch(self, batch_id: int, whole_ms: float) -> None:
+        """Remember the batch that ended."""
+        written, self.writing_ms = self.writing_ms, {}
+        self.batches[batch_id] = {
+            "evaluate_ms": round(whole_ms - sum(written.values())),
+            "write_ms": {table: round(took) for table, took in written.items()},
+            "open_sessions": sum(self.open_of_group.values()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSinks(Sinks):
+    """The product's sinks with a watch held beside them."""
+
+    diary: Diary = field(default_factory=Diary)
+
+    def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
+        started = time.perf_counter()
+        Sinks._append(self, table, frame, batch_id)
+        self.diary.writing_ms[table] = (time.perf_counter() - started) * 1000
+
+
+def stream_spec(race: Race, name: str = "benchmark") -> StreamSpec:
+    """The stream over the benchmark's files."""
+    return StreamSpec.model_validate(spec_values(race, name))
+
+
+def spec_values(race: Race, name: str) -> dict[str, Any]:
+    """The spec as YAML would hold it."""
+    return {
+        "name": name,
+        "source": {
+            "format": "files",
+            "path": str(race.files),
+            "encoding": "parquet",
+            "columns": COLUMNS,
+            "options": {"maxFilesPerTrigger": str(race.files_per_batch)},
+        },
+        "mapping": {
+            "key": "user_id",
+            "event_time": "event_time",
+            "event_id": "event_id",
+            "closes": "is_last",
+            "timeout_ms": "timeout_s * 1000L",
+            "payload": {"data": "data"},
+        },
+        "rules": {
+            "watermark_delay": f"{WATERMARK_DELAY_S} seconds",
+            "emit_every": f"{race.emit_every_s} seconds",
+        },
+        "key_groups": race.key_groups,
+    }
+
+
+def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
+    """Start it; the diary fills as batches end."""
+    spec, punctuations = stream_spec(race), race.folder / "punctuations"
+    punctuations.mkdir()
+    query = session_query(spark, spec, race.folder, punctuations)
+    payload = query.guarded.payload_fields
+    shapes = (
+        tables.sessions_shape(spec, payload, StructType()),
+        tables.quarantine_shape(),
+        tables.late_events_shape(query.guarded.payload),
+    )
+    locations = {shape.name: str(race.table.with_name(shape.name)) for shape in shapes}
+    for shape in shapes:
+        tables.ensure_table(spark, shape, locations[shape.name])
+    diary = Diary()
+    sinks = TimedSinks("benchmark", locations, payload, {}, spec.sink.keep_events, lambda: None, diary)
+
+    def write(emitted: DataFrame, batch_id: int) -> None:
+        started = time.perf_counter()
+        counts = sinks.write(emitted, batch_id)
+        diary.open_of_group |= counts.open_of_group
+        diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
+
+    writer = query.emitted.writeStream.foreachBatch(write).trigger(availableNow=True)
+    return writer.option("checkpointLocation", str(race.checkpoint)).start(), diary

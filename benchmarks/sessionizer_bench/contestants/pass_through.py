@@ -1,0 +1,17 @@
+"""The same source, a shuffle by user and the same sink, with no sessions: what any keyed stream has to pay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer_bench.contestants.race import Race, events, start_into_delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+def start(spark: SparkSession, race: Race) -> StreamingQuery:
+    """Start it."""
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+    return start_into_delta(events(spark, race).repartition(partitions, "user_id"), race)

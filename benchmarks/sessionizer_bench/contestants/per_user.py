@@ -1,0 +1,96 @@
+"""transformWithState the way its guide shows it: keyed by user, a list of events and a timer each, rows in Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race, events, start_into_delta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StatefulProcessorHandle, StreamingQuery
+
+_EVENT: Final = "at_ms long, event_id string, data string, is_last boolean, timeout_s int"
+_SESSION: Final = (
+    "user_id string, started_ms long, ended_ms long, event_count int, "
+    f"events array<struct<{_EVENT.replace(' ', ': ').replace(',:', ',')}>>"
+)
+Event = tuple[int, str, str, bool, int]
+
+
+def start(spark: SparkSession, race: Race) -> StreamingQuery:
+    """Start it."""
+    watermarked = events(spark, race).withWatermark("event_time", f"{WATERMARK_DELAY_S} seconds")
+    rows = watermarked.selectExpr(
+        "user_id", "event_time", "unix_millis(event_time) at_ms", "event_id", "data", "is_last", "timeout_s"
+    )
+    sessions = rows.groupBy("user_id").transformWithState(UserSessions(), _SESSION, "append", "eventTime")
+    shown = "user_id", "timestamp_millis(started_ms) started_at", "timestamp_millis(ended_ms) ended_at"
+    return start_into_delta(sessions.selectExpr(*shown, "event_count", "events"), race)
+
+
+class UserSessions(StatefulProcessor):
+    """One user's open events, and a timer at the moment the first of their sessions ends."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state variables."""
+        self._handle = handle
+        self._events = handle.getListState("events", _EVENT)
+        self._timer = handle.getValueState("timer", "at_ms long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """Take events in."""
+        new = [(row.at_ms, row.event_id, row.data, row.is_last, row.timeout_s) for row in rows]
+        yield from self._advance(key[0], new, timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        """Close what is due."""
+        yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _advance(self, user: str, new: list[Event], watermark_ms: int) -> Iterator[Row]:
+        known = [tuple(row) for row in self._events.get()]
+        sessions = cut(sorted([*known, *new]))
+        remaining = [session for session in sessions if due_ms(session) > watermark_ms]
+        for session in sessions:
+            if due_ms(session) <= watermark_ms:
+                kept = [Row(*event) for event in session]
+                yield Row(user, session[0][0], session[-1][0], len(session), kept)
+        self._remember(remaining, watermark_ms)
+
+    def _remember(self, remaining: list[list[Event]], watermark_ms: int) -> None:
+        timer = self._timer.get()
+        if timer is not None and timer[0] > watermark_ms:
+            self._handle.deleteTimer(timer[0])
+        if not remaining:
+            self._events.clear()
+            self._timer.clear()
+            return
+        self._events.put([event for session in remaining for event in session])
+        at_ms = min(due_ms(session) for session in remaining)
+        self._handle.registerTimer(at_ms)
+        self._timer.update((at_ms,))
+
+
+def cut(ordered: list[Any]) -> list[list[Event]]:
+    """Events, in order, as sessions."""
+    sessions: list[list[Event]] = []
+    for event in ordered:
+        if sessions and not sessions[-1][-1][3] and event[0] <= sessions[-1][-1][0] + sessions[-1][-1][4] * 1000:
+            sessions[-1].append(event)
+        else:
+            sessions.append([event])
+    return sessions
+
+
+def due_ms(session: list[Event]) -> int:
+    """When the session is over, epoch ms."""
+    at_ms, _, _, is_last, timeout_s = session[-1]
+    return at_ms if is_last else at_ms + timeout_s * 1000

@@ -1,0 +1,65 @@
+"""What every contestant is given, and the parts they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer_bench.data.dataset import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+WATERMARK_DELAY_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """``files``: what to read, ``files_per_batch`` a time; ``folder``: where this run keeps its checkpoint and table.
+
+    ``peer_sink``: how the peers write, ``native`` (Delta's own streaming sink) or ``foreach_batch`` (as we do).
+    """
+
+    files: Path
+    files_per_batch: int
+    folder: Path
+    emit_every_s: int
+    key_groups: int
+    peer_sink: str = "native"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's checkpoint location."""
+        return self.folder / "checkpoint"
+
+    @property
+    def table(self) -> Path:
+        """The table of results."""
+        return self.folder / "tables" / "sessions"
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Race:
+        """The inverse of ``asdict`` followed by JSON."""
+        return cls(**{**values, "files": Path(values["files"]), "folder": Path(values["folder"])})
+
+
+def events(spark: SparkSession, race: Race) -> DataFrame:
+    """The source of the peers."""
+    reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", race.files_per_batch)
+    return reader.parquet(str(race.files))
+
+
+def start_into_delta(stream: DataFrame, race: Race) -> StreamingQuery:
+    """Start a peer's query, exactly-once into a Delta table, until it has read everything."""
+    writer = stream.writeStream.outputMode("append").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(race.checkpoint))
+    if race.peer_sink == "native":
+        return writer.format("delta").start(str(race.table))
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        appended = frame.write.format("delta").mode("append")
+        appended.option("txnAppId", "benchmark").option("txnVersion", batch_id).save(str(race.table))
+
+    return writer.foreachBatch(write).start()

@@ -1,0 +1,1 @@
+"""The events the contestants read."""

@@ -1,0 +1,62 @@
+"""What a data set holds; the same description and seed always give the same files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+COLUMNS: Final = "user_id string, event_time timestamp, event_id string, data string, is_last boolean, timeout_s int"
+EVENTS_PER_SESSION: Final = 11
+GENERATOR_VERSION: Final = 1
+"""Counts up when the same description would give other events: the cache must not hide it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Sessions that come and go at a steady pace. Times are seconds of event time.
+
+    ``users`` take turns in starting a session; ``closing_share`` of the sessions end with a closing event.
+    ``timeouts_s``: gap timeouts, one drawn per session; gaps inside a session stay below it.
+    """
+
+    users: int
+    events_per_second: int
+    mean_gap_s: float
+    timeouts_s: tuple[int, ...]
+    closing_share: float = 0.3
+    disorder_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Equal batches of traffic, after a prefill that is not measured.
+
+    ``history_events``: the sessions open at the start enter with their last so many events, as prefill; 0 means that
+    the stream starts with nothing open. ``background``: further users, each with one session of two events that stays
+    open for good, as prefill; the first ``background_awake`` of them go on sending a share of the measured events.
+    """
+
+    name: str
+    batch_events: int
+    batches: int
+    traffic: Traffic
+    history_events: int = 0
+    background: int = 0
+    background_awake: int = 0
+    background_share: float = 0.0
+    prefill_batch_events: int = 250_000
+    files_per_batch: int = 2
+    seed: int = 20_250_101
+
+    @property
+    def events(self) -> int:
+        """Measured events."""
+        return self.batch_events * self.batches
+
+    @property
+    def folder_name(self) -> str:
+        """Name of the folder in the cache: the data set's own name and a hash of all it depends on."""
+        described = json.dumps([GENERATOR_VERSION, asdict(self)], sort_keys=True)
+        return f"{self.name}-{hashlib.sha256(described.encode()).hexdigest()[:10]}"

@@ -1,0 +1,67 @@
+"""Batches as Spark reports them, and the rates that follow from them. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from statistics import mean, median
+from typing import Any
+
+Batch = dict[str, Any]
+"""One batch with data: id, rows, started_ms, ended_ms (epoch), durations_ms, state_rows, state_bytes."""
+
+
+def from_progress(updates: list[dict[str, Any]]) -> list[Batch]:
+    """The batches among Spark's progress updates, in order; those that report no new data are marked by 0 rows."""
+    batches = {update["batchId"]: update for update in updates if "addBatch" in update["durationMs"]}
+    return [_batch(batches[number]) for number in sorted(batches)]
+
+
+def _batch(update: dict[str, Any]) -> Batch:
+    started_ms = round(datetime.fromisoformat(update["timestamp"]).timestamp() * 1000)
+    state = update["stateOperators"][0] if update["stateOperators"] else {}
+    metrics = state.get("customMetrics", {})
+    return {
+        "id": update["batchId"],
+        "rows": update["sources"][0]["numInputRows"],
+        "started_ms": started_ms,
+        "ended_ms": started_ms + update["durationMs"]["triggerExecution"],
+        "durations_ms": update["durationMs"],
+        "state_rows": state.get("numRowsTotal", 0),
+        "state_bytes": metrics.get("rocksdbSstFileSize", 0),
+        "state_metrics": metrics,
+    }
+
+
+def with_data(batches: list[Batch]) -> list[Batch]:
+    """Those that brought events: the last may only close sessions."""
+    return [batch for batch in batches if batch["rows"]]
+
+
+def rate(batches: list[Batch], skip: int) -> float | None:
+    """Events per second of wall time, from the end of the batch before the first counted to the end of the last.
+
+    ``skip`` batches are not counted; with 0 the time starts when the first batch does.
+    """
+    counted = batches[skip:]
+    if not counted:
+        return None
+    begin_ms = batches[skip - 1]["ended_ms"] if skip else batches[0]["started_ms"]
+    return sum(batch["rows"] for batch in counted) * 1000 / (counted[-1]["ended_ms"] - begin_ms)
+
+
+def summary(batches: list[Batch], prefill_batches: int) -> dict[str, Any]:
+    """The rates and batch times (ms) of a run. Prefill, and the first batch of a cold JVM, are not steady state."""
+    counted = with_data(batches)
+    skip = max(prefill_batches, 1)
+    steady = counted[skip:]
+    times = [batch["ended_ms"] - batch["started_ms"] for batch in steady]
+    return {
+        "events_per_second": rate(counted, skip),
+        "events_per_second_with_first": rate(counted, 0) if not prefill_batches else None,
+        "batch_ms_mean": mean(times) if times else None,
+        "batch_ms_median": median(times) if times else None,
+        "batch_ms_max": max(times, default=None),
+        "first_batch_ms": counted[0]["ended_ms"] - counted[0]["started_ms"],
+        "state_rows": counted[-1]["state_rows"],
+        "state_bytes": counted[-1]["state_bytes"],
+    }

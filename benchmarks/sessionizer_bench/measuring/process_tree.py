@@ -1,0 +1,73 @@
+"""Memory and processor time of a process and all its descendants, from ``/proc``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_PARENT, _USER_TIME, _SYSTEM_TIME, _RESIDENT = 1, 11, 12, 21
+"""Places in ``/proc/<pid>/stat`` behind the command's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One live process: resident bytes, processor time in clock ticks."""
+
+    pid: int
+    parent: int
+    resident: int
+    ticks: int
+
+
+@dataclass(slots=True)
+class TreeUse:
+    """What a tree has used, over all samples: the peak of its summed resident memory, and its processor time.
+
+    Pages that forked Python workers share are counted in each of them.
+    """
+
+    root: int
+    peak_resident: int = 0
+    _ticks: dict[int, int] = field(default_factory=dict)
+
+    def sample(self, processes: list[Process] | None = None) -> None:
+        """Take one sample."""
+        tree = descendants(self.root, live_processes() if processes is None else processes)
+        self.peak_resident = max(self.peak_resident, sum(process.resident for process in tree))
+        for process in tree:
+            self._ticks[process.pid] = max(process.ticks, self._ticks.get(process.pid, 0))
+
+    @property
+    def ticks(self) -> int:
+        """Processor time of all processes ever seen, as of their last sample."""
+        return sum(self._ticks.values())
+
+
+def live_processes() -> list[Process]:
+    """All processes of this machine."""
+    found = (_process(entry) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return [process for process in found if process]
+
+
+def descendants(root: int, processes: list[Process]) -> list[Process]:
+    """The process ``root`` and everything below it."""
+    children: dict[int, list[Process]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process)
+    tree = [process for process in processes if process.pid == root]
+    for process in tree:
+        tree.extend(children.get(process.pid, ()))
+    return tree
+
+
+def _process(entry: Path) -> Process | None:
+    try:
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+    return Process(int(entry.name), int(fields[_PARENT]), int(fields[_RESIDENT]) * _PAGE, ticks)

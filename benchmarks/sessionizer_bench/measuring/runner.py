@@ -1,0 +1,103 @@
+"""One contestant's run, watched from outside: its process tree, its checkpoint, the machine around it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer_bench.measuring import batches, machine
+from sessionizer_bench.measuring.checkpoint_bytes import WrittenBytes, bytes_below, files_below
+from sessionizer_bench.measuring.process_tree import TreeUse
+from sessionizer_bench.places import RUNS, SOURCE_ROOTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_bench.contestants.race import Race
+
+_SAMPLE_EVERY_S: Final = 0.25
+_LOOK_EVERY: Final = 4
+"""Samples of memory between two looks at the checkpoint."""
+
+
+class RunFailed(Exception):  # noqa: N818  reads as what happened
+    """A contestant died; its log says why."""
+
+
+@dataclass(slots=True)
+class Observation:
+    """What was seen of a run from outside."""
+
+    use: TreeUse
+    written: WrittenBytes = field(default_factory=WrittenBytes)
+    before: machine.CpuTimes = field(default_factory=machine.CpuTimes.now)
+    load_before: float = field(default_factory=machine.load_average)
+
+
+def run_contestant(
+    contestant: str, race: Race, prefill_batches: int, settings: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Run it in a fresh process; raises RunFailed. Its folder is left to the caller."""
+    shutil.rmtree(race.folder, ignore_errors=True)
+    race.folder.mkdir(parents=True)
+    job = race.folder / "job.json"
+    job.write_text(json.dumps({"contestant": contestant, "race": asdict(race), "settings": settings or {}}, default=str))
+    log = RUNS / f"{race.folder.name}.log"
+    spawned = time.time()
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "sessionizer_bench.driver", str(job)]
+        process = subprocess.Popen(command, env=environment(), cwd=race.folder, stdout=output, stderr=output)
+        seen = watch(process, race.checkpoint)
+    if process.returncode != 0:
+        message = f"{contestant} ended with exit code {process.returncode}, see {log}"
+        raise RunFailed(message)
+    result = json.loads((race.folder / "result.json").read_text())
+    return record(contestant, result, seen, race, prefill_batches, spawned)
+
+
+def environment() -> dict[str, str]:
+    """Where a contestant's process finds its code; the rest as ours."""
+    paths = os.pathsep.join(str(root) for root in SOURCE_ROOTS)
+    return {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+
+
+def watch(process: subprocess.Popen[bytes], checkpoint: Path) -> Observation:
+    """Sample until the process ends."""
+    seen = Observation(TreeUse(process.pid))
+    sample = 0
+    while process.poll() is None:
+        seen.use.sample()
+        if sample % _LOOK_EVERY == 0:
+            seen.written.look(files_below(checkpoint))
+        sample += 1
+        time.sleep(_SAMPLE_EVERY_S)
+    seen.written.look(files_below(checkpoint))
+    return seen
+
+
+def record(  # noqa: PLR0913  what a record is made of
+    contestant: str, result: dict[str, Any], seen: Observation, race: Race, prefill_batches: int, spawned: float
+) -> dict[str, Any]:
+    """Everything worth keeping about a run."""
+    first = batches.with_data(result["batches"])[0]
+    return {
+        "contestant": contestant,
+        **batches.summary(result["batches"], prefill_batches),
+        "spawn_to_first_batch_s": round(first["ended_ms"] / 1000 - spawned, 1),
+        "peak_memory_bytes": seen.use.peak_resident,
+        "checkpoint_written_bytes": seen.written.total,
+        "checkpoint_bytes": bytes_below(race.checkpoint),
+        "checkpoint_state_bytes": bytes_below(race.checkpoint / "state"),
+        "load_before": seen.load_before,
+        "load_after": machine.load_average(),
+        **machine.shares(seen.before, machine.CpuTimes.now(), seen.use.ticks),
+        "tally": result["tally"],
+        "batches": result["batches"],
+        "diary": result["diary"],
+    }

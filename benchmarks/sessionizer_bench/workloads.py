@@ -1,0 +1,92 @@
+"""The workloads: what is raced over, by whom, and which batches count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sessionizer_bench.data.dataset import Dataset, Traffic
+
+OURS: Final = "ours"
+SESSION_WINDOW: Final = "session_window"
+PASS_THROUGH: Final = "pass_through"
+PER_USER: Final = "per_user"
+CONTESTANTS: Final = (OURS, SESSION_WINDOW, PER_USER, PASS_THROUGH)
+"""In the order in which they take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A data set and who reads it.
+
+    ``emit_every_s``: our step of emission, seconds of event time. ``only_first``: contestant to the number of
+    measured batches it gets, where the whole would take it too long.
+    """
+
+    name: str
+    title: str
+    dataset: Dataset
+    contestants: tuple[str, ...]
+    emit_every_s: int = 30
+    only_first: tuple[tuple[str, int], ...] = ()
+
+
+BUSY: Final = Traffic(users=100_000, events_per_second=2_000, mean_gap_s=10, timeouts_s=(30, 45, 60))
+"""About 35,000 sessions open at a time; a batch of 200,000 events spans 100 s."""
+
+PATIENT: Final = Traffic(users=3_000_000, events_per_second=3_600, mean_gap_s=250, timeouts_s=(900, 1_200, 1_800))
+"""About a million sessions open at a time; a batch of 40,000 events spans 11 s."""
+
+LARGE: Final = Workload(
+    name="large",
+    title="2 M events of 100 k users, 200 k-event batches",
+    dataset=Dataset("large", batch_events=200_000, batches=10, traffic=BUSY),
+    contestants=CONTESTANTS,
+    only_first=((PER_USER, 3),),
+)
+SMALL: Final = Workload(
+    name="small",
+    title="40 k-event batches over 1 M open sessions",
+    dataset=Dataset("small", batch_events=40_000, batches=60, traffic=PATIENT, history_events=3),
+    contestants=(OURS, SESSION_WINDOW, PASS_THROUGH),
+    emit_every_s=120,
+)
+_GROWTH: Final = Dataset(
+    "growth", batch_events=40_000, batches=40, traffic=BUSY, background_awake=100_000, background_share=0.3
+)
+GROWTH_LEVELS: Final = (100_000, 400_000, 1_000_000)
+
+
+def growth(level: int, dataset: Dataset = _GROWTH) -> Workload:
+    """The same measured batches over ``level`` sessions that stay open."""
+    return Workload(
+        name=f"growth-{level // 1000}k",
+        title=f"40 k-event batches over {level // 1000} k sessions that stay open",
+        dataset=replace(dataset, name=f"growth-{level // 1000}k", background=level),
+        contestants=(OURS, SESSION_WINDOW),
+        emit_every_s=120,
+    )
+
+
+def full() -> tuple[Workload, ...]:
+    """What ``make bench`` runs."""
+    return (LARGE, SMALL, *(growth(level) for level in GROWTH_LEVELS))
+
+
+def quick() -> tuple[Workload, ...]:
+    """The same shapes, a fiftieth of the size: to see that everything works. Its figures mean nothing."""
+    busy, patient = replace(BUSY, users=5_000, events_per_second=100), replace(PATIENT, events_per_second=60)
+    large = replace(LARGE, dataset=replace(LARGE.dataset, name="quick-large", batch_events=10_000, batches=3, traffic=busy))
+    small = replace(
+        SMALL,
+        dataset=replace(
+            SMALL.dataset, name="quick-small", batch_events=2_000, batches=4, traffic=patient, prefill_batch_events=20_000
+        ),
+    )
+    grown = replace(_GROWTH, batch_events=2_000, batches=4, traffic=busy, background_awake=1_000)
+    return (
+        replace(large, only_first=((PER_USER, 2),)),
+        small,
+        growth(2_000, grown),
+        growth(10_000, grown),
+    )

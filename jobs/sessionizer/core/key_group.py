@@ -1,0 +1,144 @@
+"""What a key group does with its share of a batch: append, or merge. Decided here, carried out by the adapter.
+
+A group's state is a log of tables of open events (``schema.event_schema``) and a plan. A batch that makes nothing due
+only appends, so it costs what it brings, not what is open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+
+from sessionizer.core.admission import admit, aligned, earliest_due
+from sessionizer.core.merging import Merged, merge
+from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sessionizer.core.schema import Payload
+
+TABLES_BEFORE_MERGE: Final = 32
+"""A log is merged when it has grown by so many tables, due or not: that bounds what a merge must read."""
+
+
+class Plan(NamedTuple):
+    """When the group is merged next (epoch ms, None for never) and how many tables were appended since it was."""
+
+    at: int | None
+    appended: int
+
+
+NO_PLAN: Final = Plan(None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How far time has come in this batch, epoch ms.
+
+    An event at or before ``late_before`` is late, a session due at or before ``final_by`` is final.
+    """
+
+    late_before: int
+    final_by: int
+
+    @classmethod
+    def of(cls, mode: TimeMode, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> Clock:
+        """The clock of a batch: Spark's watermark, its wall clock, and the highest floor of its punctuations.
+
+        On arrival the wall clock alone decides, but for the floor that drains.
+        """
+        if mode is TimeMode.EVENT_TIME:
+            watermark_ms = max(watermark_ms, floor_ms)
+            return cls(watermark_ms, watermark_ms)
+        return cls(arrived_at_ms - 1, NEVER_MS if floor_ms >= NEVER_MS else arrived_at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """What all groups of a stream share."""
+
+    rules: Rules
+    payload: Payload
+    key_groups: int
+
+    def aligned(self, due_ms: int | None, group: int) -> int | None:
+        """``due_ms`` on the emission grid of ``group``."""
+        return aligned(due_ms, self.rules.emit_every_ms, group, self.key_groups)
+
+
+@dataclass(slots=True)
+class Step:
+    """What to do to the state and what to emit.
+
+    ``append``: a table to add to the log. ``merged``: the log is replaced by ``merged.open_events`` (emptied by None).
+    """
+
+    plan: Plan
+    append: pa.Table | None = None
+    merged: Merged | None = None
+    late: pa.Table | None = None
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """A group's share of a batch: ``events`` as packed, and the clients' timeouts (ms) changed so far."""
+
+    events: Sequence[pa.Table] = ()
+    timeout_changes: Mapping[str, int] = field(default_factory=dict)
+
+
+def take_batch(
+    group: int,
+    shared: GroupRules,
+    planned: Plan,
+    arrivals: Arrivals,
+    clock: Clock,
+    read_log: Callable[[], Sequence[pa.Table]],
+) -> Step:
+    """The step of ``group`` for what arrived. ``read_log`` is called only if the step is a merge."""
+    late, new, due = _admit(group, shared, arrivals, clock)
+    due = min((at for at in (due, planned.at) if at is not None), default=None)
+    drained = clock.final_by >= NEVER_MS
+    if drained or (due is not None and due <= clock.final_by) or planned.appended >= TABLES_BEFORE_MERGE:
+        step = _merge(group, shared, [*read_log(), *new], clock)
+    else:
+        step = Step(_after(due, planned.appended + len(new), clock), append=new[0] if new else None)
+    step.late = late
+    return step
+
+
+def take_timer(
+    group: int, shared: GroupRules, planned: Plan, clock: Clock, read_log: Callable[[], Sequence[pa.Table]]
+) -> Step | None:
+    """The step of ``group`` when its timer fires; None if it was merged earlier in this batch."""
+    if planned.at is None or planned.at > clock.final_by:
+        return None
+    return _merge(group, shared, read_log(), clock)
+
+
+def _admit(
+    group: int, shared: GroupRules, arrivals: Arrivals, clock: Clock
+) -> tuple[pa.Table | None, list[pa.Table], int | None]:
+    """Late events, the admitted ones as no or one table, and when they could first end a session."""
+    if not arrivals.events:
+        return None, [], None
+    events = pa.concat_tables(arrivals.events)
+    admitted, late = admit(events, clock.late_before, shared.rules, arrivals.timeout_changes)
+    if not admitted.num_rows:
+        return late, [], None
+    return late, [admitted], shared.aligned(earliest_due(admitted, shared.rules), group)
+
+
+def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], clock: Clock) -> Step:
+    if not log:
+        return Step(NO_PLAN)
+    merged = merge(log, clock.final_by, shared.rules, shared.payload)
+    return Step(_after(shared.aligned(merged.due_ms, group), 0, clock), merged=merged)
+
+
+def _after(due_ms: int | None, appended: int, clock: Clock) -> Plan:
+    """A timer must lie ahead of the clock."""
+    return Plan(None if due_ms is None else max(due_ms, clock.final_by + 1), appended)

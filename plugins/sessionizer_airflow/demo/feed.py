@@ -1,0 +1,66 @@
+"""The process that plays events into the folder which the stream reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import psutil
+
+from sessionizer_airflow.local_airflow.parts import end_processes, family
+from sessionizer_airflow.project import SOURCE_ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.spec.stream import StreamSpec
+
+    from sessionizer_airflow.local_airflow.installation import Installation
+
+ENDING_SECONDS = 5.0
+
+
+@dataclass
+class Feed:
+    """Plays about `rate` events per second of the stream `spec`."""
+
+    installation: Installation
+    spec: StreamSpec
+    rate: float
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def folder(self) -> Path:
+        return self.installation.platform_home / "feed" / self.spec.name
+
+    def command(self) -> list[str]:
+        delay = self.spec.rules.watermark_delay_ms / 1000
+        return [
+            *(sys.executable, str(SOURCE_ROOT / "jobs" / "main.py"), "feed"),
+            *("--to", "folder", "--path", str(self.folder), "--stream", self.spec.name),
+            *("--rate", str(self.rate), "--watermark-delay", str(delay)),
+        ]
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.installation.logs / "feed.log").open("ab") as output:
+            self.process = subprocess.Popen(  # noqa: S603 - our own program
+                self.command(),
+                env=self.installation.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+    def stop(self) -> None:
+        if self.process is not None:
+            members: list[psutil.Process] = family(self.process.pid)
+            end_processes(members, seconds=ENDING_SECONDS)
+            self.process.wait()

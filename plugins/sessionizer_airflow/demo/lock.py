@@ -1,0 +1,25 @@
+"""One demo at a time in a folder: two would share a database and a stream."""
+
+from __future__ import annotations
+
+import fcntl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sessionizer_airflow.errors import DemoIsRunning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextmanager
+def sole_demo(root: Path) -> Iterator[None]:
+    """:raises DemoIsRunning: another process shows a demo in `root`."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DemoIsRunning(root) from error
+        yield

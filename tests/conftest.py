@@ -1,0 +1,36 @@
+"""What every test may rely on: an Airflow that touches nothing outside a temporary folder, and golden files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Airflow reads these when it is imported, which is when a test module is.
+os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-of-tests-")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the one flag that rewrites all golden files: look at the difference before you commit it."""
+    parser.addoption("--rewrite-golden", action="store_true", help="write the golden files anew instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the golden file of a name (relative to tests/golden)."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if request.config.getoption("--rewrite-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        assert file.exists(), f"no golden file {name}: run pytest with --rewrite-golden"
+        assert text == file.read_text(), f"differs from tests/golden/{name}; if meant, run pytest with --rewrite-golden"
+
+    return compare

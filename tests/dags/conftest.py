@@ -1,0 +1,27 @@
+"""All DAGs as Airflow parses them, over the specs of the repository and a made-up platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("jars")
+    for name in ("delta.jar", "kafka.jar"):
+        (folder / name).touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dag_bag(jars: Path) -> Iterator[DagBag]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SESSIONIZER_HOME", "/platform")
+        patch.setenv("SESSIONIZER_JARS", str(jars))
+        yield DagBag(str(REPOSITORY / "dags"))

@@ -1,0 +1,70 @@
+"""House rules, asserted over all DAGs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+from sessionizer.spec.loading import load_streams
+
+from sessionizer_airflow.assets import SessionsLanded
+from sessionizer_airflow.operators import SuperviseStream
+
+STREAMS = Path(__file__).parents[2] / "dags" / "streams"
+VERBS = {"supervise", "report", "stop", "start"}
+
+
+@pytest.fixture(scope="session")
+def dags(dag_bag: DagBag) -> dict[str, DAG]:
+    assert dag_bag.import_errors == {}
+    return dict(dag_bag.dags)
+
+
+def test_every_stream_has_every_dag(dags: dict[str, DAG]) -> None:
+    assert set(dags) == {f"{stream}.{verb}" for stream in load_streams(STREAMS) for verb in VERBS}
+
+
+def test_every_dag_says_what_it_is(dags: dict[str, DAG]) -> None:
+    for dag_id, dag in dags.items():
+        assert len(dag.doc_md or "") > 80, dag_id
+        assert dag.description, dag_id
+        assert {"sessionizer", f"stream:{dag_id.split('.')[0]}", dag_id.split(".")[1]} <= set(dag.tags), dag_id
+        assert "{" not in (dag.doc_md or ""), f"{dag_id}: a place-holder was left"
+
+
+def test_every_task_has_the_owner_of_its_stream(dags: dict[str, DAG]) -> None:
+    owners = {name: spec.owner for name, spec in load_streams(STREAMS).items()}
+    for dag_id, dag in dags.items():
+        assert {task.owner for task in dag.tasks} == {owners[dag_id.split(".")[0]]}, dag_id
+
+
+def test_nothing_may_run_for_ever_or_twice(dags: dict[str, DAG]) -> None:
+    for dag_id, dag in dags.items():
+        assert dag.max_active_runs == 1, dag_id
+        assert dag.dagrun_timeout is not None, dag_id
+        assert not dag.catchup, dag_id
+        assert all(task.execution_timeout is not None for task in dag.tasks), dag_id
+        longest = max(task.execution_timeout or timedelta() for task in dag.tasks)
+        assert longest <= dag.dagrun_timeout, dag_id
+
+
+def test_a_run_of_the_supervisor_outlasts_its_watch(dags: dict[str, DAG]) -> None:
+    for dag_id, dag in dags.items():
+        for task in dag.tasks:
+            if isinstance(task, SuperviseStream):
+                assert dag.dagrun_timeout is not None
+                assert dag.dagrun_timeout > timedelta(milliseconds=task.watch_lease), dag_id
+                assert dag.max_consecutive_failed_dag_runs == 1, dag_id
+                assert task.policy.stale_limit >= 4 * load_streams(STREAMS)[task.stream].trigger_interval_ms, dag_id
+
+
+def test_reports_wait_for_the_sessions_of_their_own_stream(dags: dict[str, DAG]) -> None:
+    for stream in load_streams(STREAMS):
+        assets = list(dags[f"{stream}.report"].timetable.asset_condition.objects)
+        assert [asset.name for asset in assets] == [f"{stream}.sessions"]
+        (watcher,) = assets[0].watchers
+        assert isinstance(watcher.trigger, SessionsLanded)
+        assert watcher.trigger.stream == stream

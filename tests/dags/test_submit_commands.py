@@ -1,0 +1,51 @@
+"""The exact spark-submit command of every task, on every kind of master, against golden files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import BaseOperator
+
+from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer_airflow.batch_jobs import SparkBatchJob
+from sessionizer_airflow.operators import SuperviseStream
+
+REPOSITORY = Path(__file__).parents[2]
+UID = "0123456789ab"
+CONNECTIONS = {
+    "local": {"conn_type": "spark", "host": "local[2]"},
+    "standalone_client": {"conn_type": "spark", "host": "spark://master", "port": 7077},
+    "yarn_client": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client", "queue": "streams"}},
+}
+
+
+@pytest.mark.parametrize("kind", CONNECTIONS)
+def test_submit_commands(
+    kind: str, dag_bag: DagBag, jars: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(CONNECTIONS[kind]))
+    commands = {
+        f"{dag_id}.{task.task_id}": command
+        for dag_id, dag in sorted(dag_bag.dags.items())
+        for task in dag.tasks
+        if (command := command_of(task)) is not None
+    }
+    assert len(commands) == len(dag_bag.dags) / 2, "each stream has two DAGs that start Spark"
+    text = "".join(f"# {task}\n{shlex.join(command)}\n\n" for task, command in commands.items())
+    golden(f"spark_submit/{kind}.txt", text.replace(str(jars), "$JARS").replace(str(REPOSITORY), "$ROOT"))
+
+
+def command_of(task: BaseOperator) -> list[str] | None:
+    if isinstance(task, SuperviseStream):
+        folders = Folders(home=task.project.home, streams=task.project.streams)
+        return task.launcher.command_of(DriverCall(stream=task.stream, uid=UID, folders=folders))
+    if isinstance(task, SparkBatchJob):
+        task.fit_to_connection()
+        command: list[str] = task._get_hook()._build_spark_submit_command(task.application)
+        return command
+    return None

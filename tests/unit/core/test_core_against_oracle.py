@@ -1,0 +1,62 @@
+"""The Arrow core equals the oracle, whatever comes and however a group's state was appended to and merged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_memory_groups import InMemoryGroups, Row
+
+from sessionizer.core.oracle import Outcome, Session, sessionize
+from strategies import Log, logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessionizer.core.event import Event
+
+
+@settings(max_examples=2_000, deadline=None)
+@given(log=logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
+def test_closed_open_late_and_conflicting_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int) -> None:
+    expected = sessionize(log.batches, log.rules)
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
+    for batch in log.batches:
+        groups.take(batch)
+    emitted = Counter(groups.sessions)
+    sessions, open_events = groups.settle()
+    assert not emitted - Counter(map(session_row, expected.closed)), "emitted before it was final"
+    assert Counter(sessions) == Counter(map(session_row, expected.closed))
+    assert open_events == events_of(admitted.event for admitted in expected.open_events)
+    assert groups.late == events_of(expected.late)
+    assert groups.conflicting == events_of(expected.conflicting)
+    assert groups.repeated == expected.duplicates_dropped
+
+
+@settings(max_examples=500, deadline=None)
+@given(log=logs(drained=True), key_groups=st.integers(1, 3))
+def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int) -> None:
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=30), key_groups)
+    for batch in log.batches:
+        groups.take(batch)
+    outcome: Outcome = sessionize(log.batches, log.rules)
+    assert Counter(groups.sessions) == Counter(map(session_row, outcome.closed))
+    assert all(not group.log for group in groups.groups)
+
+
+def events_of(events: Iterable[Event]) -> Counter[Row]:
+    return Counter(
+        (event.key, event.client, event.event_id, event.closes, *event.payload, event.event_time_ms or 0)
+        for event in events
+    )
+
+
+def session_row(session: Session) -> Row:
+    events = tuple((event.event_id, event.closes, *event.payload) for event in session.events)
+    return (
+        session.key, session.client, session.started_at_ms, session.ended_at_ms, session.event_count,
+        session.close_reason.value, session.events[0].event_id, events,
+    )  # fmt: skip
