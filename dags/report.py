@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG
-from sessionizer.spec.loading import load_streams
 
+from sessionizer.spec.loading import load_streams
 from sessionizer_airflow.argv import Folders, ReportCall
 from sessionizer_airflow.assets import sessions_asset
 from sessionizer_airflow.batch_jobs import batch_job

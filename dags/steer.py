@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
+
 from sessionizer.control.desired_state import DesiredState
 from sessionizer.spec.loading import load_streams
-
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.operators import SetDesiredState
 from sessionizer_airflow.project import Project

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG
-from sessionizer.spec.loading import load_streams
 
+from sessionizer.spec.loading import load_streams
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.operators import SuperviseStream
 from sessionizer_airflow.project import Project

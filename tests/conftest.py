@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Airflow reads these when it is imported, which is when a test module is.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-of-tests-")

@@ -92,7 +92,7 @@ def _happens(byte: int, share: float) -> bool:
 def logs(modes: Sequence[TimeMode] = ALL_MODES, *, drained: bool | None = None) -> SearchStrategy[Log]:
     """Logs with all that can happen to a stream; ``drained`` says whether the last batch closes everything."""
     drains = st.booleans() if drained is None else st.just(drained)
-    return st.builds(_tell_log, rules(modes), _tokens(), drains)
+    return st.builds(_tell_log, rules(modes), _tokens(), drains=drains)
 
 
 def orderly_logs() -> SearchStrategy[OrderlyLog]:
@@ -131,7 +131,7 @@ def _tokens() -> SearchStrategy[list[bytes]]:
     return st.one_of(st.lists(token, max_size=12), st.lists(token, min_size=20, max_size=60))
 
 
-def _tell_log(rules_of_log: Rules, tokens: Iterable[bytes], drains: bool) -> Log:  # noqa: FBT001 - drawn, not passed by hand
+def _tell_log(rules_of_log: Rules, tokens: Iterable[bytes], *, drains: bool) -> Log:
     telling = _Telling(rules_of_log.time_mode).listen(tokens)
     telling.end_batch()
     if drains:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.spark.session import spark_session
-
 from sessionizer_bench.contestants import ours, pass_through, per_user, session_window
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring.batches import from_progress

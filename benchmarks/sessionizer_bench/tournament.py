@@ -59,7 +59,7 @@ def play(turn: Turn, choices: Choices, say: Callable[[str], None]) -> dict[str, 
         key_groups=choices.key_groups,
         peer_sink=choices.peer_sink,
     )
-    outcome = run_contestant(turn.contestant, race, data.prefill_batches, choices.settings)
+    outcome = run_contestant(turn.contestant, race, data.uncounted, choices.settings)
     if not choices.keep:
         shutil.rmtree(race.folder, ignore_errors=True)
     return {"workload": turn.workload.name, "repetition": turn.repetition, **outcome}

@@ -9,7 +9,7 @@ from sessionizer_bench.data.dataset import Dataset, Traffic
 
 OURS: Final = "ours"
 SESSION_WINDOW: Final = "session_window"
-PASS_THROUGH: Final = "pass_through"
+PASS_THROUGH: Final = "pass_through"  # noqa: S105  no password
 PER_USER: Final = "per_user"
 CONTESTANTS: Final = (OURS, SESSION_WINDOW, PER_USER, PASS_THROUGH)
 """In the order in which they take turns."""
@@ -40,19 +40,25 @@ PATIENT: Final = Traffic(users=3_000_000, events_per_second=3_600, mean_gap_s=25
 LARGE: Final = Workload(
     name="large",
     title="2 M events of 100 k users, 200 k-event batches",
-    dataset=Dataset("large", batch_events=200_000, batches=10, traffic=BUSY),
+    dataset=Dataset("large", batch_events=200_000, batches=10, traffic=BUSY, warm_up_batches=5),
     contestants=CONTESTANTS,
     only_first=((PER_USER, 3),),
 )
 SMALL: Final = Workload(
     name="small",
     title="40 k-event batches over 1 M open sessions",
-    dataset=Dataset("small", batch_events=40_000, batches=60, traffic=PATIENT, history_events=3),
+    dataset=Dataset("small", batch_events=40_000, batches=60, traffic=PATIENT, warm_up_batches=10, history_events=3),
     contestants=(OURS, SESSION_WINDOW, PASS_THROUGH),
     emit_every_s=120,
 )
 _GROWTH: Final = Dataset(
-    "growth", batch_events=40_000, batches=40, traffic=BUSY, background_awake=100_000, background_share=0.3
+    name="growth",
+    batch_events=40_000,
+    batches=40,
+    traffic=BUSY,
+    warm_up_batches=20,
+    background_awake=100_000,
+    background_share=0.3,
 )
 GROWTH_LEVELS: Final = (100_000, 400_000, 1_000_000)
 
@@ -74,19 +80,14 @@ def full() -> tuple[Workload, ...]:
 
 
 def quick() -> tuple[Workload, ...]:
-    """The same shapes, a fiftieth of the size: to see that everything works. Its figures mean nothing."""
+    """The same shapes, a twentieth of the size and less: to see that everything works. Its figures mean nothing."""
     busy, patient = replace(BUSY, users=5_000, events_per_second=100), replace(PATIENT, events_per_second=60)
-    large = replace(LARGE, dataset=replace(LARGE.dataset, name="quick-large", batch_events=10_000, batches=3, traffic=busy))
-    small = replace(
-        SMALL,
-        dataset=replace(
-            SMALL.dataset, name="quick-small", batch_events=2_000, batches=4, traffic=patient, prefill_batch_events=20_000
-        ),
-    )
-    grown = replace(_GROWTH, batch_events=2_000, batches=4, traffic=busy, background_awake=1_000)
+    large = replace(LARGE.dataset, batch_events=10_000, batches=3, traffic=busy, warm_up_batches=1)
+    small = replace(SMALL.dataset, batch_events=2_000, batches=4, traffic=patient, warm_up_batches=1)
+    grown = replace(_GROWTH, batch_events=2_000, batches=4, traffic=busy, warm_up_batches=1, background_awake=1_000)
     return (
-        replace(large, only_first=((PER_USER, 2),)),
-        small,
+        replace(LARGE, title="Quick: large", dataset=replace(large, name="quick-large"), only_first=((PER_USER, 2),)),
+        replace(SMALL, title="Quick: small", dataset=replace(small, name="quick-small")),
         growth(2_000, grown),
         growth(10_000, grown),
     )

@@ -90,7 +90,7 @@ class UnwritablePath(TerminalError):
 
     exit_code = 13
 
-    def __init__(self, path: Path, purpose: str, cause: str) -> None:
+    def __init__(self, path: Path | str, purpose: str, cause: str) -> None:
         self.path, self.purpose, self.cause = path, purpose, cause
         super().__init__(f"cannot write {purpose} at {path}: {cause}")
 

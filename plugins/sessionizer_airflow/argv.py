@@ -31,6 +31,7 @@ class Folders:
                 raise InvalidSpec(field, str(path), "an absolute path")
 
     def argv(self) -> tuple[str, ...]:
+        """The options that name the folders."""
         return ("--home", str(self.home), "--streams", str(self.streams))
 
 
@@ -47,6 +48,7 @@ class DriverCall:
         checked_identifier("uid", self.uid)
 
     def argv(self) -> tuple[str, ...]:
+        """What follows `jobs/main.py`."""
         return ("run", self.stream, "--uid", self.uid, *self.folders.argv())
 
 
@@ -61,6 +63,7 @@ class ReportCall:
         require_stream_name(self.stream)
 
     def argv(self) -> tuple[str, ...]:
+        """What follows `jobs/main.py`."""
         return ("report", self.stream, *self.folders.argv())
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
 from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.stream_home import StreamHome
-
 from sessionizer_airflow.landing import Announcement, landed
 
 if TYPE_CHECKING:
@@ -39,12 +39,13 @@ class SessionsLanded(BaseEventTrigger):
     """
 
     def __init__(self, *, stream: str, platform_home: str, interval: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.platform_home = platform_home
         self.interval = interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What Airflow stores of the trigger, and makes it of again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -55,24 +56,25 @@ class SessionsLanded(BaseEventTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        last = await self.last_announced()
+        """Fire whenever there is news, for as long as the asset is watched."""
+        last = await self._last_announced()
         while True:
-            found = landed(await self.heartbeat(), last)
+            found = landed(await self._heartbeat(), last)
             if found is None:
                 await asyncio.sleep(POLL_SECONDS)
                 continue
-            yield TriggerEvent({"stream": self.stream, **found.payload})
+            yield TriggerEvent({"stream": self.stream, **found.payload})  # type: ignore[no-untyped-call]
             last = found.announcement
-            await self.remember(last)
+            await self._remember(last)
             await asyncio.sleep(self.interval / 1000)
 
-    async def heartbeat(self) -> Heartbeat | None:
+    async def _heartbeat(self) -> Heartbeat | None:
         return await asyncio.to_thread(read_heartbeat, StreamHome.of(Path(self.platform_home), self.stream))
 
-    async def last_announced(self) -> Announcement | None:
+    async def _last_announced(self) -> Announcement | None:
         kept = await self.asset_state_store.aget(ANNOUNCED) if self.asset_state_store else None
         return Announcement.from_json(kept) if isinstance(kept, dict) else None
 
-    async def remember(self, announcement: Announcement) -> None:
+    async def _remember(self, announcement: Announcement) -> None:
         if self.asset_state_store:
             await self.asset_state_store.aset(ANNOUNCED, announcement.to_json())

@@ -42,6 +42,14 @@ class SupervisionEnded(TerminalError):
         super().__init__(f"gave up on {stream}: {reason}. What to do: {remedy}")
 
 
+class WatchCancelled(TransientError):
+    """The task that worked for `stream` was ended from outside."""
+
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
+        super().__init__(f"the watch of {stream} was cancelled")
+
+
 class DriverWouldNotEnd(TransientError):
     """The driver's process `pid` is still there after a SIGKILL."""
 

@@ -19,7 +19,7 @@ def dag_options(spec: StreamSpec, verb: str, documentation: str, *, run_limit: t
         "dag_id": f"{spec.name}.{verb}",
         "dag_display_name": f"{spec.name}: {verb}",
         "description": documentation.strip().splitlines()[0],
-        "doc_md": document(spec, documentation),
+        "doc_md": _document(spec, documentation),
         "tags": ["sessionizer", f"stream:{spec.name}", verb],
         "start_date": EPOCH,
         "catchup": False,
@@ -29,6 +29,6 @@ def dag_options(spec: StreamSpec, verb: str, documentation: str, *, run_limit: t
     }
 
 
-def document(spec: StreamSpec, documentation: str) -> str:
+def _document(spec: StreamSpec, documentation: str) -> str:
     about = f"**Stream** `{spec.name}`, owned by {spec.owner}. {spec.description}".strip()
     return f"{documentation.strip()}\n\n{about}\n"

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
+
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.errors import TerminalError
-
 from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.errors import WatchCancelled
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import ClientModeDriver
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
 from sessionizer_airflow.triggers import StreamTrigger
+from sessionizer_airflow.user_kill import WORKED_ON, after_kill
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow.sdk import Context
 
     from sessionizer_airflow.launching.launcher import Launcher
@@ -55,27 +62,33 @@ class SuperviseStream(BaseOperator):
         self.policy = policy
         self.watch_lease = watch_lease
         self.launcher = launcher or LocalLauncher(ClientModeDriver(project=project))
-        self._supervisor: Supervisor | None = None
 
     def execute(self, context: Context) -> None:
-        supervisor = self.supervisor()
-        supervisor.take_over()
-        self.settle_and_watch(supervisor, watch_until=epoch_ms() + self.watch_lease)
+        """Begin a watch."""
+        task = context["ti"]
+        with _no_retry_of_terminal_errors():
+            home = self._supervisor.home
+            home.prepare()
+            write_watch(home, WatchRecord(run_id=task.run_id, try_number=task.try_number))
+            self._supervisor.take_over()
+            self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease)
 
     def resume(self, context: Context, event: dict[str, Any], watch_until: int) -> str | None:
         """The trigger fired: the watch is over, or something has to be done."""
         if event["watch_is_over"]:
             return str(event["line"])
-        self.settle_and_watch(self.supervisor(), watch_until)
+        with _no_retry_of_terminal_errors():
+            self._settle_and_watch(context, watch_until)
         return None
 
-    def settle_and_watch(self, supervisor: Supervisor, watch_until: int) -> None:
-        try:
-            waiting_for = supervisor.settle()
-        except TerminalError as error:
-            raise AirflowFailException(str(error)) from error
-        if waiting_for is None:
-            raise AirflowFailException(f"the supervision of {self.stream} was cancelled")
+    def on_kill(self) -> None:
+        """Called from a signal handler: only take note. What was meant is asked when the work at hand is done."""
+        self._supervisor.cancel()
+
+    def _settle_and_watch(self, context: Context, watch_until: int) -> None:
+        if self._supervisor.settle() is None:
+            after_kill(self._supervisor.home, context["ti"], WORKED_ON, self.log.info)
+            raise WatchCancelled(self.stream)
         self.defer(
             trigger=StreamTrigger(
                 stream=self.stream,
@@ -87,13 +100,9 @@ class SuperviseStream(BaseOperator):
             kwargs={"watch_until": watch_until},
         )
 
-    def on_kill(self) -> None:
-        """The task itself was ended, on a worker: a driver that it has just launched must not be left behind."""
-        if self._supervisor is not None:
-            self._supervisor.cancel("the task that launched it was killed")
-
-    def supervisor(self) -> Supervisor:
-        self._supervisor = Supervisor(
+    @cached_property
+    def _supervisor(self) -> Supervisor:
+        return Supervisor(
             stream=self.stream,
             home=StreamHome.of(self.project.home, self.stream),
             folders=Folders(home=self.project.home, streams=self.project.streams),
@@ -101,7 +110,14 @@ class SuperviseStream(BaseOperator):
             policy=self.policy,
             say=self.log.info,
         )
-        return self._supervisor
+
+
+@contextmanager
+def _no_retry_of_terminal_errors() -> Iterator[None]:
+    try:
+        yield
+    except TerminalError as error:
+        raise AirflowFailException(str(error)) from error
 
 
 class SetDesiredState(BaseOperator):
@@ -117,6 +133,7 @@ class SetDesiredState(BaseOperator):
         self.why = why
 
     def execute(self, context: Context) -> None:
+        """Write the wish down, then see that it is heard."""
         home = StreamHome.of(self.project.home, self.stream)
         home.prepare()
         by = f"DAG {context['dag'].dag_id}"

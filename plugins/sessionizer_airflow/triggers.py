@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.stream_home import StreamHome
-
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watching import look_at
-from sessionizer_airflow.user_kill import after_user_kill
+from sessionizer_airflow.user_kill import WATCHED, after_kill
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,13 +25,14 @@ class StreamTrigger(BaseTrigger):
     """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms)."""
 
     def __init__(self, *, stream: str, platform_home: str, policy: dict[str, int], watch_until: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.platform_home = platform_home
         self.policy = policy
         self.watch_until = watch_until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What Airflow stores of the trigger, and makes it of again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -43,7 +45,7 @@ class StreamTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
-        home, policy = self.home(), SupervisionPolicy(**self.policy)
+        home, policy = self._home(), SupervisionPolicy(**self.policy)
         known: tuple[str, ...] | None = None
         while True:
             look = await asyncio.to_thread(look_at, home, policy)
@@ -51,14 +53,15 @@ class StreamTrigger(BaseTrigger):
                 self.log.info("%s: %s", self.stream, look.line)
                 known = look.about
             if look.call or epoch_ms() >= self.watch_until:
-                yield TriggerEvent({"watch_is_over": not look.call, "line": look.line})
+                yield TriggerEvent({"watch_is_over": not look.call, "line": look.line})  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(POLL_SECONDS)
 
     async def on_kill(self) -> None:
         """A person marked the task failed or successful, or cleared it, while nothing of it ran on a worker."""
-        await after_user_kill(self.home(), self.task_instance, self.log.info)
+        if self.task_instance is not None:
+            # In a thread: asking for the task's state blocks.
+            await sync_to_async(after_kill)(self._home(), self.task_instance, WATCHED, self.log.info)
 
-    def home(self) -> StreamHome:
+    def _home(self) -> StreamHome:
         return StreamHome.of(Path(self.platform_home), self.stream)
-

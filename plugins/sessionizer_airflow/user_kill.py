@@ -1,19 +1,18 @@
 """What a person means who acts on a watching task in the UI.
 
 Mark as failed or as successful: the stream is to stop, and to stay stopped, though `@continuous` starts the next run at
-once. Clear: start it again, so the driver drains and the new try launches another. Anything else is not a person:
-a run that timed out, or a triggerer that handed the watch to another.
+once. Clear: start it again, so the driver drains and the new try launches another. Anything else is not a person: a run
+that timed out, a triggerer that handed the watch to another, a worker that shuts down. Then the driver goes on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-from asgiref.sync import sync_to_async
 from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.stop_marker import request_stop
-
 from sessionizer_airflow.supervision.live_drivers import live_drivers
+from sessionizer_airflow.supervision.watch_record import read_watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +20,27 @@ if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
 
 STOPS = frozenset({"failed", "success"})
-NOT_A_PERSON = frozenset({"deferred", "skipped"})
+WATCHED = frozenset({"deferred", "skipped"})
+"""States in which nobody killed a task that the triggerer watched."""
+
+WORKED_ON = frozenset({"running", "skipped", "up_for_retry"})
+"""States in which nobody killed a task that a worker ran."""
 
 
-async def after_user_kill(home: StreamHome, task: Any, say: Callable[[str], None]) -> None:
-    """Do what the person meant; `task` is the killed task instance."""
-    state = await sync_to_async(state_of)(task)
-    if state in NOT_A_PERSON:
+class KilledTask(Protocol):
+    """What is used of Airflow's task instance."""
+
+    dag_id: str
+    task_id: str
+    run_id: str
+    map_index: int | None
+    try_number: int
+
+
+def after_kill(home: StreamHome, task: KilledTask, unharmed: frozenset[str], say: Callable[[str], None]) -> None:
+    """Do what the person meant who killed `task`, if it was a person: that is, its state is not among `unharmed`."""
+    state = _state_of(task)
+    if state in unharmed and not _has_newer_try(home, task):
         say(f"the watch of {home.name} was taken away ({state}); its driver goes on")
         return
     why = f"task {task.dag_id}.{task.task_id} was marked {state}" if state in STOPS else "its task was cleared"
@@ -38,9 +51,16 @@ async def after_user_kill(home: StreamHome, task: Any, say: Callable[[str], None
         say(f"driver {uid} is asked to drain: {why}")
 
 
-def state_of(task: Any) -> str | None:
+def _has_newer_try(home: StreamHome, task: KilledTask) -> bool:
+    """Whether the task was cleared and, before we heard of it, has got as far as its old try: their states are one."""
+    watch = read_watch(home)
+    return watch is not None and watch.run_id == task.run_id and watch.try_number > task.try_number
+
+
+def _state_of(task: KilledTask) -> str | None:
     """The state that the task instance has now; None after it was cleared."""
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+    # It can be imported only in a process that Airflow has started for triggers or tasks.
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
 
     states = RuntimeTaskInstance.get_task_states(
         dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id], map_index=task.map_index

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import DAG
-from sessionizer.spec.loading import load_streams
+from airflow.sdk import DAG, Asset, AssetAll
 
+from sessionizer.spec.loading import load_streams
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.operators import SuperviseStream
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
 
 STREAMS = Path(__file__).parents[2] / "dags" / "streams"
 VERBS = {"supervise", "report", "stop", "start"}
@@ -63,7 +66,9 @@ def test_a_run_of_the_supervisor_outlasts_its_watch(dags: dict[str, DAG]) -> Non
 
 def test_reports_wait_for_the_sessions_of_their_own_stream(dags: dict[str, DAG]) -> None:
     for stream in load_streams(STREAMS):
-        assets = list(dags[f"{stream}.report"].timetable.asset_condition.objects)
+        condition = dags[f"{stream}.report"].timetable.asset_condition
+        assert isinstance(condition, AssetAll)
+        assets = [asset for asset in condition.objects if isinstance(asset, Asset)]
         assert [asset.name for asset in assets] == [f"{stream}.sessions"]
         (watcher,) = assets[0].watchers
         assert isinstance(watcher.trigger, SessionsLanded)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import BaseOperator
 
 from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.batch_jobs import SparkBatchJob
+from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.operators import SuperviseStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow.dag_processing.dagbag import DagBag
 
 REPOSITORY = Path(__file__).parents[2]
 UID = "0123456789ab"
@@ -40,12 +44,12 @@ def test_submit_commands(
     golden(f"spark_submit/{kind}.txt", text.replace(str(jars), "$JARS").replace(str(REPOSITORY), "$ROOT"))
 
 
-def command_of(task: BaseOperator) -> list[str] | None:
+def command_of(task: object) -> list[str] | None:
     if isinstance(task, SuperviseStream):
+        assert isinstance(task.launcher, LocalLauncher)
         folders = Folders(home=task.project.home, streams=task.project.streams)
         return task.launcher.command_of(DriverCall(stream=task.stream, uid=UID, folders=folders))
     if isinstance(task, SparkBatchJob):
         task.fit_to_connection()
-        command: list[str] = task._get_hook()._build_spark_submit_command(task.application)
-        return command
+        return [str(word) for word in task._get_hook()._build_spark_submit_command(task.application)]
     return None

@@ -6,18 +6,18 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import StructType
+
 from sessionizer.spark import tables
 from sessionizer.spark.query import session_query
 from sessionizer.spark.sinks import Sinks
 from sessionizer.spec.stream import StreamSpec
-from pyspark.sql.types import StructType
-
 from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race
 from sessionizer_bench.data.dataset import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class TimedSinks(Sinks):
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
         started = time.perf_counter()
-        Sinks._append(self, table, frame, batch_id)
+        Sinks._append(self, table, frame, batch_id)  # noqa: SLF001  our own base class
         self.diary.writing_ms[table] = (time.perf_counter() - started) * 1000
 
 

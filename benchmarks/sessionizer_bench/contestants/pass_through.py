@@ -8,7 +8,7 @@ from sessionizer_bench.contestants.race import Race, events, start_into_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def start(spark: SparkSession, race: Race) -> StreamingQuery:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race, events, start_into_delta
 
@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StatefulProcessorHandle, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 _EVENT: Final = "at_ms long, event_id string, data string, is_last boolean, timeout_s int"
 _SESSION: Final = (
     "user_id string, started_ms long, ended_ms long, event_count int, "
     f"events array<struct<{_EVENT.replace(' ', ': ').replace(',:', ',')}>>"
 )
+_EventRow = Row("at_ms", "event_id", "data", "is_last", "timeout_s")
+_SessionRow = Row("user_id", "started_ms", "ended_ms", "event_count", "events")
 Event = tuple[int, str, str, bool, int]
 
 
@@ -43,12 +46,12 @@ class UserSessions(StatefulProcessor):
         self._events = handle.getListState("events", _EVENT)
         self._timer = handle.getValueState("timer", "at_ms long")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ANN401  Spark's
         """Take events in."""
         new = [(row.at_ms, row.event_id, row.data, row.is_last, row.timeout_s) for row in rows]
         yield from self._advance(key[0], new, timerValues.getCurrentWatermarkInMs())
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803, ANN401, ARG002
         """Close what is due."""
         yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs())
 
@@ -61,8 +64,8 @@ class UserSessions(StatefulProcessor):
         remaining = [session for session in sessions if due_ms(session) > watermark_ms]
         for session in sessions:
             if due_ms(session) <= watermark_ms:
-                kept = [Row(*event) for event in session]
-                yield Row(user, session[0][0], session[-1][0], len(session), kept)
+                kept = [_EventRow(*event) for event in session]
+                yield _SessionRow(user, session[0][0], session[-1][0], len(session), kept)
         self._remember(remaining, watermark_ms)
 
     def _remember(self, remaining: list[list[Event]], watermark_ms: int) -> None:

@@ -10,7 +10,7 @@ from sessionizer_bench.data.dataset import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 WATERMARK_DELAY_S: Final = 30
 

@@ -13,7 +13,7 @@ from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race, events, 
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def start(spark: SparkSession, race: Race) -> StreamingQuery:

@@ -31,7 +31,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Equal batches of traffic, after a prefill that is not measured.
+    """Equal batches of traffic: ``warm_up_batches`` that do not count, then ``batches`` that do; before them a prefill.
 
     ``history_events``: the sessions open at the start enter with their last so many events, as prefill; 0 means that
     the stream starts with nothing open. ``background``: further users, each with one session of two events that stays
@@ -42,6 +42,7 @@ class Dataset:
     batch_events: int
     batches: int
     traffic: Traffic
+    warm_up_batches: int = 0
     history_events: int = 0
     background: int = 0
     background_awake: int = 0
@@ -52,8 +53,8 @@ class Dataset:
 
     @property
     def events(self) -> int:
-        """Measured events."""
-        return self.batch_events * self.batches
+        """Events in all equal batches."""
+        return self.batch_events * (self.warm_up_batches + self.batches)
 
     @property
     def folder_name(self) -> str:

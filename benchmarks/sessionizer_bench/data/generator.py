@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,10 +29,10 @@ _OVERSUPPLY: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """A data set on disk: ``prefill_batches`` come before the measured ones."""
+    """A data set on disk: ``uncounted`` batches (prefill and warm-up) come before those that are measured."""
 
     folder: Path
-    prefill_batches: int
+    uncounted: int
     batches: int
 
     @property
@@ -46,11 +47,11 @@ def stored(dataset: Dataset, cache: Path) -> StoredDataset:
     if not (folder / _DESCRIPTION).exists():
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "files").mkdir(parents=True)
-        prefill_batches = _write_all(dataset, folder / "files")
-        described = {"dataset": asdict(dataset), "prefill_batches": prefill_batches, "batches": dataset.batches}
+        uncounted = _write_all(dataset, folder / "files") + dataset.warm_up_batches
+        described = {"dataset": asdict(dataset), "uncounted": uncounted, "batches": dataset.batches}
         (folder / _DESCRIPTION).write_text(json.dumps(described, indent=1))
     described = json.loads((folder / _DESCRIPTION).read_text())
-    return StoredDataset(folder, described["prefill_batches"], described["batches"])
+    return StoredDataset(folder, described["uncounted"], described["batches"])
 
 
 def only_first(whole: StoredDataset, batches: int, files_per_batch: int) -> StoredDataset:
@@ -60,13 +61,14 @@ def only_first(whole: StoredDataset, batches: int, files_per_batch: int) -> Stor
     folder = whole.folder.with_name(f"{whole.folder.name}-first-{batches}")
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "files").mkdir(parents=True)
-    wanted = (whole.prefill_batches + batches) * files_per_batch
+    wanted = (whole.uncounted + batches) * files_per_batch
     for file in sorted(whole.files.iterdir())[:wanted]:
         (folder / "files" / file.name).hardlink_to(file)
-    return StoredDataset(folder, whole.prefill_batches, batches)
+    return StoredDataset(folder, whole.uncounted, batches)
 
 
 def _write_all(dataset: Dataset, folder: Path) -> int:
+    """Write every batch; returns how many of them are prefill."""
     prefill, measured = _events(dataset)
     # Texts have a generator of their own: the measured batches are the same, byte for byte, after any prefill.
     before = _batches(prefill, dataset.prefill_batch_events)
@@ -129,4 +131,4 @@ def _write(folder: Path, batch: int, files: int, table: pa.Table) -> None:
 
 def _slices(rows: int, parts: int) -> Iterator[tuple[int, int]]:
     edges = [rows * part // parts for part in range(parts + 1)]
-    yield from zip(edges[:-1], edges[1:], strict=True)
+    yield from pairwise(edges)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -42,9 +43,14 @@ def of_width(text: NDArray[np.uint8]) -> pa.StringArray:
 
 def requests(rng: np.random.Generator, count: int) -> pa.StringArray:
     """Texts of 40 to 80 bytes such as a page view carries: a few popular pages, and a part that never repeats."""
-    templates = pa.array([_request(rng) for _ in range(_TEMPLATES)])
     popular = (_TEMPLATES * rng.random(count) ** 3).astype(np.int32)
-    return pc.binary_join_element_wise(templates.take(pa.array(popular)), hexadecimal(rng, count, 8), "&view=")
+    return pc.binary_join_element_wise(_templates().take(pa.array(popular)), hexadecimal(rng, count, 8), "&view=")
+
+
+@cache
+def _templates() -> pa.StringArray:
+    rng = np.random.default_rng(_TEMPLATES)
+    return pa.array([_request(rng) for _ in range(_TEMPLATES)])
 
 
 def _request(rng: np.random.Generator) -> str:

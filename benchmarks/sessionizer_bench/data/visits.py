@@ -35,12 +35,11 @@ class Visits:
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Visits:
         """These rows."""
-        columns = (self.user, self.at_ms, self.is_last, self.timeout_s, self.background)
-        return Visits(*(column[rows] for column in columns))
+        return Visits(**{name: getattr(self, name)[rows] for name in self.__slots__})
 
     def and_then(self, other: Visits) -> Visits:
         """Both, one after the other."""
-        return Visits(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__slots__))
+        return Visits(**{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__slots__})
 
     def __len__(self) -> int:
         return len(self.user)

@@ -46,22 +46,33 @@ def rate(batches: list[Batch], skip: int) -> float | None:
     if not counted:
         return None
     begin_ms = batches[skip - 1]["ended_ms"] if skip else batches[0]["started_ms"]
-    return sum(batch["rows"] for batch in counted) * 1000 / (counted[-1]["ended_ms"] - begin_ms)
+    took_ms: int = counted[-1]["ended_ms"] - begin_ms
+    return float(sum(batch["rows"] for batch in counted) * 1000 / took_ms)
 
 
-def summary(batches: list[Batch], prefill_batches: int) -> dict[str, Any]:
-    """The rates and batch times (ms) of a run. Prefill, and the first batch of a cold JVM, are not steady state."""
+def summary(batches: list[Batch], uncounted: int) -> dict[str, Any]:
+    """The rates and batch times (ms) of a run: of its steady state, and with the batches of a JVM that is still cold.
+
+    ``uncounted``: batches before the steady state; at least the first is.
+    """
     counted = with_data(batches)
-    skip = max(prefill_batches, 1)
+    skip = max(uncounted, 1)
     steady = counted[skip:]
     times = [batch["ended_ms"] - batch["started_ms"] for batch in steady]
     return {
         "events_per_second": rate(counted, skip),
-        "events_per_second_with_first": rate(counted, 0) if not prefill_batches else None,
+        "events_per_second_from_cold": rate(counted, 0),
         "batch_ms_mean": mean(times) if times else None,
         "batch_ms_median": median(times) if times else None,
-        "batch_ms_max": max(times, default=None),
+        "batch_ms": times,
+        "phases_ms": mean_phases(steady),
         "first_batch_ms": counted[0]["ended_ms"] - counted[0]["started_ms"],
         "state_rows": counted[-1]["state_rows"],
         "state_bytes": counted[-1]["state_bytes"],
     }
+
+
+def mean_phases(batches: list[Batch]) -> dict[str, int]:
+    """Mean ms of each phase of a trigger, as Spark names them."""
+    names = {name for batch in batches for name in batch["durations_ms"]}
+    return {name: round(mean(batch["durations_ms"].get(name, 0) for batch in batches)) for name in sorted(names)}

@@ -26,7 +26,7 @@ _LOOK_EVERY: Final = 4
 """Samples of memory between two looks at the checkpoint."""
 
 
-class RunFailed(Exception):  # noqa: N818  reads as what happened
+class RunFailed(Exception):
     """A contestant died; its log says why."""
 
 
@@ -41,13 +41,15 @@ class Observation:
 
 
 def run_contestant(
-    contestant: str, race: Race, prefill_batches: int, settings: dict[str, str] | None = None
+    contestant: str, race: Race, uncounted: int, settings: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """Run it in a fresh process; raises RunFailed. Its folder is left to the caller."""
     shutil.rmtree(race.folder, ignore_errors=True)
     race.folder.mkdir(parents=True)
     job = race.folder / "job.json"
-    job.write_text(json.dumps({"contestant": contestant, "race": asdict(race), "settings": settings or {}}, default=str))
+    job.write_text(
+        json.dumps({"contestant": contestant, "race": asdict(race), "settings": settings or {}}, default=str)
+    )
     log = RUNS / f"{race.folder.name}.log"
     spawned = time.time()
     with log.open("wb") as output:
@@ -58,7 +60,7 @@ def run_contestant(
         message = f"{contestant} ended with exit code {process.returncode}, see {log}"
         raise RunFailed(message)
     result = json.loads((race.folder / "result.json").read_text())
-    return record(contestant, result, seen, race, prefill_batches, spawned)
+    return record(contestant, result, seen, race, uncounted, spawned)
 
 
 def environment() -> dict[str, str]:
@@ -81,14 +83,14 @@ def watch(process: subprocess.Popen[bytes], checkpoint: Path) -> Observation:
     return seen
 
 
-def record(  # noqa: PLR0913  what a record is made of
-    contestant: str, result: dict[str, Any], seen: Observation, race: Race, prefill_batches: int, spawned: float
+def record(
+    contestant: str, result: dict[str, Any], seen: Observation, race: Race, uncounted: int, spawned: float
 ) -> dict[str, Any]:
     """Everything worth keeping about a run."""
     first = batches.with_data(result["batches"])[0]
     return {
         "contestant": contestant,
-        **batches.summary(result["batches"], prefill_batches),
+        **batches.summary(result["batches"], uncounted),
         "spawn_to_first_batch_s": round(first["ended_ms"] / 1000 - spawned, 1),
         "peak_memory_bytes": seen.use.peak_resident,
         "checkpoint_written_bytes": seen.written.total,

@@ -6,19 +6,27 @@ import sys
 
 import typer
 
+from sessionizer.cli.batch import batch
+from sessionizer.cli.report import report
 from sessionizer.cli.run import run
+from sessionizer.cli.spec import spec
+from sessionizer.cli.status import status
+from sessionizer.cli.stop import stop
+from sessionizer.cli.tables import tables
+from sessionizer.cli.terminal import tell
 from sessionizer.errors import SessionizerError
 from sessionizer.feed.commands import feed
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
-app.command()(run)
-app.command()(feed)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+for command in (run, stop, status, tables, batch, report, feed):
+    app.command()(command)
+app.add_typer(spec, name="spec")
 
 
 def main() -> None:
-    """Run the command line; one of our errors ends it with one message and that error's exit code."""
+    """Run the command line; one of our errors ends it with one message, a remedy and that error's exit code."""
     try:
-        app()
+        app(prog_name="sessionizer")
     except SessionizerError as error:
-        typer.echo(f"error: {error}", err=True)
+        tell(error)
         sys.exit(error.exit_code)

@@ -38,7 +38,8 @@ class Batch:
     """What one micro-batch brings.
 
     ``arrived_at_ms`` is the wall clock of the batch, higher than that of the batch before. A punctuation in it may
-    carry ``floor_ms``, a watermark, and ``timeout_changes``: the new gap timeout (ms) of each client named.
+    carry ``timeout_changes``, the new gap timeout (ms) of each client named, and ``floor_ms``, a watermark: on arrival
+    only the one that drains (``NEVER_MS``) counts.
     """
 
     events: tuple[Event, ...]

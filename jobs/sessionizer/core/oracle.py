@@ -93,8 +93,9 @@ class _Bounds:
 
 
 def _bounds(batch: Batch, seen: _Seen, rules: Rules) -> _Bounds:
-    """In event time both bounds are the watermark. On arrival nothing is late, and the batch's own moment is
-    final: a floor counts only if it drains.
+    """In event time both bounds are the watermark.
+
+    On arrival nothing is late, and the batch's own moment is final: a floor counts only if it drains.
     """
     if rules.time_mode is TimeMode.EVENT_TIME:
         watermark_ms = max(seen.event_time_ms - rules.watermark_delay_ms, seen.floor_ms, 0)

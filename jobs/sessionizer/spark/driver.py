@@ -7,31 +7,36 @@ asked to, writes nothing once the lease is lost, and leaves an exit record howev
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+
+from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.failed_exit import record_failure, record_false_start
 from sessionizer.control.heartbeat import Phase
 from sessionizer.control.lease import acquire
 from sessionizer.control.lineage import active_lineage, start_lineage
+from sessionizer.control.progress_line import ProgressTeller, progress_line
 from sessionizer.control.stop_marker import stop_requested
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.core.idleness import IdleClock
-from sessionizer.errors import LeaseLost, TerminalError, UnwritablePath
+from sessionizer.errors import LeaseHeld
 from sessionizer.spark import punctuation
+from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
 from sessionizer.spark.open_sessions import OpenSessions
-from sessionizer.spark.run import Run
+from sessionizer.spark.run import Run, table_locations
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.source import check_reachable
+from sessionizer.spark.source import check_reachable, located
+from sessionizer.spark.stop_signals import StopSignals
+from sessionizer.spark.tables import ensure_table
 from sessionizer.spark.timeout_table import TimeoutTable
+from sessionizer.spark.unreadable import UnreadableFiles
+from sessionizer.spark.until import Until
 from sessionizer.spark.vital_signs import ProgressListener, VitalSigns
 
 if TYPE_CHECKING:
@@ -48,25 +53,18 @@ DRAIN_PATIENCE_S = 600.0
 TIMEOUT_TABLE_EVERY_MS = 5_000
 
 
-class Until(StrEnum):
-    """When a driver ends by itself."""
-
-    STOPPED = "stopped"
-    """Never: only when asked to."""
-    CAUGHT_UP = "caught-up"
-    """When it has read what there is now; open sessions stay open."""
-    DRAINED = "drained"
-    """When it has read what there is now and closed every session: for a bounded input."""
-
-
 @dataclass(frozen=True, slots=True)
 class DriverOptions:
-    """``master`` is for a program started as plain Python; under spark-submit it is None."""
+    """``master`` is for a program started as plain Python; under spark-submit it is None.
+
+    ``progress_every_s``: at most one line about a batch in so many seconds.
+    """
 
     platform_home: Path
     uid: str
     until: Until = Until.STOPPED
     master: str | None = None
+    progress_every_s: float = 10.0
 
 
 def drive(spec: StreamSpec, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
@@ -76,13 +74,14 @@ def drive(spec: StreamSpec, options: DriverOptions, say: Callable[[str], None]) 
     """
     home = StreamHome.of(options.platform_home, spec.name)
     home.prepare()
-    lease = acquire(home, options.uid)
+    lease = _acquired(home, options.uid)
     try:
-        with _Signals() as signals:
+        with StopSignals() as signals:
             outcome, batch_id = _Driver(spec, options, home, lease, signals, say).run()
     except BaseException as error:
         cause = classified(spec.name, error) if isinstance(error, Exception) else error
-        _record_failure(home, lease, cause)
+        record_failure(home, lease.uid, cause)
+        lease.release()
         raise cause from error
     record = ExitRecord(uid=options.uid, at=epoch_ms(), outcome=outcome, batch_id=batch_id)
     write_exit(home, record)
@@ -90,40 +89,12 @@ def drive(spec: StreamSpec, options: DriverOptions, say: Callable[[str], None]) 
     return record
 
 
-def _record_failure(home: StreamHome, lease: Lease, error: BaseException) -> None:
-    outcome = Outcome.LEASE_LOST if isinstance(error, LeaseLost) else Outcome.FAILED
-    record = ExitRecord(
-        uid=lease.uid,
-        at=epoch_ms(),
-        outcome=outcome,
-        terminal=isinstance(error, TerminalError),
-        error_type=getattr(error, "cause", None) or type(error).__name__,
-        message=str(error),
-    )
-    with suppress(UnwritablePath):  # a full disk: the end of the process says enough
-        write_exit(home, record)
-    lease.release()
-
-
-class _Signals:
-    """SIGTERM and SIGINT ask for a drain, as the stop marker does."""
-
-    def __init__(self) -> None:
-        self.received = False
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _receive(self, _number: int, _frame: object) -> None:
-        self.received = True
+def _acquired(home: StreamHome, uid: str) -> Lease:
+    try:
+        return acquire(home, uid)
+    except LeaseHeld as error:
+        record_false_start(home, uid, error)
+        raise
 
 
 class _Driver:
@@ -135,13 +106,14 @@ class _Driver:
         options: DriverOptions,
         home: StreamHome,
         lease: Lease,
-        signals: _Signals,
+        signals: StopSignals,
         say: Callable[[str], None],
     ) -> None:
         self._spec, self._options, self._home, self._lease = spec, options, home, lease
         self._signals, self._say = signals, say
         self._signs = VitalSigns(home, lease)
         self._gate = BatchGate(self._must_stop)
+        self._progress = ProgressTeller(int(options.progress_every_s * 1000))
         rules = spec.rules
         every = max(spec.trigger_interval_ms, rules.emit_every_ms)
         self._idle = IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
@@ -151,31 +123,40 @@ class _Driver:
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
         self._run = self._prepare()
-        query, sinks = self._run.build()
         timeouts = self._timeout_table()
         if timeouts is not None:
-            timeouts.check()
             timeouts.announce_changes()
         self._timeouts = timeouts
         self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         until = self._options.until
-        self._follow(self._run.start(query, sinks, until_caught_up=until is not Until.STOPPED))
+        self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.DRAINED and not self._gate.closed:
             punctuation.drain(self._home.punctuations(self._run.lineage))
-            self._follow(self._run.start(query, sinks, until_caught_up=True))
+            self._run_query(until_caught_up=True)
         outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
+        if self._signs.beat.batch_id is not None:
+            self._say(progress_line(self._signs.beat))
         self._run.spark.stop()
         return outcome, self._signs.beat.batch_id
 
     def _prepare(self) -> Run:
+        """Everything up to the query. What a spec can get wrong comes out before the lineage exists."""
         spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
+        self._signals.take_over()
+        lineage = active_lineage(self._home)
+        unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
+        examined = examine(spark, self._spec, self._options.platform_home, unreadable)
+        locations = table_locations(self._spec, self._options.platform_home, self._home)
+        for shape in examined.shapes(self._spec):
+            ensure_table(spark, shape, locations[shape.name])
         spark.streams.addListener(ProgressListener(self._signs))
-        lineage = active_lineage(self._home) or start_lineage(self._home)
-        self._signs.say(lineage=lineage)
+        lineage = lineage or start_lineage(self._home)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
+        self._signs.say(lineage=lineage, open_keys=counts.total)
         return Run(
             spark=spark,
             spec=self._spec,
+            examined=examined,
             platform_home=self._options.platform_home,
             home=self._home,
             lineage=lineage,
@@ -184,6 +165,20 @@ class _Driver:
             open_sessions=counts,
             permit=self._lease.check,
         )
+
+    def _run_query(self, *, until_caught_up: bool) -> None:
+        """Run the query to its end; where a file that cannot be read ended it, go on without that file."""
+        while True:
+            try:
+                self._follow(self._run.start(until_caught_up=until_caught_up))
+            except StreamingQueryException as error:
+                found = self._run.without_unreadable(error)
+                if found is None:
+                    raise
+                self._run, what = found
+                self._say(f"quarantined as a whole, as it cannot be read: {what}")
+            else:
+                return
 
     def _timeout_table(self) -> TimeoutTable | None:
         rules = self._spec.rules
@@ -209,6 +204,7 @@ class _Driver:
             if self._must_stop():
                 self._drain(query)
                 return
+            self._tell_progress()
             self._wake_quiet_stream(query)
             if self._timeouts is not None and epoch_ms() >= next_look:
                 self._announce_timeouts()
@@ -216,7 +212,13 @@ class _Driver:
             time.sleep(POLL_S)
         error = query.exception()
         if error is not None and not self._gate.closed:
+            self._lease.check()
             raise error
+
+    def _tell_progress(self) -> None:
+        line = self._progress.line(self._signs.beat, epoch_ms())
+        if line is not None:
+            self._say(line)
 
     def _announce_timeouts(self) -> None:
         assert self._timeouts is not None  # noqa: S101  the caller asked
@@ -249,8 +251,3 @@ class _Driver:
         deadline = time.monotonic() + DRAIN_PATIENCE_S
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             time.sleep(POLL_S)
-
-
-def located(path: str, platform_home: Path) -> str:
-    """A path of a spec: as it is when absolute or a URI, else under the platform's home."""
-    return path if "://" in path else str(platform_home / path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -13,6 +15,10 @@ from sessionizer.errors import InvalidSpec
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
+
+_CHECKED: Final = "_checked"
+_NOT_KEPT: Final = re.compile(r"\b(void|interval|variant)\b(?!:)")
+"""Types, not names of fields, in what Spark calls a type."""
 
 
 def never_failing(spark: SparkSession, sql: str) -> Column:
@@ -29,14 +35,37 @@ def never_failing(spark: SparkSession, sql: str) -> Column:
 
 
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
-    """The type ``sql`` has over ``rows``. Raises InvalidSpec naming ``field`` when it cannot be resolved."""
+    """The type ``sql`` has over ``rows``. Raises InvalidSpec naming ``field`` when it gives no value for each row."""
     try:
-        return rows.select(F.expr(sql).alias("value")).schema["value"].dataType
+        # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
+        beside = rows.select("*", never_failing(rows.sparkSession, sql).alias(_CHECKED))
+        found = beside.schema[_CHECKED].dataType
+        if rows.isStreaming:
+            _require_streamable(beside)
     except ParseException as error:
         raise InvalidSpec(field, sql, f"a Spark SQL expression ({first_line(error)})") from error
     except AnalysisException as error:
         columns = ", ".join(name for name in rows.columns if not name.startswith("_"))
         raise InvalidSpec(field, sql, f"an expression over {columns} ({first_line(error)})") from error
+    return found
+
+
+def _require_streamable(rows: DataFrame) -> None:
+    """Ask Spark what it would ask when the query starts. Raises AnalysisException, for a window function say."""
+    jvm = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  there is no public way
+    assert jvm is not None  # noqa: S101  a classic session always has one
+    plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
+    append = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+    jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, append)
+
+
+def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
+    """As ``checked_type``, of a type that Arrow and Delta both can keep."""
+    found = checked_type(rows, field, sql)
+    if _NOT_KEPT.search(found.simpleString()):
+        example = "cast it, for example cast(... as string)"
+        raise InvalidSpec(field, sql, f"a type that can be kept, not {found.simpleString()}; {example}")
+    return found
 
 
 def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...], example: str) -> DataType:
@@ -47,6 +76,11 @@ def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...]
     return found
 
 
-def first_line(error: PySparkException) -> str:
-    """What Spark says, without the query plan behind it."""
+def first_line(error: PySparkException | Py4JJavaError) -> str:
+    """What Spark (or Java below it) says, without the query plan and the stack behind it."""
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.toString()).splitlines()[0]
     return str(error).strip().splitlines()[0]

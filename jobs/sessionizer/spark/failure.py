@@ -41,6 +41,7 @@ CAUSES: Final = (
         ),
         terminal=True,
     ),
+    Cause("bad_option", ("Invalid value '", "org.apache.kafka.common.config.ConfigException"), terminal=True),
     Cause(
         "bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True
     ),

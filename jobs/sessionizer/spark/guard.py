@@ -6,29 +6,36 @@ event time, so it can never move the watermark.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from sessionizer.core import schema
 from sessionizer.core.reasons import QuarantineReason
 from sessionizer.core.rules import NEVER_MS, TimeMode
-from sessionizer.spark.expressions import checked_type, never_failing, require_type
-from sessionizer.spark.source import FAULT, POSITION, RAW
+from sessionizer.spark.expressions import checked_type, never_failing, require_keepable, require_type
+from sessionizer.spark.lines import FAULT, POSITION, RAW
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from sessionizer.spec.mapping import Mapping
+    from sessionizer.spec.source import Source
     from sessionizer.spec.stream import StreamSpec
 
 REASON = "reason"
 EVENT_TIME = "event_time"
 _INTEGERS = ("byte", "short", "integer", "long")
+_READ: Final = frozenset({RAW, POSITION, FAULT})
+_TEXT_OR_BYTES: Final = (StringType, BinaryType)
+Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
+"""What may be wrong with a row, and what that is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +65,12 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
     mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
     event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
-    judged = mapped.withColumn(REASON, _reason(spec))
+    as_line = came_as_line(spec.source)
+    judged = mapped.withColumn(REASON, _reason(spec, [] if as_line else _value_checks(mapped, spec)))
     valid = F.col(REASON).isNull()
     event_time = F.when(valid, F.col(EVENT_TIME)) if event_time_mode else F.current_timestamp()
-    refused_only = [F.when(~valid, F.col(name)).alias(name) for name in (RAW, POSITION)]
+    raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _as_json(mapped))
+    refused_only = [F.when(~valid, raw).alias(RAW), F.when(~valid, F.col(POSITION)).alias(POSITION)]
     if event_time_mode:
         clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
     else:
@@ -91,7 +100,7 @@ def _check(rows: DataFrame, mapping: Mapping) -> StructType:
         require_type(rows, "mapping.timeout_ms", mapping.timeout_ms, _INTEGERS, example)
     payload = StructType()
     for name, sql in mapping.payload.items():
-        payload = payload.add(name, checked_type(rows, f"mapping.payload.{name}", sql))
+        payload = payload.add(name, require_keepable(rows, f"mapping.payload.{name}", sql))
     return payload
 
 
@@ -116,10 +125,36 @@ def _at_most_never(timeout: Column) -> Column:
     return F.when(timeout > NEVER_MS, F.lit(NEVER_MS)).otherwise(timeout)
 
 
-def _reason(spec: StreamSpec) -> Column:
+def came_as_line(source: Source) -> bool:
+    """Whether each row of ``source`` is a line of text, whose size and encoding were checked before it was parsed."""
+    return source.format == "socket" or (source.format == "files" and source.encoding in {"json", "text"})
+
+
+def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
+    """What a line is checked for as a whole, here by the values that are kept of a row."""
+    kept = [field for field in mapped.schema if field.name not in _READ]
+    texts = [F.col(field.name) for field in kept if isinstance(field.dataType, StringType)]
+    sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, _TEXT_OR_BYTES)]
+    size = reduce(operator.add, (F.coalesce(size, F.lit(0)) for size in sizes))
+    invalid = reduce(operator.or_, (~F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003
+    return [
+        (size > spec.rules.max_event_bytes, QuarantineReason.OVERSIZED),
+        (invalid, QuarantineReason.INVALID_UTF8),
+    ]
+
+
+def _as_json(mapped: DataFrame) -> Column:
+    """A mapped row as text, for want of the text that it came as."""
+    names = [name for name in mapped.columns if name not in _READ]
+    columns = [F.col(name).alias(name.removeprefix(f"{schema.PAYLOAD}_")) for name in names]
+    return F.make_valid_utf8(F.to_json(F.struct(*columns)))
+
+
+def _reason(spec: StreamSpec, value_checks: Checks) -> Column:
     """The first thing wrong with a mapped row, null when nothing is."""
     reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
     checks = [
+        *value_checks,
         (F.col(schema.KEY).isNull(), QuarantineReason.NULL_KEY),
         (F.col(schema.EVENT_ID).isNull(), QuarantineReason.NULL_EVENT_ID),
         *_event_time_checks(spec),
@@ -130,7 +165,7 @@ def _reason(spec: StreamSpec) -> Column:
     return reason
 
 
-def _event_time_checks(spec: StreamSpec) -> list[tuple[Column, QuarantineReason]]:
+def _event_time_checks(spec: StreamSpec) -> Checks:
     if spec.rules.time_mode is not TimeMode.EVENT_TIME:
         return []
     # current_timestamp() is one instant per batch, kept in the offset log: a replay judges alike

@@ -13,7 +13,10 @@ from pyspark.sql import functions as F
 
 from sessionizer.control.atomic_file import write_json
 from sessionizer.control.clock import epoch_ms
+from sessionizer.core.reasons import QuarantineReason
 from sessionizer.core.rules import NEVER_MS
+from sessionizer.spark.guard import REASON
+from sessionizer.spark.lines import POSITION, RAW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-COLUMNS = "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>"
+COLUMNS = (
+    "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, "
+    "unreadable struct<uri: string, cause: string>"
+)
 # The last instant a timestamp can show; a watermark there closes everything.
 _END_OF_TIME_MS = 253_402_300_799_000
 
@@ -33,8 +39,14 @@ def read_punctuations(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def as_text() -> Column:
-    """The punctuation as the JSON that every group gets."""
-    return F.to_json(F.struct("floor_ms", "timeouts"))
+    """The punctuation as the JSON that every group gets; null for one that is no group's business."""
+    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts")))
+
+
+def quarantined() -> dict[str, Column]:
+    """What a report of an unreadable file puts into the quarantine: reason, raw and position, null in all others."""
+    reason = F.when(F.col("unreadable").isNotNull(), F.lit(QuarantineReason.UNREADABLE_FILE.value))
+    return {REASON: reason, RAW: F.col("unreadable.cause"), POSITION: F.col("unreadable.uri")}
 
 
 def watermark_time(delay_ms: int) -> Column:
@@ -58,6 +70,11 @@ def change_timeouts(folder: Path, timeouts_ms: Mapping[str, int]) -> None:
 def drain(folder: Path) -> None:
     """Close every open session: nothing more will come."""
     move_watermark(folder, NEVER_MS)
+
+
+def report_unreadable(folder: Path, file_id: str, uri: str, cause: str) -> None:
+    """Have the file at ``uri`` quarantined; said again under the same ``file_id`` it is not read again."""
+    write_json(folder / f"unreadable-{file_id}.json", {"unreadable": {"uri": uri, "cause": cause}})
 
 
 def _write(folder: Path, punctuation: dict[str, object]) -> None:

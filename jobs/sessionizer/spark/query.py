@@ -12,9 +12,10 @@ from sessionizer.core.key_group import GroupRules
 from sessionizer.core.rules import Rules, TimeMode
 from sessionizer.spark import punctuation, rows
 from sessionizer.spark.guard import EVENT_TIME, REASON, Guarded, guard
+from sessionizer.spark.lines import POSITION, RAW
 from sessionizer.spark.pack import GROUP, PACKED, PUNCTUATION, packer
 from sessionizer.spark.processor import SessionProcessor
-from sessionizer.spark.source import POSITION, RAW, read_source
+from sessionizer.spark.source import read_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,10 +79,11 @@ def rules_of(spec: StreamSpec) -> Rules:
 
 
 def _control_rows(spark: SparkSession, folder: Path, events: DataFrame, rules: Rules) -> DataFrame:
-    """Punctuations in the columns of the events, all null but their own text and the watermark's time."""
+    """Punctuations in the columns of the events: their own text and the watermark's time, or a row to quarantine."""
     control = punctuation.read_punctuations(spark, folder)
     own = {
         PUNCTUATION: punctuation.as_text(),
+        **punctuation.quarantined(),
         EVENT_TIME: punctuation.watermark_time(rules.watermark_delay_ms),
         GROUP: F.lit(0),
     }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructType
-
-from sessionizer.spark import rows, tables
-from sessionizer.spark.measures import measure_types
-from sessionizer.spark.query import SessionQuery, session_query
+from sessionizer.spark import tables
+from sessionizer.spark.examine import examine
+from sessionizer.spark.query import SessionQuery, sessionized
 from sessionizer.spark.sinks import Sinks
-from sessionizer.spark.unpack import unpack_sessions
+from sessionizer.spark.source import located
+from sessionizer.spark.unreadable import UnreadableFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.stream_home import StreamHome
+    from sessionizer.spark.examine import Examined
     from sessionizer.spark.gate import BatchGate
     from sessionizer.spark.open_sessions import OpenSessions
     from sessionizer.spark.vital_signs import VitalSigns
@@ -33,6 +33,7 @@ class Run:
 
     spark: SparkSession
     spec: StreamSpec
+    examined: Examined
     platform_home: Path
     home: StreamHome
     lineage: str
@@ -42,28 +43,17 @@ class Run:
     permit: Callable[[], None]
 
     def build(self) -> tuple[SessionQuery, Sinks]:
-        """The query and its tables, created where missing. Raises InvalidSpec before anything is written."""
-        query = session_query(self.spark, self.spec, self.platform_home, self.home.punctuations(self.lineage))
-        payload = query.guarded.payload_fields
-        measures = self._measure_types(query)
+        """The query and what writes its output; the tables exist by now."""
+        guarded = self.examined.guarded
+        punctuations = self.home.punctuations(self.lineage)
+        query = SessionQuery(sessionized(self.spark, guarded, self.spec, punctuations), guarded)
         locations = table_locations(self.spec, self.platform_home, self.home)
-        for shape in (
-            tables.sessions_shape(self.spec, payload, measures),
-            tables.quarantine_shape(),
-            tables.late_events_shape(query.guarded.payload),
-        ):
-            tables.ensure_table(self.spark, shape, locations[shape.name])
-        sinks = Sinks(self.lineage, locations, payload, self.spec.measures, self.spec.sink.keep_events, self.permit)
-        return query, sinks
+        measures, keep_events = self.spec.measures, self.spec.sink.keep_events
+        return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
 
-    def _measure_types(self, query: SessionQuery) -> StructType:
-        if not self.spec.measures:
-            return StructType()
-        nothing = self.spark.createDataFrame([], rows.EMITTED)
-        return measure_types(unpack_sessions(nothing, query.guarded.payload_fields), self.spec.measures)
-
-    def start(self, query: SessionQuery, sinks: Sinks, *, until_caught_up: bool) -> StreamingQuery:
+    def start(self, *, until_caught_up: bool) -> StreamingQuery:
         """Start the query; with ``until_caught_up`` it ends by itself when it has read what there is now."""
+        query, sinks = self.build()
 
         def write(emitted: DataFrame, batch_id: int) -> None:
             with self.gate.batch():
@@ -77,6 +67,17 @@ class Run:
             writer = writer.trigger(processingTime=f"{self.spec.trigger_interval_ms} milliseconds")
         return writer.start()
 
+    def without_unreadable(self, error: Exception) -> tuple[Run, str] | None:
+        """This run without the file that ended its query, which is quarantined, and what is wrong with that file.
+
+        None where no file is to blame.
+        """
+        files = UnreadableFiles.of(self.home, self.lineage)
+        met = files.meet(error, self.spark, self.spec)
+        if met is None:
+            return None
+        return replace(self, examined=examine(self.spark, self.spec, self.platform_home, files.uris())), met
+
     def _write(self, sinks: Sinks, emitted: DataFrame, batch_id: int) -> None:
         self.permit()
         counts = sinks.write(emitted, batch_id)
@@ -89,5 +90,5 @@ def table_locations(spec: StreamSpec, platform_home: Path, home: StreamHome) -> 
     names = (tables.SESSIONS, tables.QUARANTINE, tables.LATE_EVENTS, tables.SESSIONS_DAILY)
     if spec.sink.path is None:
         return {name: str(home.table(name)) for name in names}
-    base = spec.sink.path if "://" in spec.sink.path else str(platform_home / spec.sink.path)
+    base = located(spec.sink.path, platform_home)
     return {name: f"{base}/{name}" for name in names}

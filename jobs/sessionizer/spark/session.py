@@ -6,6 +6,7 @@ Where it runs (master, memory, queue) comes from spark-submit or the environment
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import os
 import sys
 from pathlib import Path
@@ -40,6 +41,8 @@ THROUGHPUT: dict[str, str] = {
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
     "spark.sql.streaming.stateStore.rocksdb.compression": "lz4",
 }
+
+LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
 
 def local_parallelism(master: str) -> dict[str, str]:
@@ -81,12 +84,14 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         jars = ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))
         settings |= {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
+        settings |= {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"}
         settings |= local_parallelism(master)
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if master is None:
         _fill_in_parallelism(spark)
+    _silence_python_logs()
     spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
     return spark
 
@@ -97,6 +102,14 @@ def _fill_in_parallelism(spark: SparkSession) -> None:
     for name, value in local_parallelism(spark.sparkContext.master or "").items():
         if submitted.get(name) is None and not name.startswith("spark.ui"):
             spark.conf.set(name, value)
+
+
+def _silence_python_logs() -> None:
+    """PySpark logs what it raises as well, as JSON with the JVM's whole stack."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  the version check must come first
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _let_local_workers_import_us() -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.spark import rows, tables
+from sessionizer.spark.delta_state import warm_up
 from sessionizer.spark.measures import with_measures
 from sessionizer.spark.unpack import unpack_late, unpack_quarantine, unpack_sessions
 
@@ -108,9 +109,10 @@ class Sinks:
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
         self.permit()
-        writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
+        writer = frame.write.format("delta").mode("append")
         writer = writer.option("txnAppId", self.lineage).option("txnVersion", batch_id)
         writer.save(self.locations[table])
+        warm_up(frame.sparkSession, self.locations[table])
 
 
 def identified(sessions: DataFrame) -> DataFrame:

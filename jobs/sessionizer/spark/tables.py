@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DoubleType,
     IntegerType,
     LongType,
     StringType,
@@ -20,9 +23,12 @@ from pyspark.sql.types import (
 )
 
 from sessionizer.core import schema
-from sessionizer.errors import InvalidSpec
+from sessionizer.core.reasons import CloseReason
+from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.spark.expressions import first_line
 
 if TYPE_CHECKING:
+    from delta.tables import DeltaTableBuilder
     from pyspark.sql import SparkSession
 
     from sessionizer.spec.stream import StreamSpec
@@ -84,7 +90,8 @@ def quarantine_shape() -> TableShape:
     columns = [
         _column("reason", StringType(), "what is wrong with the row"),
         _column("raw", StringType(), "the row as it came (bytes that are no UTF-8 replaced); the event as JSON for "
-                                     "conflicting_duplicate; null where the source is not text"),
+                                     "conflicting_duplicate and where the source is not text; the error for "
+                                     "unreadable_file"),
         _column("source_position", StringType(), "file, or topic-partition-offset"),
         _column("date", DateType(), "UTC day of quarantined_at; the table is clustered by it"),
         *_origin("quarantined_at", "refused"),
@@ -108,14 +115,44 @@ def late_events_shape(payload: StructType) -> TableShape:
     return TableShape(LATE_EVENTS, "valid events that came behind the watermark", StructType(columns))
 
 
+def sessions_daily_shape(totals: StructType) -> TableShape:
+    """The table ``sessions_daily``; ``totals`` are the sums of the numeric measures."""
+    columns = [
+        _column("date", DateType(), "UTC day on which the sessions started; the table is clustered by it"),
+        _column("client", StringType(), "client of the sessions, null for those without one"),
+        _column("sessions", LongType(), "finished sessions"),
+        _column("events", LongType(), "events in them"),
+        _column("average_duration_ms", DoubleType(), "mean of duration_ms"),
+        _column("median_duration_ms", DoubleType(), "exact median of duration_ms"),
+        *(_column(f"ended_by_{reason}", LongType(), f"sessions with close_reason {reason}") for reason in CloseReason),
+        *(_column(field.name, field.dataType, "sum over the sessions") for field in totals),
+    ]
+    return TableShape(SESSIONS_DAILY, "finished sessions by day and client", StructType(columns))
+
+
+def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> None:
+    try:
+        builder.execute()
+    except (PySparkException, Py4JJavaError) as error:
+        raise UnwritablePath(location, f"the table {shape.name}", first_line(error)) from error
+
+
+def _exists(spark: SparkSession, shape: TableShape, location: str) -> bool:
+    try:
+        return bool(DeltaTable.isDeltaTable(spark, location))
+    except (PySparkException, Py4JJavaError) as error:
+        raise UnwritablePath(location, f"the table {shape.name}", first_line(error)) from error
+
+
 def ensure_table(spark: SparkSession, shape: TableShape, location: str) -> None:
     """Create the table, or add the columns it lacks.
 
-    Raises InvalidSpec when a column exists with another type: a stream never rewrites a table's past.
+    Raises UnwritablePath, and InvalidSpec when a column exists with another type: a stream never rewrites a table's
+    past.
     """
-    if not DeltaTable.isDeltaTable(spark, location):
+    if not _exists(spark, shape, location):
         builder = DeltaTable.createIfNotExists(spark).location(location).comment(shape.comment)
-        builder.addColumns(shape.columns).clusterBy("date").execute()
+        _create(builder.addColumns(shape.columns).clusterBy("date"), shape, location)
         return
     existing = {field.name: field.dataType for field in spark.read.format("delta").load(location).schema}
     for field in shape.columns:
@@ -123,3 +160,7 @@ def ensure_table(spark: SparkSession, shape: TableShape, location: str) -> None:
         if found is not None and found.simpleString() != field.dataType.simpleString() and field.name != "events":
             allowed = f"the type {found.simpleString()} of the existing column, or another name"
             raise InvalidSpec(f"sink.{shape.name}.{field.name}", field.dataType.simpleString(), allowed)
+    if any(existing.get(field.name) != field.dataType for field in shape.columns):
+        # nothing is appended, the new columns (or fields of events) are added: writes then need not merge schemas
+        nothing = spark.createDataFrame([], shape.columns)
+        nothing.write.format("delta").mode("append").option("mergeSchema", "true").save(location)

@@ -33,18 +33,10 @@ class TimeoutTable:
     announced: Path
     punctuations: Path
 
-    def check(self) -> None:
-        """Raises InvalidSpec when there is no such table or it has other columns."""
-        try:
-            self._read()
-        except PySparkException as error:
-            allowed = f"a Delta table of client (string), timeout_ms (bigint) ({first_line(error)})"
-            raise InvalidSpec("rules.client_timeouts_table", self.location, allowed) from error
-
     def announce_changes(self) -> dict[str, int]:
         """Pass on what changed since the last call; returns it (client to ms). Idempotent, safe to kill."""
         known = {client: int(timeout) for client, timeout in (read_json(self.announced) or {}).items()}
-        current = self._read()
+        current = read_timeouts(self.spark, self.location)
         changes = changed_timeouts(known, current, self.inline_ms, self.default_ms)
         if changes:
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
@@ -52,8 +44,19 @@ class TimeoutTable:
             write_json(self.announced, {**known, **changes})
         return changes
 
-    def _read(self) -> dict[str, int]:
-        table = self.spark.read.format("delta").load(self.location)
-        chosen = table.selectExpr("cast(client as string) client", "cast(timeout_ms as bigint) timeout_ms")
-        rows = chosen.where("client is not null and timeout_ms > 0").collect()
-        return {row.client: row.timeout_ms for row in rows}
+
+def check_timeout_table(spark: SparkSession, location: str) -> None:
+    """Raises InvalidSpec when there is no such table or it has other columns."""
+    try:
+        read_timeouts(spark, location)
+    except PySparkException as error:
+        allowed = f"a Delta table of client (string), timeout_ms (bigint) ({first_line(error)})"
+        raise InvalidSpec("rules.client_timeouts_table", location, allowed) from error
+
+
+def read_timeouts(spark: SparkSession, location: str) -> dict[str, int]:
+    """What the table says now: client to ms, without the rows that say nothing usable."""
+    table = spark.read.format("delta").load(location)
+    chosen = table.selectExpr("cast(client as string) client", "cast(timeout_ms as bigint) timeout_ms")
+    rows = chosen.where("client is not null and timeout_ms > 0").collect()
+    return {row.client: row.timeout_ms for row in rows}

@@ -7,8 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
-from sessionizer.errors import SessionizerError
+import typer
 
+from sessionizer.errors import SessionizerError
 from sessionizer_airflow.demo.lock import sole_demo
 from sessionizer_airflow.demo.show import Show
 from sessionizer_airflow.local_airflow.installation import Installation
@@ -16,7 +17,8 @@ from sessionizer_airflow.project import SOURCE_ROOT
 
 
 def main() -> int:
-    arguments = parse()
+    """Show the demo; returns the exit code."""
+    arguments = _parse()
     root: Path = arguments.root.absolute()
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
@@ -24,12 +26,12 @@ def main() -> int:
         with sole_demo(root):
             Show(installation=Installation(root=root), stream=arguments.stream, rate=arguments.rate).run()
     except SessionizerError as error:
-        print(f"error: {error}", file=sys.stderr)
+        typer.echo(f"error: {error}", err=True)
         return error.exit_code
     return 0
 
 
-def parse() -> argparse.Namespace:
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--root", type=Path, default=SOURCE_ROOT / ".demo", help="where everything is kept")
     parser.add_argument("--stream", default="clicks", choices=["clicks", "access_log"], help="the stream that is shown")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
-
 from sessionizer_airflow.local_airflow.parts import end_processes, left_behind
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 
@@ -21,7 +20,7 @@ DRAIN_SECONDS = 40.0
 
 def drain_drivers(installation: Installation, say: Callable[[str], None]) -> None:
     """Ask every driver of the installation to stop at its batch boundary, and wait for it."""
-    for home in stream_homes(installation):
+    for home in _stream_homes(installation):
         for uid in live_drivers(home):
             request_stop(home, uid, "the demo ends")
             say(f"draining the driver of {home.name}")
@@ -38,6 +37,6 @@ def end_the_rest(installation: Installation, say: Callable[[str], None]) -> None
         end_processes(rest, seconds=0.0)
 
 
-def stream_homes(installation: Installation) -> list[StreamHome]:
+def _stream_homes(installation: Installation) -> list[StreamHome]:
     folder = installation.platform_home / "streams"
     return [StreamHome(root) for root in sorted(folder.iterdir())] if folder.is_dir() else []

@@ -7,8 +7,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import psutil
-
 from sessionizer_airflow.local_airflow.parts import end_processes, family
 from sessionizer_airflow.project import SOURCE_ROOT
 
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.spec.stream import StreamSpec
-
     from sessionizer_airflow.local_airflow.installation import Installation
 
 ENDING_SECONDS = 5.0
@@ -33,9 +30,10 @@ class Feed:
 
     @property
     def folder(self) -> Path:
+        """What the stream reads."""
         return self.installation.platform_home / "feed" / self.spec.name
 
-    def command(self) -> list[str]:
+    def _command(self) -> list[str]:
         delay = self.spec.rules.watermark_delay_ms / 1000
         return [
             *(sys.executable, str(SOURCE_ROOT / "jobs" / "main.py"), "feed"),
@@ -44,10 +42,11 @@ class Feed:
         ]
 
     def start(self) -> None:
+        """Play until stopped."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.installation.logs / "feed.log").open("ab") as output:
-            self.process = subprocess.Popen(  # noqa: S603 - our own program
-                self.command(),
+            self.process = subprocess.Popen(
+                self._command(),
                 env=self.installation.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -57,10 +56,11 @@ class Feed:
 
     @property
     def has_ended(self) -> bool:
+        """Whether it is over though nobody stopped it."""
         return self.process is not None and self.process.poll() is not None
 
     def stop(self) -> None:
+        """End it, and wait for that."""
         if self.process is not None:
-            members: list[psutil.Process] = family(self.process.pid)
-            end_processes(members, seconds=ENDING_SECONDS)
+            end_processes(family(self.process.pid), seconds=ENDING_SECONDS)
             self.process.wait()

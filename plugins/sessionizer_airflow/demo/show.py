@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import typer
+
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.heartbeat import read_heartbeat
 from sessionizer.control.observation import Observation, State
 from sessionizer.control.status import read_observation
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.spec.loading import find_stream
-
 from sessionizer_airflow.demo import words
 from sessionizer_airflow.demo.ending import drain_drivers, end_the_rest
 from sessionizer_airflow.demo.feed import Feed
@@ -37,7 +40,7 @@ class Show:
     installation: Installation
     stream: str
     rate: float
-    began: float = field(default_factory=time.monotonic, init=False)
+    began_ms: int = field(default_factory=epoch_ms, init=False)
 
     def __post_init__(self) -> None:
         self.parts = Parts(self.installation)
@@ -49,77 +52,84 @@ class Show:
     def run(self) -> None:
         """:raises DemoBroke: one of the demo's own processes has ended."""
         try:
-            self.start()
-            self.await_first_session()
-            self.follow()
+            self._start()
+            self._await_first_session()
+            self._follow()
         except KeyboardInterrupt:
-            self.say("ending")
+            self._say("ending")
         finally:
-            self.end()
+            self._end()
 
-    def start(self) -> None:
-        self.say("starting Airflow (about a minute)")
+    def _start(self) -> None:
+        self._say("starting Airflow (about a minute)")
         self.parts.start_all()
+        self.home.prepare()
+        write_desired(self.home, DesiredState.RUNNING, by="the demo", why="it begins")
         self.feed.start()
-        wait_until(self.is_ready, AIRFLOW_SECONDS, "a healthy Airflow")
+        wait_until(self._is_ready, AIRFLOW_SECONDS, "a healthy Airflow")
         for verb in VERBS:
             self.api.unpause(f"{self.stream}.{verb}")
-        self.say("Airflow is ready")
-        print(words.welcome(self.installation, self.stream), flush=True)
+        self._say("Airflow is ready")
+        typer.echo(words.welcome(self.installation, self.stream))
 
-    def is_ready(self) -> bool:
-        self.require_parts()
+    def _is_ready(self) -> bool:
+        self._require_parts()
         if not self.api.is_healthy():
             return False
         wanted = {f"{self.stream}.{verb}" for verb in VERBS}
         return wanted <= self.api.dag_ids()
 
-    def await_first_session(self) -> None:
-        self.say("waiting for the first session: Spark starts, then a visit has to end (1 to 2 minutes)")
+    def _await_first_session(self) -> None:
+        self._say("waiting for the first session: Spark starts, then a visit has to end (1 to 2 minutes)")
         told: State | None = None
-        while not self.sessions():
-            seen = self.look()
+        while not self._sessions():
+            seen = self._look()
             if seen.state is not told:
                 told = seen.state
-                self.say(f"stream {self.stream}: {told.lower().replace('_', ' ')}{self.where_to_look(seen)}")
-            self.require_parts()
+                self._say(f"stream {self.stream}: {told.lower().replace('_', ' ')}{self._where_to_look(seen)}")
+            self._require_parts()
             time.sleep(1)
-        self.say(words.first_session(self.home, self.sessions()))
+        self._say(words.first_session(self.home, self._sessions()))
 
-    def follow(self) -> None:
+    def _follow(self) -> None:
         """A line a minute, until somebody ends it."""
         while True:
             time.sleep(FOLLOW_SECONDS)
-            self.require_parts()
-            seen = self.look()
-            self.say(f"stream {self.stream}: {seen.state.lower()}, {self.sessions()} sessions{self.where_to_look(seen)}")
+            self._require_parts()
+            seen = self._look()
+            self._say(
+                f"stream {self.stream}: {seen.state.lower()}, {self._sessions()} sessions{self._where_to_look(seen)}"
+            )
 
-    def look(self) -> Observation:
+    def _look(self) -> Observation:
         return read_observation(self.home, epoch_ms())
 
-    def sessions(self) -> int:
+    def _sessions(self) -> int:
         beat = read_heartbeat(self.home)
-        return (beat.sessions_rows or 0) if beat is not None else 0
+        # An older one is of an earlier demo in the same folder.
+        return (beat.sessions_rows or 0) if beat is not None and beat.started_at >= self.began_ms else 0
 
-    def where_to_look(self, seen: Observation) -> str:
+    def _where_to_look(self, seen: Observation) -> str:
         ill = seen.state in {State.FAILED, State.VANISHED, State.STALLED}
         return f"; see {self.home.logs} and the log of {self.stream}.supervise" if ill else ""
 
-    def require_parts(self) -> None:
+    def _require_parts(self) -> None:
         dead = self.parts.dead() + (["feed"] if self.feed.has_ended else [])
         if dead:
             raise DemoBroke(dead, self.installation.logs)
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Airflow first, else it would start the driver again."""
         for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(ending, signal.SIG_IGN)
         self.feed.stop()
-        self.say("stopping Airflow")
+        self._say("stopping Airflow")
         self.parts.stop_all()
-        drain_drivers(self.installation, self.say)
-        end_the_rest(self.installation, self.say)
-        self.say(f"ended; the data is kept in {self.installation.root}")
+        drain_drivers(self.installation, self._say)
+        end_the_rest(self.installation, self._say)
+        self._say(f"ended; the data is kept in {self.installation.root}")
 
-    def say(self, line: str) -> None:
-        print(f"[{time.monotonic() - self.began:4.0f} s] {line}", flush=True)
+    def _say(self, line: str) -> None:
+        # Whoever listened may be gone, and there is still something to end.
+        with suppress(OSError):
+            typer.echo(f"[{(epoch_ms() - self.began_ms) / 1000:4.0f} s] {line}")

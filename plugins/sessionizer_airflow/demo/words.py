@@ -9,7 +9,6 @@ from sessionizer_airflow.local_airflow.installation import USER
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
-
     from sessionizer_airflow.local_airflow.installation import Installation
 
 SESSIONS_QUERY = (
@@ -19,6 +18,7 @@ SESSIONS_QUERY = (
 
 
 def welcome(installation: Installation, stream: str) -> str:
+    """Where Airflow is, and who may enter."""
     return "\n".join(
         [
             "",
@@ -33,6 +33,7 @@ def welcome(installation: Installation, stream: str) -> str:
 
 
 def first_session(home: StreamHome, rows: int) -> str:
+    """Where the tables are, and what to ask them."""
     return "\n".join(
         [
             f"sessions have landed ({rows} so far). The Delta tables:",
@@ -51,4 +52,4 @@ def first_session(home: StreamHome, rows: int) -> str:
 def query(home: StreamHome) -> str:
     """A command to paste: needs no Spark, only readers that come with the requirements."""
     load = f"sessions = deltalake.DeltaTable('{home.table('sessions')}').to_pyarrow_table()"
-    return f'{sys.executable} -c "import deltalake, duckdb; {load}; duckdb.sql(\'{SESSIONS_QUERY}\').show()"'
+    return f"{sys.executable} -c \"import deltalake, duckdb; {load}; duckdb.sql('{SESSIONS_QUERY}').show()\""

@@ -32,6 +32,7 @@ class LaunchRecord(JsonRecord):
     namespace: str | None = None
 
     def of_process(self, process: ProcessIdentity) -> LaunchRecord:
+        """The same launch, now that its process exists."""
         return replace(
             self,
             pid=process.pid,
@@ -43,6 +44,7 @@ class LaunchRecord(JsonRecord):
 
     @property
     def process(self) -> ProcessIdentity | None:
+        """The process that was launched, if it is known."""
         if self.pid is None or self.host is None:
             return None
         return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.namespace)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from sessionizer.control.process_identity import ProcessIdentity
     from sessionizer.control.stream_home import StreamHome
-
     from sessionizer_airflow.argv import DriverCall
     from sessionizer_airflow.launching.launch_record import LaunchRecord
 

@@ -9,11 +9,11 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.process_identity import ProcessIdentity, identify, is_alive
-
 from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd, SparkSubmitMissing
 from sessionizer_airflow.launching.launch_record import LaunchRecord, write_launch
 from sessionizer_airflow.launching.spark_submit import job_environment
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.control.stream_home import StreamHome
-
     from sessionizer_airflow.argv import DriverCall
 
 DEATH_LIMIT_SECONDS = 20.0
@@ -39,6 +38,7 @@ class LocalLauncher:
     command_of: Callable[[DriverCall], list[str]]
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
+        """See `Launcher.launch`."""
         command = self.command_of(call)
         home.prepare()
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.logs / f"driver.{call.uid}.log"))
@@ -48,6 +48,7 @@ class LocalLauncher:
         return launch
 
     def end_by_force(self, process: ProcessIdentity) -> None:
+        """See `Launcher.end_by_force`."""
         if is_alive(process) is None:
             raise DriverOutOfReach(process.pid, process.host)
         kill(process)
@@ -62,7 +63,7 @@ def start_detached(command: list[str], log: Path) -> ProcessIdentity:
     """Start `command` in a new session, with everything that it prints appended to `log`."""
     with log.open("ab") as output:
         try:
-            started = subprocess.Popen(  # noqa: S603 - built from checked parts, no shell
+            started = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -73,6 +74,8 @@ def start_detached(command: list[str], log: Path) -> ProcessIdentity:
             )
         except FileNotFoundError as error:
             raise SparkSubmitMissing(command[0]) from error
+    # Should it end while we live, somebody has to take note, or it stays a zombie.
+    Thread(target=started.wait, name=f"reap-{started.pid}", daemon=True).start()
     return identify(started.pid) or ProcessIdentity(started.pid, None, os.uname().nodename)
 
 

@@ -30,6 +30,7 @@ class Api:
     _token: str | None = field(default=None, init=False)
 
     def is_healthy(self) -> bool:
+        """Whether all four parts are up."""
         try:
             health = self.call("GET", "/api/v2/monitor/health", authorized=False)
         except AirflowUnavailable:
@@ -37,19 +38,23 @@ class Api:
         return all(health.get(part, {}).get("status") == "healthy" for part in HEALTH_OF)
 
     def unpause(self, dag_id: str) -> None:
+        """Let the DAG run."""
         self.set_paused(dag_id, paused=False)
 
     def set_paused(self, dag_id: str, *, paused: bool) -> None:
+        """Pause or unpause the DAG."""
         self.call("PATCH", f"/api/v2/dags/{dag_id}?update_mask=is_paused", {"is_paused": paused})
 
     def dag_ids(self) -> set[str]:
+        """All DAGs that Airflow has parsed."""
         return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags?limit=1000")["dags"]}
 
     def import_errors(self) -> list[str]:
+        """One text for each DAG file that could not be parsed."""
         found = self.call("GET", "/api/v2/importErrors")["import_errors"]
         return [f"{error['filename']}: {error['stack_trace']}" for error in found]
 
-    def call(self, verb: str, path: str, body: object = None, *, authorized: bool = True) -> Any:
+    def call(self, verb: str, path: str, body: object = None, *, authorized: bool = True) -> Any:  # noqa: ANN401 - JSON
         """The decoded answer.
 
         :raises AirflowUnavailable: no answer, or a refusal.
@@ -58,7 +63,7 @@ class Api:
             self.installation.address + path,
             method=verb,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", **(self.authorization() if authorized else {})},
+            headers={"Content-Type": "application/json", **(self._authorization() if authorized else {})},
         )
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
@@ -69,7 +74,7 @@ class Api:
             raise AirflowUnavailable(verb, path, str(error)) from error
         return json.loads(text) if text else None
 
-    def authorization(self) -> dict[str, str]:
+    def _authorization(self) -> dict[str, str]:
         if self._token is None:
             credentials = {"username": USER, "password": self.installation.password}
             self._token = self.call("POST", "/auth/token", credentials, authorized=False)["access_token"]

@@ -19,6 +19,7 @@ MARK = "SESSIONIZER_INSTALLATION"
 
 
 def free_port() -> int:
+    """A port of the loopback interface that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
@@ -34,40 +35,43 @@ class Installation:
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
-    def airflow_home(self) -> Path:
+    def _airflow_home(self) -> Path:
         return self.root / "airflow"
 
     @property
     def platform_home(self) -> Path:
+        """The `SESSIONIZER_HOME` of this installation."""
         return self.root / "sessionizer"
 
     @property
     def logs(self) -> Path:
+        """What its processes print."""
         return self.root / "logs"
 
     @property
     def address(self) -> str:
+        """Where the UI and the API are."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def prepare(self) -> None:
         """Make the folders and the password file, readable by us alone."""
-        for folder in (self.airflow_home, self.platform_home, self.logs):
+        for folder in (self._airflow_home, self.platform_home, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
-        passwords = self.password_file
+        passwords = self._password_file
         passwords.touch(mode=0o600)
         passwords.write_text(json.dumps({USER: self.password}) + "\n")
 
     @property
-    def password_file(self) -> Path:
-        return self.airflow_home / "passwords.json"
+    def _password_file(self) -> Path:
+        return self._airflow_home / "passwords.json"
 
     def environment(self) -> dict[str, str]:
         """The environment of all its processes. A connection given from outside is kept."""
         programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         spark = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"})}
-        return {**spark, **os.environ, "PATH": programs, **self.platform(), **self.airflow(), **self.settings}
+        return {**spark, **os.environ, "PATH": programs, **self._platform(), **self._airflow(), **self.settings}
 
-    def platform(self) -> dict[str, str]:
+    def _platform(self) -> dict[str, str]:
         return {
             MARK: str(self.root),
             "SESSIONIZER_HOME": str(self.platform_home),
@@ -76,9 +80,9 @@ class Installation:
             "SPARK_LOCAL_IP": LOOPBACK,
         }
 
-    def airflow(self) -> dict[str, str]:
+    def _airflow(self) -> dict[str, str]:
         return {
-            "AIRFLOW_HOME": str(self.airflow_home),
+            "AIRFLOW_HOME": str(self._airflow_home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(SOURCE_ROOT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(SOURCE_ROOT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -87,7 +91,7 @@ class Installation:
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._password_file),
             "AIRFLOW__API__BASE_URL": self.address,
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",

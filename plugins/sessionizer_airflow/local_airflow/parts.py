@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from sessionizer_airflow.local_airflow.installation import LOOPBACK, MARK, Installation
 
@@ -25,7 +25,7 @@ class Parts:
     installation: Installation
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
 
-    def commands(self) -> dict[str, list[str]]:
+    def _commands(self) -> dict[str, list[str]]:
         port = str(self.installation.port)
         return {
             "api-server": ["airflow", "api-server", "--host", LOOPBACK, "--port", port, "--workers", "1"],
@@ -36,15 +36,16 @@ class Parts:
         }
 
     def start_all(self) -> None:
+        """Prepare the database, then start every part."""
         self.installation.prepare()
         self.migrate()
-        for name in self.commands():
+        for name in self._commands():
             self.start(name)
 
     def migrate(self) -> None:
         """Create or upgrade the database, which also writes the configuration that the parts share."""
         with (self.installation.logs / "migrate.log").open("ab") as output:
-            subprocess.run(  # noqa: S603 - fixed words
+            subprocess.run(
                 ["airflow", "db", "migrate"],  # noqa: S607 - of the environment's own PATH
                 env=self.installation.environment(),
                 stdin=subprocess.DEVNULL,
@@ -54,9 +55,10 @@ class Parts:
             )
 
     def start(self, name: str) -> None:
+        """Start one part."""
         with (self.installation.logs / f"{name}.log").open("ab") as output:
-            self.running[name] = subprocess.Popen(  # noqa: S603 - fixed words
-                self.commands()[name],
+            self.running[name] = subprocess.Popen(
+                self._commands()[name],
                 env=self.installation.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -72,6 +74,7 @@ class Parts:
         part.wait()
 
     def dead(self) -> list[str]:
+        """The parts that have ended though nobody stopped them."""
         return [name for name, part in self.running.items() if part.poll() is not None]
 
     def stop_all(self) -> None:
@@ -96,13 +99,13 @@ def end_processes(processes: Iterable[psutil.Process], *, seconds: float) -> Non
     """Ask the processes to end, and kill those that are still there after `seconds`; 0 kills at once."""
     waiting = list(processes)
     if seconds > 0:
-        send(waiting, signal.SIGTERM)
+        _send(waiting, signal.SIGTERM)
         _, waiting = psutil.wait_procs(waiting, timeout=seconds)
-    send(waiting, signal.SIGKILL)
+    _send(waiting, signal.SIGKILL)
     psutil.wait_procs(waiting, timeout=ENDING_SECONDS)
 
 
-def send(processes: Iterable[psutil.Process], sent: signal.Signals) -> None:
+def _send(processes: Iterable[psutil.Process], sent: signal.Signals) -> None:
     for process in processes:
         try:
             process.send_signal(sent)
@@ -112,11 +115,11 @@ def send(processes: Iterable[psutil.Process], sent: signal.Signals) -> None:
 
 def left_behind(installation: Installation) -> list[psutil.Process]:
     """Every process that still carries the installation's mark, however it got away."""
-    return [process for process in psutil.process_iter() if carries(process, str(installation.root))]
+    return [process for process in psutil.process_iter() if _carries(process, str(installation.root))]
 
 
-def carries(process: psutil.Process, mark: str) -> bool:
+def _carries(process: psutil.Process, mark: str) -> bool:
     try:
-        return process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.environ().get(MARK) == mark) and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
         return False

@@ -10,7 +10,6 @@ from sessionizer.control.json_record import JsonRecord, read_record
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
-
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Driver
 
@@ -45,6 +44,7 @@ class History(JsonRecord):
         )
 
     def giving_up(self) -> History:
+        """The same history, at the point where a person has to act."""
         return replace(self, gave_up=True)
 
     def forgive(self, driver: Driver | None) -> History:

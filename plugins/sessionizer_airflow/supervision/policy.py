@@ -50,4 +50,5 @@ class SupervisionPolicy:
     def backoff(self, failures: int) -> int:
         """Ms to wait before the restart after `failures` failures in a row (1 or more)."""
         doublings = min(failures - 1, 32)
-        return min(self.first_backoff * 2**doublings, self.longest_backoff)
+        wait: int = min(self.first_backoff * 2**doublings, self.longest_backoff)
+        return wait

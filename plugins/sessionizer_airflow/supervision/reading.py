@@ -8,13 +8,11 @@ from sessionizer.control.desired_state import read_desired
 from sessionizer.control.observation import Observation, State
 from sessionizer.control.process_identity import is_alive
 from sessionizer.control.status import read_observation
-
 from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch
 from sessionizer_airflow.supervision.situation import Driver, Situation
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
-
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 
@@ -26,20 +24,22 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
     """
     # The launch is read first: a driver that takes the lease meanwhile is then seen as its owner.
     launch = read_launch(home)
-    return Situation(desired=read_desired(home), driver=newest_driver(home, launch, policy, now_ms))
+    return Situation(desired=read_desired(home), driver=_newest_driver(home, launch, policy, now_ms))
 
 
-def newest_driver(home: StreamHome, launch: LaunchRecord | None, policy: SupervisionPolicy, now_ms: int) -> Driver | None:
+def _newest_driver(
+    home: StreamHome, launch: LaunchRecord | None, policy: SupervisionPolicy, now_ms: int
+) -> Driver | None:
     """The lease's owner while it lives, for only one driver can work; else whichever came last."""
-    owner = look(home, policy, now_ms)
+    owner = _look(home, policy, now_ms)
     if launch is None or launch.uid == owner.uid:
-        return driver_of(owner, launch)
-    if owner.state.is_live or acquired_at(owner) > launch.at:
-        return driver_of(owner, None)
-    return driver_of(look(home, policy, now_ms, launch), launch)
+        return _driver_of(owner, launch)
+    if owner.state.is_live or _acquired_at(owner) > launch.at:
+        return _driver_of(owner, None)
+    return _driver_of(_look(home, policy, now_ms, launch), launch)
 
 
-def look(home: StreamHome, policy: SupervisionPolicy, now_ms: int, launch: LaunchRecord | None = None) -> Observation:
+def _look(home: StreamHome, policy: SupervisionPolicy, now_ms: int, launch: LaunchRecord | None = None) -> Observation:
     return read_observation(
         home,
         now_ms,
@@ -50,42 +50,46 @@ def look(home: StreamHome, policy: SupervisionPolicy, now_ms: int, launch: Launc
     )
 
 
-def driver_of(seen: Observation, launch: LaunchRecord | None) -> Driver | None:
+def _driver_of(seen: Observation, launch: LaunchRecord | None) -> Driver | None:
     """The driver in an observation, put right by what is known of the process that was launched."""
     if seen.uid is None:
         return None
     submitted = is_alive(launch.process) if launch and launch.process else None
     return Driver(
         uid=seen.uid,
-        state=state_of(seen, submitted),
+        state=_state_of(seen, submitted=submitted),
         present=bool(submitted) or seen.alive is True or (seen.alive is None and seen.state.is_live),
-        launched_ms=launch.at if launch else acquired_at(seen),
-        heard_ms=last_sign(seen, launch),
+        launched_ms=launch.at if launch else _acquired_at(seen),
+        heard_ms=_last_sign(seen, launch),
         stop_requested=seen.stop_requested,
         batch_id=seen.heartbeat.batch_id if seen.heartbeat else None,
         ending=seen.exit_record,
+        torso=_is_torso(seen, submitted=submitted),
+        log=launch.log if launch else None,
     )
 
 
-def state_of(seen: Observation, submitted: bool | None) -> State:
+def _state_of(seen: Observation, *, submitted: bool | None) -> State:
     """`submitted` is whether the launched process (spark-submit, then its JVM) lives; None: not known from here."""
     before_lease = seen.lease is None
     if submitted is False and seen.state is State.STARTING and before_lease:
         return State.VANISHED
     if submitted is True and seen.state is State.VANISHED and before_lease:
         return State.STALLED
-    if submitted is False and seen.state.is_live and seen.alive is True:
-        # Its Python lives on without a JVM: it can do nothing more.
-        return State.STALLED
-    return seen.state
+    return State.STALLED if _is_torso(seen, submitted=submitted) else seen.state
 
 
-def acquired_at(seen: Observation) -> int:
+def _is_torso(seen: Observation, *, submitted: bool | None) -> bool:
+    """Whether its Python lives on without a JVM: it can do nothing more."""
+    return submitted is False and seen.state.is_live and seen.alive is True
+
+
+def _acquired_at(seen: Observation) -> int:
     return seen.lease.acquired_at if seen.lease else 0
 
 
-def last_sign(seen: Observation, launch: LaunchRecord | None) -> int:
-    signs = [acquired_at(seen), launch.at if launch else 0]
+def _last_sign(seen: Observation, launch: LaunchRecord | None) -> int:
+    signs = [_acquired_at(seen), launch.at if launch else 0]
     if seen.heartbeat is not None:
         signs.append(seen.heartbeat.at)
     return max(signs)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spec.duration import parse_duration
-
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
@@ -36,30 +35,32 @@ class SupervisionSettings:
 
         :raises InvalidSpec: a variable that is not a duration or a number.
         """
-        given = {name: duration(environment, name) for name in DURATIONS if variable(name) in environment}
-        if variable("restart_budget") in environment:
-            given["restart_budget"] = number(environment, "restart_budget")
+        given = {name: _duration(environment, name) for name in DURATIONS if _variable(name) in environment}
+        if _variable("restart_budget") in environment:
+            given["restart_budget"] = _number(environment, "restart_budget")
         complete = {**DEFAULTS, **environment}
         return cls(
             policy=SupervisionPolicy(**given),
-            watch_lease=duration(complete, "watch_lease"),
-            landing_interval=duration(complete, "landing_interval"),
+            watch_lease=_duration(complete, "watch_lease"),
+            landing_interval=_duration(complete, "landing_interval"),
         )
 
 
-def variable(name: str) -> str:
+def _variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def duration(environment: Mapping[str, str], name: str) -> int:
+def _duration(environment: Mapping[str, str], name: str) -> int:
     try:
-        return parse_duration(environment[variable(name)])
+        return parse_duration(environment[_variable(name)])
     except ValueError as error:
-        raise InvalidSpec(variable(name), environment[variable(name)], "a duration such as '30 seconds' or '5 minutes'") from error
+        raise InvalidSpec(
+            _variable(name), environment[_variable(name)], "a duration such as '30 seconds' or '5 minutes'"
+        ) from error
 
 
-def number(environment: Mapping[str, str], name: str) -> int:
+def _number(environment: Mapping[str, str], name: str) -> int:
     try:
-        return int(environment[variable(name)])
+        return int(environment[_variable(name)])
     except ValueError as error:
-        raise InvalidSpec(variable(name), environment[variable(name)], "a whole number") from error
+        raise InvalidSpec(_variable(name), environment[_variable(name)], "a whole number") from error

@@ -21,7 +21,8 @@ RACES = frozenset({"LeaseHeld", "LeaseLost"})
 class Driver:
     """The driver that matters: the lease's owner while it lives, else the newest one.
 
-    `present` tells whether a process of it may still exist; `heard_ms` is its newest sign of life.
+    `present` tells whether a process of it may still exist; `heard_ms` is its newest sign of life; `torso`, that its
+    Python lives on without its JVM; `log` is the file that has what it printed, if it was launched from here.
     """
 
     uid: str
@@ -32,6 +33,8 @@ class Driver:
     stop_requested: bool = False
     batch_id: int | None = None
     ending: ExitRecord | None = None
+    torso: bool = False
+    log: str | None = None
 
     @property
     def lifetime(self) -> int:
@@ -40,10 +43,12 @@ class Driver:
 
     @property
     def ended_on_purpose(self) -> bool:
+        """Whether it drained, finished its input or stepped back for another driver."""
         return self.ending is not None and self.ending.outcome is not Outcome.FAILED
 
     @property
     def restart_is_useless(self) -> bool:
+        """Whether it would end the same way again."""
         return self.ending is not None and self.ending.terminal and self.ending.error_type not in RACES
 
 
@@ -56,4 +61,5 @@ class Situation:
 
     @property
     def wanted(self) -> bool:
+        """Whether people want the stream to run."""
         return self.desired.state is DesiredState.RUNNING

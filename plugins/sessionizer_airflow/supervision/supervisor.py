@@ -10,7 +10,6 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.lease import fence
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.stop_marker import request_stop
-
 from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.launch_record import read_launch
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from sessionizer.control.process_identity import ProcessIdentity
     from sessionizer.control.stream_home import StreamHome
-
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Situation
@@ -42,7 +40,6 @@ class Supervisor:
     policy: SupervisionPolicy
     say: Callable[[str], None]
     cancelled: bool = field(default=False, init=False)
-    launched: str | None = field(default=None, init=False)
 
     def take_over(self) -> None:
         """Begin a watch. After a surrender this is a person's doing: they have mended the cause."""
@@ -59,15 +56,15 @@ class Supervisor:
         while not self.cancelled:
             now_ms = epoch_ms()
             situation = read_situation(self.home, self.policy, now_ms)
-            history = self.account(situation, now_ms)
+            history = self._account(situation, now_ms)
             decision = decide(situation, history, self.policy, now_ms)
             self.say(describe(decision, situation, now_ms))
-            self.act(decision, situation, history)
+            self._act(decision, situation, history)
             if isinstance(decision, Adopt | Wait | StandBy):
                 return decision
         return None
 
-    def account(self, situation: Situation, now_ms: int) -> History:
+    def _account(self, situation: Situation, now_ms: int) -> History:
         """The history, with a failure that it does not know yet."""
         history = read_history(self.home)
         driver = situation.driver
@@ -78,12 +75,12 @@ class Supervisor:
             write_history(self.home, charged)
         return charged
 
-    def act(self, decision: Decision, situation: Situation, history: History) -> None:
+    def _act(self, decision: Decision, situation: Situation, history: History) -> None:
         match decision:
             case Launch():
                 self.launch()
             case Replace(uid, why):
-                self.replace(uid, why, situation, history)
+                self._replace(uid, why, situation, history)
             case StandBy(why, drain=str(uid)):
                 request_stop(self.home, uid, why)
             case GiveUp(reason, remedy):
@@ -91,30 +88,28 @@ class Supervisor:
                 raise SupervisionEnded(self.stream, reason, remedy)
 
     def launch(self) -> None:
+        """Start a driver under a new uid."""
         uid = secrets.token_hex(6)
-        self.launched = uid
         record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
         self.say(f"driver {uid} launched: pid {record.pid}, log {record.log}")
-        if self.cancelled:
-            request_stop(self.home, uid, "its supervisor was cancelled while it launched it")
 
-    def replace(self, uid: str, why: str, situation: Situation, history: History) -> None:
+    def _replace(self, uid: str, why: str, situation: Situation, history: History) -> None:
         """End the driver: first its right to write, then its processes."""
         driver = situation.driver
         if driver is not None and situation.wanted:
-            write_history(self.home, history.charge(driver, f"driver {uid} was replaced: {why}", self.policy, epoch_ms()))
+            write_history(
+                self.home, history.charge(driver, f"driver {uid} was replaced: {why}", self.policy, epoch_ms())
+            )
         fence(self.home, uid)
-        for process in self.processes(uid):
+        for process in self._processes(uid):
             self.launcher.end_by_force(process)
 
-    def processes(self, uid: str) -> list[ProcessIdentity]:
+    def _processes(self, uid: str) -> list[ProcessIdentity]:
         """The process that was launched and the one that took the lease: with spark-submit, a JVM and its Python."""
         launch, lease = read_launch(self.home), read_lease(self.home)
         records = [record for record in (launch, lease) if record is not None and record.uid == uid]
         return [record.process for record in records if record.process is not None]
 
-    def cancel(self, why: str) -> None:
-        """Called while `settle` may be under way, from a signal handler: launch nothing more, keep nothing launched."""
+    def cancel(self) -> None:
+        """Launch nothing more. It may be called from a signal handler while `settle` is under way."""
         self.cancelled = True
-        if self.launched is not None:
-            request_stop(self.home, self.launched, why)

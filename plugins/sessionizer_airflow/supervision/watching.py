@@ -1,4 +1,4 @@
-"""One look at a stream while nobody holds a worker for it: may it be left alone?"""
+"""One look at a stream while nobody holds a worker for it: whether it may be left alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.errors import SessionizerError
-
 from sessionizer_airflow.supervision.decide import decide, failed
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, StandBy, Wait
 from sessionizer_airflow.supervision.history import History, read_history
@@ -16,7 +15,6 @@ from sessionizer_airflow.supervision.wording import describe, subject
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
-
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Situation
 
@@ -38,10 +36,10 @@ def look_at(home: StreamHome, policy: SupervisionPolicy) -> Look:
     except SessionizerError as error:
         return Look(("unreadable",), str(error), call=True)
     decision = decide(situation, history, policy, now_ms)
-    return Look(subject(decision), describe(decision, situation, now_ms), needs_hands(decision, situation, history))
+    return Look(subject(decision), describe(decision, situation, now_ms), _needs_hands(decision, situation, history))
 
 
-def needs_hands(decision: Decision, situation: Situation, history: History) -> bool:
+def _needs_hands(decision: Decision, situation: Situation, history: History) -> bool:
     match decision:
         case Adopt():
             return False

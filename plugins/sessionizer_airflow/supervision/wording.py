@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sessionizer.control.observation import State
-
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 
 if TYPE_CHECKING:
@@ -17,13 +16,14 @@ WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
 
 
 def describe(decision: Decision, situation: Situation, now_ms: int) -> str:
+    """The line for a decision made at `now_ms` (epoch)."""
     match decision:
         case Launch(why):
             return f"launching a driver: {why}"
         case Adopt(uid, state):
-            return f"watching driver {uid}: {word_for(state)}{progress(situation)}"
+            return f"watching driver {uid}: {_word_for(state)}{_progress(situation)}"
         case Wait(until_ms, why):
-            return f"waiting until {clock(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
+            return f"waiting until {_clock(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
         case Replace(uid, why):
             return f"ending driver {uid} by force: {why}"
         case GiveUp(reason, remedy):
@@ -37,21 +37,21 @@ def subject(decision: Decision) -> tuple[str, ...]:
     """What a decision is about, without what changes all the time: a line is due when this changes."""
     match decision:
         case Adopt(uid, state):
-            return ("adopt", uid, word_for(state))
+            return ("adopt", uid, _word_for(state))
         case Wait(_, why) | StandBy(why, _):
             return (type(decision).__name__, why)
         case _:
             return (type(decision).__name__,)
 
 
-def word_for(state: str) -> str:
+def _word_for(state: str) -> str:
     return "working" if state in WORKING else state.lower()
 
 
-def progress(situation: Situation) -> str:
+def _progress(situation: Situation) -> str:
     driver = situation.driver
     return "" if driver is None or driver.batch_id is None else f", batch {driver.batch_id}"
 
 
-def clock(ms: int) -> str:
+def _clock(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.stream_home import StreamHome
-
 from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.launching.local import LocalLauncher, kill
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.supervisor import Supervisor
 
-SCRIPTED_DRIVER = Path(__file__).with_name("scripted_driver.py")
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCRIPTED_DRIVER = Path(__file__).parents[2] / "scripted_driver.py"
 IMPATIENT = SupervisionPolicy(
     startup_grace=4_000,
     stale_limit=1_500,

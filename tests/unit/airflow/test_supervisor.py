@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
-from sessionizer.control.desired_state import DesiredState, write_desired
-from sessionizer.control.exit_record import Outcome, read_exit
+
+from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.exit_record import read_exit
 from sessionizer.control.heartbeat import read_heartbeat
 from sessionizer.control.lease_ledger import read_lease
-from sessionizer.control.process_identity import is_alive
+from sessionizer.control.process_identity import identify, is_alive
 from sessionizer.control.stop_marker import stop_requested
-from sessionizer.control.stream_home import StreamHome
-
+from sessionizer_airflow import user_kill
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.history import read_history
 from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
 from sessionizer_airflow.supervision.watching import look_at
 
+if TYPE_CHECKING:
+    from sessionizer.control.stream_home import StreamHome
+
+KILLED = SimpleNamespace(dag_id="clicks.supervise", task_id="supervise", run_id="now", map_index=-1, try_number=1)
 NewSupervisor = Callable[[], Supervisor]
+
+
+def behave(home: StreamHome, how: str) -> None:
+    """Drivers that start from now on do so."""
+    home.prepare()
+    (home.root.parents[1] / "behaviour").write_text(how)
 
 
 def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -48,7 +62,8 @@ def launch_and_wait(supervisor: Supervisor) -> str:
 
 def live_process(home: StreamHome) -> LaunchRecord:
     launch = read_launch(home)
-    assert launch is not None and launch.process is not None
+    assert launch is not None
+    assert launch.process is not None
     return launch
 
 
@@ -97,10 +112,8 @@ def test_frozen_driver_is_fenced_then_killed(new_supervisor: NewSupervisor, home
     assert "was replaced: silent for" in read_history(home).last_failure
 
 
-def test_start_that_never_comes_is_replaced(
-    new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCRIPTED_DRIVER", "mute")
+def test_start_that_never_comes_is_replaced(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    behave(home, "mute")
     decision = new_supervisor().settle()
     assert isinstance(decision, Adopt)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
@@ -109,25 +122,25 @@ def test_start_that_never_comes_is_replaced(
 
 
 def test_crash_loop_gives_up_then_goes_on_after_a_person_lets_it(
-    new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+    new_supervisor: NewSupervisor, home: StreamHome
 ) -> None:
-    monkeypatch.setenv("SCRIPTED_DRIVER", "crash")
-    launched = set()
+    behave(home, "crash")
+    launched: set[str] = set()
+
+    def settle() -> None:
+        new_supervisor().settle()
+        launched.add(live_process(home).uid)
+
     with pytest.raises(SupervisionEnded, match="3 failures in a row"):
-        for _ in range(200):
-            new_supervisor().settle()
-            launched.add(live_process(home).uid)
-            time.sleep(0.05)
+        eventually(settle)
     assert len(launched) == 3, "the first start and two restarts"
-    monkeypatch.setenv("SCRIPTED_DRIVER", "steady")
+    behave(home, "steady")
     launch_and_wait(new_supervisor())
     assert read_history(home).failures == 0
 
 
-def test_terminal_error_is_not_retried(
-    new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCRIPTED_DRIVER", "refuse")
+def test_terminal_error_is_not_retried(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    behave(home, "refuse")
     new_supervisor().settle()
     eventually(lambda: read_exit(home, live_process(home).uid) is not None)
     with pytest.raises(SupervisionEnded, match="names a column that is not there") as caught:
@@ -150,13 +163,51 @@ def test_stopped_stream_is_drained_and_left_alone(new_supervisor: NewSupervisor,
     assert live_process(home).uid != uid
 
 
-def test_cancelled_launch_leaves_no_driver(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+def test_cancelled_supervisor_launches_nothing(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     supervisor = new_supervisor()
-    launch_and_wait(supervisor)
-    uid = live_process(home).uid
-    supervisor.cancel("the task that launched it was killed")
+    supervisor.cancel()
     assert supervisor.settle() is None
-    eventually(lambda: (record := read_exit(home, uid)) is not None and record.outcome is Outcome.DRAINED)
+    assert read_launch(home) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "wish", "drained"),
+    [
+        ("failed", DesiredState.STOPPED, True),
+        ("success", DesiredState.STOPPED, True),
+        (None, DesiredState.RUNNING, True),
+        ("deferred", DesiredState.RUNNING, False),
+        ("skipped", DesiredState.RUNNING, False),
+    ],
+)
+def test_what_a_killed_watch_means(
+    state: str | None,
+    wish: DesiredState,
+    drained: bool,
+    new_supervisor: NewSupervisor,
+    home: StreamHome,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uid = launch_and_wait(new_supervisor())
+    monkeypatch.setattr(user_kill, "_state_of", lambda _: state)
+    user_kill.after_kill(home, KILLED, user_kill.WATCHED, print)
+    assert read_desired(home).state is wish
+    assert stop_requested(home, uid) is drained
+
+
+@pytest.mark.parametrize(("try_number", "drained"), [(1, False), (2, True)])
+def test_cleared_task_whose_new_try_was_quicker(
+    try_number: int,
+    drained: bool,
+    new_supervisor: NewSupervisor,
+    home: StreamHome,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uid = launch_and_wait(new_supervisor())
+    write_watch(home, WatchRecord(run_id="now", try_number=try_number))
+    monkeypatch.setattr(user_kill, "_state_of", lambda _: "deferred")
+    user_kill.after_kill(home, KILLED, user_kill.WATCHED, print)
+    assert stop_requested(home, uid) is drained
 
 
 def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervisor, home: StreamHome) -> None:
@@ -168,6 +219,22 @@ def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervis
     eventually(lambda: read_exit(home, rival.uid) is not None)
     assert new_supervisor().settle() == Adopt(uid, "RUNNING")
     lease = read_lease(home)
-    assert lease is not None and lease.uid == uid
+    assert lease is not None
+    assert lease.uid == uid
     os.kill(owner.pid or 0, signal.SIGKILL)
     eventually(lambda: isinstance(new_supervisor().settle(), Wait))
+
+
+def test_python_without_its_jvm_is_replaced(new_supervisor: NewSupervisor, home: StreamHome, said: list[str]) -> None:
+    uid = launch_and_wait(new_supervisor())
+    python = live_process(home)
+    jvm = subprocess.Popen(["true"])
+    identity = identify(jvm.pid)
+    jvm.wait()
+    assert identity is not None
+    write_launch(home, python.of_process(identity))
+    eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
+    assert live_process(home).uid != uid
+    assert python.process is not None
+    assert is_alive(python.process) is False
+    assert f"ending driver {uid} by force: its JVM is gone" in said

@@ -76,7 +76,7 @@ def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
 
 def test_an_exit_record_comes_back_with_a_bounded_message(home: StreamHome) -> None:
     assert read_exit(home, "a") is None
-    write_exit(home, ExitRecord("a", 7, Outcome.FAILED, True, "QueryFailed", "\ud800" + "x" * 1_000_000, 3))  # noqa: FBT003
+    write_exit(home, ExitRecord("a", 7, Outcome.FAILED, True, "QueryFailed", "\ud800" + "x" * 1_000_000, 3))
     record = read_exit(home, "a")
     assert record is not None
     assert (record.outcome, record.terminal, record.batch_id) == (Outcome.FAILED, True, 3)

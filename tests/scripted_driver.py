@@ -1,7 +1,7 @@
 """A driver without Spark: lease, heartbeats, stop marker and exit record are the real ones; only the work is missing.
 
-`SCRIPTED_DRIVER` says what it does: `steady`, or `crash`, `refuse` (a terminal error), `mute` (starts up for ever),
-`freeze` (one batch, then silence) or `deaf` (does not hear the stop marker).
+The file `behaviour` in the platform's home says what it does: `steady` (if there is none), `crash`, `refuse` (a
+terminal error), `mute` (starts up for ever) or `deaf` (does not hear the stop marker).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> int:
     home = StreamHome.of(Path(arguments.home), arguments.stream)
     home.prepare()
     try:
-        drive(home, arguments.uid, acquire(home, arguments.uid), os.environ.get("SCRIPTED_DRIVER", "steady"))
+        drive(home, arguments.uid, acquire(home, arguments.uid), behaviour(Path(arguments.home)))
     except SessionizerError as error:
         outcome = Outcome.LEASE_LOST if type(error).__name__ == "LeaseLost" else Outcome.FAILED
         leave(home, arguments.uid, outcome, error)
@@ -50,18 +50,23 @@ def parse(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def drive(home: StreamHome, uid: str, lease: Lease, behaviour: str) -> None:
+def behaviour(platform_home: Path) -> str:
+    file = platform_home / "behaviour"
+    return file.read_text() if file.exists() else "steady"
+
+
+def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
     started = epoch_ms()
     beat(home, uid, started, None)
-    if behaviour == "refuse":
+    if how == "refuse":
         raise TerminalError("the mapping names a column that is not there")
-    if behaviour == "crash":
+    if how == "crash":
         os._exit(137)
     batch = 0
-    while behaviour == "deaf" or not stop_requested(home, uid):
+    while how == "deaf" or not stop_requested(home, uid):
         time.sleep(BATCH_SECONDS)
         lease.check()
-        if behaviour != "mute" and not (behaviour == "freeze" and batch > 0):
+        if how != "mute":
             beat(home, uid, started, batch)
             batch += 1
 

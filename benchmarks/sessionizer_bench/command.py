@@ -1,0 +1,117 @@
+"""The command: all workloads in turn, or a closer look at one contestant."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sessionizer_bench import workloads
+from sessionizer_bench.data.dataset import Dataset
+from sessionizer_bench.measuring import event_log
+from sessionizer_bench.measuring.startup import start_once
+from sessionizer_bench.places import DOCS, RUNS, SCRATCH
+from sessionizer_bench.reporting import breakdown, results, tables
+from sessionizer_bench.reporting.targets import STARTUP
+from sessionizer_bench.tournament import Choices, Turn, play, prepared, turns
+
+if TYPE_CHECKING:
+    from sessionizer_bench.workloads import Workload
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+Only = Annotated[list[str] | None, typer.Option(help="Only this workload (repeat for more); startup is one.")]
+Contestants = Annotated[list[str] | None, typer.Option(help="Only this contestant (repeat for more).")]
+Groups = Annotated[int, typer.Option(help="Key groups of our query.")]
+EmitEvery = Annotated[int | None, typer.Option(help="Our emit_every, seconds of event time; else the workload's.")]
+PeerSink = Annotated[str, typer.Option(help="How the peers write: native or foreach_batch.")]
+
+
+@app.callback(invoke_without_command=True)
+def race(  # noqa: PLR0913  one parameter per option
+    context: typer.Context,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False,
+    repetitions: Annotated[int, typer.Option(help="Runs of each contestant on each workload.")] = 3,
+    only: Only = None,
+    contestant: Contestants = None,
+    key_groups: Groups = 16,
+    emit_every: EmitEvery = None,
+    peer_sink: PeerSink = "native",
+    into: Annotated[Path | None, typer.Option(help="Folder of the results; docs for a full run, else .bench.")] = None,
+) -> None:
+    """Race the contestants; without a command this is what runs."""
+    if context.invoked_subcommand is not None:
+        return
+    everything = workloads.quick() if quick else workloads.full()
+    chosen = tuple(workload for workload in everything if not only or workload.name in only)
+    choices = Choices(
+        repetitions=1 if quick else repetitions,
+        contestants=tuple(contestant or ()),
+        key_groups=key_groups,
+        emit_every_s=emit_every,
+        peer_sink=peer_sink,
+    )
+    folder = into or (DOCS if not (quick or only or contestant) else SCRATCH / ("quick" if quick else "results"))
+    taken = results.new_results({workload.name: workload.title for workload in everything})
+    _race(chosen, choices, taken, folder)
+    if not only or STARTUP in only:
+        _start(choices.repetitions, taken, folder)
+    results.publish(taken, folder)
+    typer.echo(tables.promises(taken["runs"]))
+    typer.echo(f"tables, plot and figures are in {folder}")
+
+
+def _race(chosen: tuple[Workload, ...], choices: Choices, taken: dict[str, Any], folder: Path) -> None:
+    for turn in turns(chosen, choices):
+        record = results.compact(play(turn, choices, typer.echo))
+        taken["runs"].append(record)
+        results.store(taken, folder)
+        so_far = tables.summary(taken["runs"], turn.workload.name)
+        typer.echo(f"{turn.workload.name} {turn.repetition + 1}/{choices.repetitions} {turn.contestant}: {so_far}")
+
+
+def _start(repetitions: int, taken: dict[str, Any], folder: Path) -> None:
+    dataset = Dataset("startup", batch_events=10_000, batches=3, traffic=workloads.BUSY)
+    data = prepared(replace(workloads.LARGE, dataset=dataset, only_first=()), workloads.OURS, typer.echo)
+    for repetition in range(repetitions):
+        record = start_once(data, dataset.files_per_batch, repetition)
+        taken["runs"].append(record)
+        results.store(taken, folder)
+        typer.echo(f"startup {repetition + 1}/{repetitions}: {record['start_to_first_batch_s']} s")
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="Folder of a results file.")] = DOCS) -> None:
+    """Make the tables and the plot anew from the results file."""
+    results.publish(results.load(folder), folder)
+
+
+@app.command()
+def profile(  # noqa: PLR0913  one parameter per option
+    contestant: Annotated[str, typer.Argument(help="Whom to look at.")] = workloads.OURS,
+    *,
+    workload: Annotated[str, typer.Option(help="Which workload.")] = workloads.LARGE.name,
+    batches: Annotated[int, typer.Option(help="How many of its measured batches.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes.")] = False,
+    key_groups: Groups = 16,
+    emit_every: EmitEvery = None,
+    peer_sink: PeerSink = "native",
+) -> None:
+    """Run one contestant once and show where the time of its batches goes."""
+    known = {found.name: found for found in (workloads.quick() if quick else workloads.full())}
+    limited = replace(known[workload], only_first=((contestant, batches),))
+    log = RUNS / "event-log"
+    shutil.rmtree(log, ignore_errors=True)
+    log.mkdir(parents=True)
+    choices = Choices(
+        key_groups=key_groups, emit_every_s=emit_every, peer_sink=peer_sink, settings=event_log.settings(log)
+    )
+    record = play(Turn(limited, contestant, 0), choices, typer.echo)
+    last = [batch["id"] for batch in record["batches"] if batch["rows"]][-1]
+    stages = event_log.stages_in(log)
+    parts = [breakdown.per_batch(record), f"Batch {last}:", breakdown.timeline(record, stages, last)]
+    typer.echo("\n\n".join([*parts, breakdown.metrics(stages, last)]))

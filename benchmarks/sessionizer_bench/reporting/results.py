@@ -1,0 +1,69 @@
+"""The results on disk: a JSON file that the tables and the plot are made from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer_bench.measuring import machine
+from sessionizer_bench.places import REPOSITORY
+from sessionizer_bench.reporting.plot import draw
+from sessionizer_bench.reporting.tables import document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_bench.reporting.figures import Record
+
+JSON_NAME, TABLES_NAME, PLOT_NAME = "benchmark-results.json", "benchmark-results.md", "benchmarks.png"
+_PACKAGES: Final = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy")
+
+
+def new_results(titles: dict[str, str]) -> dict[str, Any]:
+    """Results without runs; ``titles``: workload to what it is."""
+    return {
+        "taken_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "revision": revision(),
+        "machine": machine.description(),
+        "versions": {package: version(package) for package in _PACKAGES},
+        "workloads": titles,
+        "runs": [],
+    }
+
+
+def revision() -> str:
+    """The commit this is; with a plus when files differ from it."""
+    commit = _git("rev-parse", "--short", "HEAD") or "unknown"
+    return commit + ("+" if _git("status", "--porcelain", "--", "jobs", "benchmarks") else "")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)  # noqa: S607
+    return done.stdout.strip()
+
+
+def compact(record: Record) -> Record:
+    """A run without what only a closer look needs."""
+    kept = {name: value for name, value in record.items() if name not in {"batches", "diary"}}
+    return {name: round(value, 1) if isinstance(value, float) else value for name, value in kept.items()}
+
+
+def store(results: dict[str, Any], folder: Path) -> None:
+    """Write the results file; called after every run, so that an interruption costs one run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / JSON_NAME).write_text(json.dumps(results, indent=1) + "\n")
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """The results file."""
+    results: dict[str, Any] = json.loads((folder / JSON_NAME).read_text())
+    return results
+
+
+def publish(results: dict[str, Any], folder: Path) -> None:
+    """Write the tables and the plot beside the results."""
+    (folder / TABLES_NAME).write_text(document(results))
+    draw(results["runs"], folder / PLOT_NAME)

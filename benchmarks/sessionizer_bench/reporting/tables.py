@@ -1,0 +1,104 @@
+"""The tables, as markdown. Pure."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer_bench.reporting.figures import Record, of_workload, ratios, spread, typical
+from sessionizer_bench.reporting.targets import RATE, STARTUP, targets
+from sessionizer_bench.workloads import OURS, PASS_THROUGH, SESSION_WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MEGA: Final = 1_000_000
+NOTHING: Final = "–"
+_HEADINGS: Final = (
+    "contestant", "events/s", "lowest – highest", "from cold", "ours is", "batch ms, mean", "median", "peak memory MB",
+    "state MB", "checkpoint written MB", "load before → after", "others' CPU %", "steal %", "runs",
+)  # fmt: skip
+
+
+def document(results: dict[str, Any]) -> str:
+    """The whole page of results."""
+    records, machine = results["runs"], results["machine"]
+    described = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}"
+    taken = f"Taken {results['taken_at']} at revision {results['revision']} on {described}; generated, do not edit."
+    parts = ["# Benchmark results", taken, "## Promises", promises(records)]
+    for name, title in results["workloads"].items():
+        if of_workload(records, name):
+            parts += [f"## {title}", race(records, name)]
+    if of_workload(records, STARTUP):
+        parts += ["## Start of the driver", startup(records)]
+    return "\n\n".join(parts) + "\n"
+
+
+def promises(records: list[Record]) -> str:
+    """What was promised, what was measured."""
+    rows = []
+    for target in targets():
+        figure = target.measured(records)
+        shown = NOTHING if figure is None else f"{figure:.2f} {target.unit}"
+        verdict = "not measured" if figure is None else ("met" if target.met(figure) else "**missed**")
+        rows.append((target.text, target.wanted, shown, verdict))
+    return markdown(("promise", "wanted", "measured", ""), rows)
+
+
+def race(records: list[Record], workload: str) -> str:
+    """One workload: medians over the repetitions, a row for each contestant."""
+    runs = of_workload(records, workload)
+    return markdown(_HEADINGS, [_row(name, found, runs.get(OURS, [])) for name, found in runs.items()])
+
+
+def _row(name: str, runs: list[Record], ours: list[Record]) -> list[str]:
+    compared = ratios(ours, runs, RATE) if name != OURS else []
+    return [
+        name.replace("_", " "),
+        _count(typical(runs, RATE)),
+        _range(spread(runs, RATE)),
+        _count(typical(runs, "events_per_second_from_cold")),
+        f"{median(compared):.2f} × ({min(compared):.2f} – {max(compared):.2f})" if compared else NOTHING,
+        _count(typical(runs, "batch_ms_mean")),
+        _count(typical(runs, "batch_ms_median")),
+        *(_count(typical(runs, measure), MEGA) for measure in _SIZES),
+        f"{typical(runs, 'load_before')} → {typical(runs, 'load_after')}",
+        str(typical(runs, "others_percent")),
+        str(typical(runs, "steal_percent")),
+        str(len(runs)),
+    ]
+
+
+_SIZES: Final = ("peak_memory_bytes", "state_bytes", "checkpoint_written_bytes")
+
+
+def startup(records: list[Record]) -> str:
+    """Starts of the real driver."""
+    runs = of_workload(records, STARTUP)[OURS]
+    rows = [(str(run["start_to_first_batch_s"]), f"{run['load_before']} → {run['load_after']}") for run in runs]
+    return markdown(("seconds from start to first committed batch", "load before → after"), rows)
+
+
+def summary(records: list[Record], workload: str) -> str:
+    """One line for the terminal: the rates of a workload so far."""
+    runs = of_workload(records, workload)
+    rates = {name: typical(found, RATE) for name, found in runs.items()}
+    named = [f"{name} {_count(rate)}" for name, rate in rates.items()]
+    for peer in (PASS_THROUGH, SESSION_WINDOW):
+        compared = ratios(runs.get(OURS, []), runs.get(peer, []), RATE)
+        named += [f"ours/{peer} {median(compared):.2f}"] if compared else []
+    return ", ".join(named)
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; what is not its first column is aligned to the right."""
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *rows))
+
+
+def _count(value: float | None, unit: float = 1) -> str:
+    return NOTHING if value is None else f"{value / unit:,.0f}"
+
+
+def _range(values: tuple[float, float] | None) -> str:
+    return NOTHING if values is None else f"{values[0]:,.0f} – {values[1]:,.0f}"

@@ -1,0 +1,72 @@
+"""What the product promises to reach, each with the figure that shows whether it does. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer_bench.reporting.figures import Record, growth_ratio, of_workload, ratio, typical
+from sessionizer_bench.workloads import GROWTH_LEVELS, LARGE, OURS, PASS_THROUGH, SESSION_WINDOW, SMALL, growth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RATE: Final = "events_per_second"
+STARTUP: Final = "startup"
+"""Name under which the starts of the real driver are recorded, as a workload of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``measured`` gives the figure, None when the runs for it are missing; it must be at least or at most so much."""
+
+    text: str
+    measured: Callable[[list[Record]], float | None]
+    at_least: float | None = None
+    at_most: float | None = None
+    unit: str = "×"
+
+    def met(self, figure: float) -> bool:
+        """Whether ``figure`` keeps the promise."""
+        if self.at_least is not None:
+            return figure >= self.at_least
+        return self.at_most is None or figure <= self.at_most
+
+    @property
+    def wanted(self) -> str:
+        """The bound, for reading."""
+        return f"≥ {self.at_least:g} {self.unit}" if self.at_least is not None else f"≤ {self.at_most:g} {self.unit}"
+
+
+def targets(levels: tuple[int, ...] = GROWTH_LEVELS) -> tuple[Target, ...]:
+    """All promises; ``levels``: the open sessions between which batch time may grow."""
+    low, high = (growth(level).name for level in (levels[0], levels[-1]))
+    return (
+        Target("2 M events, 200 k batches: rate against pass-through", _rate(LARGE.name, PASS_THROUGH), at_least=0.8),
+        Target("the same against session_window", _rate(LARGE.name, SESSION_WINDOW), at_least=1.5),
+        Target(
+            "40 k batches over 1 M open sessions: rate against session_window",
+            _rate(SMALL.name, SESSION_WINDOW),
+            at_least=1.5,
+        ),
+        Target(
+            "the same: bytes written to the checkpoint against session_window",
+            lambda records: ratio(records, SMALL.name, "checkpoint_written_bytes", OURS, SESSION_WINDOW),
+            at_most=1.0,
+        ),
+        Target(
+            "mean batch time, from the fewest to the most open sessions",
+            lambda records: growth_ratio(records, "batch_ms_mean", OURS, low, high),
+            at_most=1.3,
+        ),
+        Target(
+            "start of the driver to its first committed batch",
+            lambda records: typical(of_workload(records, STARTUP).get(OURS, []), "start_to_first_batch_s"),
+            at_most=25,
+            unit="s",
+        ),
+    )
+
+
+def _rate(workload: str, peer: str) -> Callable[[list[Record]], float | None]:
+    return lambda records: ratio(records, workload, RATE, OURS, peer)

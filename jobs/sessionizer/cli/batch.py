@@ -1,0 +1,95 @@
+"""``sessionizer batch``: the sessions of a history, at once."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
+from sessionizer.cli.terminal import named_failures, say
+from sessionizer.errors import InvalidSpec, UnwritablePath
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sessionizer.spark.history import History
+
+
+def batch(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    history: Annotated[Path, typer.Option("--input", help="Folder of the history: files as the source, or Delta.")],
+    until: Annotated[
+        str | None, typer.Option(help="Only sessions final at this time (ISO 8601; UTC if it names no zone).")
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="New folder for the Delta tables; without it, only counts.")] = None,
+    streams: Streams = None,
+    home: Home = None,
+    master: Master = None,
+) -> None:
+    """Sessionize a history by the stream's rules, in one batch; nothing of the stream itself is touched."""
+    spec, until_ms = stream_spec(streams, stream), _until_ms(until)
+    if not history.is_dir():
+        raise InvalidSpec("--input", str(history), "an existing folder")
+    if to is not None and to.exists():
+        raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
+    from sessionizer.spark.history import read_history  # noqa: PLC0415  fast --help
+    from sessionizer.spark.session import spark_session  # noqa: PLC0415
+
+    say("starting Spark")
+    started = time.monotonic()
+    spark = spark_session(f"sessionizer batch {stream}", spark_master(master))
+    with named_failures(stream):
+        found = read_history(spark, spec, history.absolute(), home_folder(home))
+        _tell_rows(found)
+        _write(found, until_ms, to)
+    spark.stop()
+    say(f"done in {time.monotonic() - started:.0f} s")
+
+
+def _until_ms(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidSpec("--until", text, "a time such as 2026-03-05T14:00:00Z") from error
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _tell_rows(found: History) -> None:
+    say("reading the history")
+    counts = found.counts()
+    typer.echo(f"events       {counts.pop(None, 0):>12,}")
+    typer.echo(f"quarantined  {sum(counts.values()):>12,}")
+    for reason, count in sorted(counts.items(), key=str):
+        typer.echo(f"  {reason:<22} {count:>12,}")
+
+
+def _write(found: History, until_ms: int | None, to: Path | None) -> None:
+    say("sessionizing")
+    _tell_sessions(_kept(found.sessions(until_ms), to, "sessions"))
+    if until_ms is not None:
+        say("collecting what is open")
+        typer.echo(f"open events  {_kept(found.open_events(until_ms), to, 'open_events').count():>12,}")
+
+
+def _kept(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
+    """Write ``frame`` as the Delta table ``name``, and go on with the table."""
+    if to is None:
+        return frame
+    location = str(to.absolute() / name)
+    frame.write.format("delta").mode("errorifexists").save(location)
+    typer.echo(f"wrote {location}")
+    return frame.sparkSession.read.format("delta").load(location)
+
+
+def _tell_sessions(sessions: DataFrame) -> None:
+    counts = {row.close_reason: row["count"] for row in sessions.groupBy("close_reason").count().collect()}
+    typer.echo(f"sessions     {sum(counts.values()):>12,}")
+    for reason, count in sorted(counts.items()):
+        typer.echo(f"  {reason:<22} {count:>12,}")

@@ -1,0 +1,38 @@
+"""``sessionizer report``: bring ``sessions_daily`` up to date."""
+
+from __future__ import annotations
+
+import typer
+
+from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
+from sessionizer.cli.terminal import named_failures, say
+from sessionizer.control.stream_home import StreamHome
+
+
+def report(stream: Stream, *, streams: Streams = None, home: Home = None, master: Master = None) -> None:
+    """Compute sessions_daily anew for the days that sessions came to since the last run."""
+    spec, platform = stream_spec(streams, stream), home_folder(home)
+    from sessionizer.spark import tables  # noqa: PLC0415  fast --help
+    from sessionizer.spark.report import DailyReport  # noqa: PLC0415
+    from sessionizer.spark.run import table_locations  # noqa: PLC0415
+    from sessionizer.spark.session import spark_session  # noqa: PLC0415
+
+    where = StreamHome.of(platform, stream)
+    locations = table_locations(spec, platform, where)
+    say(f"starting Spark for the report of {stream}")
+    spark = spark_session(f"sessionizer report {stream}", spark_master(master))
+    with named_failures(stream):
+        daily = DailyReport(
+            spark,
+            sessions=locations[tables.SESSIONS],
+            daily=locations[tables.SESSIONS_DAILY],
+            measures=tuple(spec.measures),
+            bookmarks=where.root / "reports",
+        )
+        done = daily.refresh()
+    spark.stop()
+    if done is None:
+        typer.echo(f"stream {stream} has no table of sessions yet: nothing to report")
+        return
+    how = "rebuilt" if done.rebuilt else "refreshed"
+    typer.echo(f"{how} {len(done.dates)} days, {done.rows} rows: {locations[tables.SESSIONS_DAILY]}")

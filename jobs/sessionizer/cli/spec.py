@@ -1,0 +1,109 @@
+"""``sessionizer spec``: stream specs, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, streams_folder
+from sessionizer.cli.terminal import named_failures, say, tell
+from sessionizer.errors import DuplicateStream, SessionizerError, UnwritablePath
+from sessionizer.spec.json_schema import stream_schema_text
+from sessionizer.spec.loading import check_file_name, find_stream, read_spec, spec_files
+
+if TYPE_CHECKING:
+    from sessionizer.spec.stream import StreamSpec
+
+spec = typer.Typer(no_args_is_help=True, help="Check stream specs; print the JSON Schema that editors complete from.")
+
+
+@spec.command()
+def check(
+    stream: Annotated[str | None, typer.Argument(help="Name of a stream; all if not given.")] = None,
+    *,
+    deep: Annotated[bool, typer.Option("--deep", help="Also let Spark resolve every expression.")] = False,
+    streams: Streams = None,
+    home: Home = None,
+    master: Master = None,
+) -> None:
+    """Check the specs; the exit code is that of the first error."""
+    folder = streams_folder(streams)
+    specs, errors = ([find_stream(folder, stream)], []) if stream else checked_specs(folder)
+    if deep and specs:
+        specs, misfits = _fitting(specs, home_folder(home), spark_master(master))
+        errors += misfits
+    for found in specs:
+        typer.echo(f"ok  {found.name}")
+    for error in errors:
+        tell(error)
+    if errors:
+        raise typer.Exit(errors[0].exit_code)
+
+
+@spec.command()
+def schema(write: Annotated[Path | None, typer.Option(help="File to write it to instead.")] = None) -> None:
+    """Print the JSON Schema of stream specs."""
+    if write is None:
+        typer.echo(stream_schema_text(), nl=False)
+        return
+    try:
+        write.write_text(stream_schema_text(), encoding="utf-8")
+    except OSError as error:
+        raise UnwritablePath(write, "the schema", error.strerror or str(error)) from error
+    typer.echo(f"wrote {write}")
+
+
+def checked_specs(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
+    """The specs in ``folder`` that may start, and what is wrong with the others. Raises InvalidSpec: no folder."""
+    files_of: dict[str, list[Path]] = defaultdict(list)
+    specs: dict[str, StreamSpec] = {}
+    errors: list[SessionizerError] = []
+    for path in spec_files(folder):
+        try:
+            found = read_spec(path)
+        except SessionizerError as error:
+            errors.append(error)
+        else:
+            files_of[found.name].append(path)
+            specs[found.name] = found
+    for name, files in files_of.items():
+        try:
+            _check_files(specs[name], files)
+        except SessionizerError as error:
+            errors.append(error)
+            del specs[name]
+    return list(specs.values()), errors
+
+
+def _check_files(found: StreamSpec, files: list[Path]) -> None:
+    if len(files) > 1:
+        raise DuplicateStream(found.name, files)
+    check_file_name(files[0], found)
+
+
+def _fitting(
+    specs: list[StreamSpec], platform: Path, master: str | None
+) -> tuple[list[StreamSpec], list[SessionizerError]]:
+    """Those that fit their source, as the driver sees it, and what is wrong with the others."""
+    from sessionizer.spark.examine import examine  # noqa: PLC0415  fast --help
+    from sessionizer.spark.session import spark_session  # noqa: PLC0415
+    from sessionizer.spark.source import check_reachable  # noqa: PLC0415
+
+    say("starting Spark to resolve the expressions")
+    spark = spark_session("sessionizer spec check", master)
+    fitting: list[StreamSpec] = []
+    errors: list[SessionizerError] = []
+    for found in specs:
+        try:
+            with named_failures(found.name):
+                examine(spark, found, platform)
+                check_reachable(found.source)
+        except SessionizerError as error:
+            errors.append(error)
+        else:
+            fitting.append(found)
+    spark.stop()
+    return fitting, errors

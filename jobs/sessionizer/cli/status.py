@@ -1,0 +1,84 @@
+"""``sessionizer status``: how the streams do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sessionizer.cli.advice import advice_on
+from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
+from sessionizer.cli.remedies import remedy_for
+from sessionizer.cli.status_table import print_table
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.status import STALE_AFTER_MS, read_observation
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.errors import SessionizerError
+from sessionizer.spec.loading import find_stream, load_stream, spec_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sessionizer.control.observation import Observation
+    from sessionizer.spec.stream import StreamSpec
+
+INVALID: Final = "INVALID"
+"""State of a stream whose spec cannot be read."""
+
+_MISSED_TRIGGERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
+    """One stream: what was observed (None: its spec is invalid) and advice, if there is something wrong."""
+
+    stream: str
+    seen: Observation | None
+    advice: str | None
+
+    @property
+    def state(self) -> str:
+        """The state's name."""
+        return str(self.seen.state) if self.seen else INVALID
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        observed = self.seen.to_json() if self.seen else {"state": INVALID}
+        return {"stream": self.stream, **observed, "advice": self.advice}
+
+
+def status(
+    stream: Annotated[str | None, typer.Argument(help="Name of a stream; all if not given.")] = None,
+    *,
+    as_json: AsJson = False,
+    streams: Streams = None,
+    home: Home = None,
+) -> None:
+    """Show what each stream is doing, and what to do where something is wrong."""
+    folder, platform = streams_folder(streams), home_folder(home)
+    found = [_of_spec(find_stream(folder, stream), platform)] if stream else list(_of_all(folder, platform))
+    if as_json:
+        typer.echo(json.dumps([status.to_json() for status in found], indent=1))
+        return
+    print_table(found, epoch_ms())
+    for status in found:
+        if status.advice:
+            typer.echo(f"{status.stream}: {status.advice}")
+
+
+def _of_all(folder: Path, platform: Path) -> Iterator[StreamStatus]:
+    for path in spec_files(folder):
+        try:
+            yield _of_spec(load_stream(path), platform)
+        except SessionizerError as error:
+            yield StreamStatus(path.stem, None, f"{error} → {remedy_for(error)}")
+
+
+def _of_spec(spec: StreamSpec, platform: Path) -> StreamStatus:
+    where = StreamHome.of(platform, spec.name)
+    stale_after_ms = max(STALE_AFTER_MS, _MISSED_TRIGGERS * spec.trigger_interval_ms)
+    seen = read_observation(where, epoch_ms(), stale_after_ms=stale_after_ms)
+    return StreamStatus(spec.name, seen, advice_on(where, seen))

@@ -1,0 +1,84 @@
+"""``sessionizer stop``: ask the live driver of a stream to end at its next batch boundary."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from sessionizer.cli.places import Home, Stream, Streams, home_folder, stream_spec
+from sessionizer.cli.terminal import say
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import DesiredState
+from sessionizer.control.observation import State
+from sessionizer.control.status import read_observation
+from sessionizer.control.stop_marker import request_stop
+from sessionizer.control.stream_home import StreamHome
+
+if TYPE_CHECKING:
+    from sessionizer.control.observation import Observation
+
+STILL_RUNNING: Final = 3
+"""Exit code when the driver has not ended within ``--wait``."""
+
+_POLL_S: Final = 0.2
+
+
+def stop(
+    stream: Stream,
+    *,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the driver's end; 0: do not.", min=0)] = 60.0,
+    why: Annotated[str, typer.Option(help="The reason, for whoever asks later.")] = "sessionizer stop",
+    streams: Streams = None,
+    home: Home = None,
+) -> None:
+    """Stop the stream: its driver finishes the running batch and ends. Harmless when repeated or not running."""
+    where = StreamHome.of(home_folder(home), stream)
+    if not where.root.exists():
+        stream_spec(streams, stream)  # a name that was never heard of is an error, a stream that never ran is not
+    seen = read_observation(where, epoch_ms())
+    if not seen.state.is_live or seen.uid is None:
+        typer.echo(f"stream {stream} is not running ({_ended(seen)})")
+        return
+    request_stop(where, seen.uid, why)
+    if wait == 0:
+        typer.echo(f"asked driver {seen.uid} of {stream} to stop")
+    else:
+        _tell_end(stream, seen.uid, _await_end(where, seen.uid, wait), wait)
+    _warn_of_supervisor(seen)
+
+
+def _await_end(where: StreamHome, uid: str, seconds: float) -> Observation:
+    deadline = time.monotonic() + seconds
+    say(f"asked driver {uid} to stop; waiting up to {seconds:g} s for its batch to end")
+    while True:
+        seen = read_observation(where, epoch_ms(), uid=uid)
+        if not seen.state.is_live or time.monotonic() >= deadline:
+            return seen
+        time.sleep(_POLL_S)
+
+
+def _tell_end(stream: str, uid: str, seen: Observation, wait: float) -> None:
+    if not seen.state.is_live:
+        typer.echo(f"stream {stream}: driver {uid} has ended ({_ended(seen)})")
+        return
+    typer.echo(f"stream {stream}: driver {uid} still runs after {wait:g} s (state {seen.state}); the request stands")
+    if seen.state is State.STALLED and seen.lease is not None:
+        say(f"remedy: it is silent; if it hangs, `kill {seen.lease.pid}` on {seen.lease.host}")
+    raise typer.Exit(STILL_RUNNING)
+
+
+def _ended(seen: Observation) -> str:
+    record = seen.exit_record
+    if record is None:
+        silent = {State.NEVER_STARTED: "it never started", State.VANISHED: "its process is gone without a word"}
+        return silent.get(seen.state, "it gave up its lease")
+    because = f": {record.message.splitlines()[0]}" if record.message else ""
+    after = "" if record.batch_id is None else f" after batch {record.batch_id}"
+    return f"{record.outcome}{after}{because}"
+
+
+def _warn_of_supervisor(seen: Observation) -> None:
+    if seen.desired.at and seen.desired.state is DesiredState.RUNNING:
+        say(f"note: {seen.desired.by} wants it RUNNING: a supervisor will start it again unless told otherwise")

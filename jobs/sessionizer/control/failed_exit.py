@@ -1,0 +1,41 @@
+"""The exit record of a driver that an error ended, wherever on its way it was."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.lease_ledger import read_lease
+from sessionizer.errors import LeaseLost, QueryFailed, QueryInterrupted, SessionizerError, TerminalError, UnwritablePath
+
+if TYPE_CHECKING:
+    from sessionizer.control.stream_home import StreamHome
+
+
+def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
+    """Leave the exit record of driver ``uid``. Never raises: where it cannot be written, its absence says enough.
+
+    ``error_type`` is the query's cause of death, else the name of the error's class.
+    """
+    record = ExitRecord(
+        uid=uid,
+        at=epoch_ms(),
+        outcome=Outcome.LEASE_LOST if isinstance(error, LeaseLost) else Outcome.FAILED,
+        terminal=isinstance(error, TerminalError),
+        error_type=error.cause if isinstance(error, QueryFailed | QueryInterrupted) else type(error).__name__,
+        message=str(error),
+    )
+    with suppress(UnwritablePath):
+        write_exit(home, record)
+
+
+def record_false_start(home: StreamHome, uid: str, error: SessionizerError) -> None:
+    """As ``record_failure``, for a driver that never got the lease. Never raises."""
+    with suppress(SessionizerError, OSError):
+        owner = read_lease(home)
+        if owner is not None and owner.uid == uid:
+            return  # a driver of that uid may live: the record would speak for it, and free its lease
+        home.control.mkdir(parents=True, exist_ok=True)
+        record_failure(home, uid, error)

@@ -1,0 +1,71 @@
+"""Lines of text, one event each, as rows of declared columns; and the three columns that every source's rows have.
+
+``_raw`` (string): the row as it came, where it came as text. ``_position`` (string): where it was read.
+``_fault`` (string): why it cannot be parsed, null when it can; a value of ``QuarantineReason``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from sessionizer.core.reasons import QuarantineReason
+from sessionizer.errors import InvalidSpec
+from sessionizer.spark.expressions import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+RAW, POSITION, FAULT = "_raw", "_position", "_fault"
+CORRUPT: Final = "_corrupt_record"
+"""The column in which Spark's parsers leave a record that does not fit."""
+
+
+def parse_lines(
+    lines: DataFrame, encoding: str, columns: str | None, options: Mapping[str, str], max_event_bytes: int
+) -> DataFrame:
+    """Rows of a column ``value`` with their faults; ``json`` becomes its declared columns."""
+    fault = (
+        F.when(F.octet_length("value") > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
+        .when(~F.expr("is_valid_utf8(value)"), F.lit(QuarantineReason.INVALID_UTF8.value))
+    )  # fmt: skip
+    raw = F.expr("make_valid_utf8(value)").alias(RAW)
+    others = [name for name in lines.columns if name != "value"]
+    if encoding == "text":
+        return lines.select("value", *others, raw, fault.alias(FAULT))
+    declared = declared_columns(columns)
+    parsed = _from_json(declared, options)
+    names = [F.col(f"parsed.`{name}`") for name in declared.names]
+    rows = lines.select("value", *others, parsed.alias("parsed"))
+    return rows.select(*names, *others, raw, fault.otherwise(_json_fault()).alias(FAULT))
+
+
+def _from_json(columns: StructType, options: Mapping[str, str]) -> Column:
+    permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    return F.from_json("value", StructType([*columns]).add(CORRUPT, StringType()), {**options, **permissive})
+
+
+def _json_fault() -> Column:
+    """Spark marks a record it cannot fit into the columns; that it is JSON at all tells the two reasons apart."""
+    unfit = F.col(f"parsed.{CORRUPT}").isNotNull() | F.col("value").isNull() | (F.trim("value") == "")
+    is_object = F.expr("json_object_keys(value)").isNotNull()
+    return F.when(
+        unfit, F.when(is_object, QuarantineReason.WRONG_TYPE.value).otherwise(QuarantineReason.MALFORMED.value)
+    )
+
+
+def declared_columns(columns: str | None) -> StructType:
+    """The columns that a spec declares as DDL. Raises InvalidSpec."""
+    try:
+        declared = cast("StructType", StructType.fromDDL(columns or ""))
+    except PySparkException as error:
+        raise InvalidSpec("source.columns", columns, f"columns as DDL ({first_line(error)})") from error
+    names = [name.lower() for name in declared.names]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidSpec("source.columns", columns, f"each column once, in whatever case: not {', '.join(repeated)}")
+    return declared

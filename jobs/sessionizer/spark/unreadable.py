@@ -1,0 +1,102 @@
+"""Files of the source that cannot be read: proven to be so, put aside, and from then on left out of the query.
+
+A file is all or nothing. When the query dies of one, the batch that holds it has written nothing; it runs again
+without that file, and is the same in every replay from then on (docs/adr/0010).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from sessionizer.control.atomic_file import read_json, write_json
+from sessionizer.spark.expressions import first_line
+from sessionizer.spark.files import read_files
+from sessionizer.spark.lines import POSITION
+from sessionizer.spark.punctuation import report_unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.spec.stream import StreamSpec
+
+_NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFiles:
+    """Those that a lineage has met. ``record`` remembers them, a report in ``punctuations`` quarantines them."""
+
+    record: Path
+    punctuations: Path
+
+    @classmethod
+    def of(cls, home: StreamHome, lineage: str) -> UnreadableFiles:
+        """Where the stream keeps them."""
+        return cls(home.lineages / lineage / "unreadable_files.json", home.punctuations(lineage))
+
+    def uris(self) -> list[str]:
+        """The files to leave out, as Spark names them."""
+        return sorted(read_json(self.record) or {})
+
+    def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec) -> str | None:
+        """Put the file aside that ended a query with ``error``: its name and what is wrong with it.
+
+        None where no file is to blame, or one that is left out already.
+        """
+        uri = _named_file(error)
+        if uri is None or uri in self.uris():
+            return None
+        cause = _damage(spark, spec, uri)
+        if cause is None:
+            return None
+        self._put_aside(uri, cause)
+        return f"{uri} ({cause})"
+
+    def _put_aside(self, uri: str, cause: str) -> None:
+        # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
+        # repeated after a kill in between has the same name, and is no news to the source that reads it.
+        report_unreadable(self.punctuations, hashlib.sha256(uri.encode()).hexdigest()[:16], uri, cause)
+        write_json(self.record, {**(read_json(self.record) or {}), uri: cause})
+
+
+def without(rows: DataFrame, uris: Sequence[str]) -> DataFrame:
+    """The rows of all other files; Spark does not even open these."""
+    return rows.where(~F.col(POSITION).isin(*uris)) if uris else rows
+
+
+def _named_file(error: Exception) -> str | None:
+    found = _NAMED.search(str(error))
+    return found[1] if found else None
+
+
+def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
+    """What is wrong with the content of a file.
+
+    None where it can be read by now, or where not even its bytes can be had: then the storage is to blame, or the file
+    is gone, and events that may still be read must not be given up.
+    """
+    if spec.source.format != "files":
+        return None
+    if _failure(spark.read.format("binaryFile").load(uri).select(F.crc32("content"))) is not None:
+        return None
+    return _failure(read_files(spark.read, spec.source, uri, spec.rules.max_event_bytes))
+
+
+def _failure(rows: DataFrame) -> str | None:
+    """The error that meets who reads every column to the end."""
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+    except PySparkException as error:
+        lines = (line.strip() for line in str(error).splitlines() if "FAILED_READ_FILE" in line)
+        return next(lines, first_line(error))
+    return None

@@ -1,0 +1,89 @@
+"""Clicks as JSON lines that must be refused, each with the reason for it; and good ones beside them."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Final
+
+NOW_MS: Final = int(time.time() * 1000)
+START_MS: Final = NOW_MS - 3_600_000
+TEN_YEARS_MS: Final = 3_652 * 24 * 3_600_000
+YEAR_9999_MS: Final = 253_402_300_799_999
+
+
+def click(number: int, user: str = "victim", **changed: Any) -> dict[str, Any]:
+    """The ``number``-th click of a user, a second after the one before; without the columns that are ``...``."""
+    columns = {
+        "event_id": f"{user}-{number}",
+        "user_id": user,
+        "client": "acme",
+        "ts": START_MS + number * 1_000,
+        "type": "view",
+        "page": "/cart",
+        "amount": 1.5,
+        "device": None,
+        "timeout_s": None,
+    } | changed
+    return {name: value for name, value in columns.items() if value is not ...}
+
+
+def line(number: int, user: str = "victim", **changed: Any) -> bytes:
+    """A click as a line of JSON."""
+    return json.dumps(click(number, user, **changed), ensure_ascii=False).encode()
+
+
+BAD_LINES: Final[dict[str, tuple[bytes, str]]] = {
+    "truncated": (line(0)[:40], "malformed"),
+    "truncated in a string": (line(0)[:-30], "malformed"),
+    "no JSON": (b"user_id=victim&ts=1", "malformed"),
+    "an array": (b'[1, "a"]', "malformed"),
+    "blank": (b"   ", "malformed"),
+    "another after it": (line(0) + b"{", "malformed"),
+    "nested too deep": (b'{"page": ' + b"[" * 5_000 + b"]" * 5_000 + b"}", "malformed"),
+    "time of a wrong type": (line(0, ts="yesterday"), "wrong_type"),
+    "time as a struct": (line(0, ts={"seconds": 1}), "wrong_type"),
+    "time as text of another schema": (line(0, ts="2026-03-01T12:00:00Z"), "wrong_type"),
+    "amount of a wrong type": (line(0, amount=[1, 2]), "wrong_type"),
+    "time beyond a long": (line(0, ts=10**30), "wrong_type"),
+    "time NaN": (line(0, ts=float("nan")), "wrong_type"),
+    "timeout beyond an int": (line(0, timeout_s=3_000_000_000), "wrong_type"),
+    "timeout NaN": (line(0, timeout_s=float("nan")), "wrong_type"),
+    "key null": (line(0, user_id=None), "null_key"),
+    "key missing": (line(0, user_id=...), "null_key"),
+    "nothing in it": (b"{}", "null_key"),
+    "key renamed by a new schema": (line(0, user_id=..., visitor="victim"), "null_key"),
+    "id null": (line(0, event_id=None), "null_event_id"),
+    "time null": (line(0, ts=None), "null_event_time"),
+    "time missing": (line(0, ts=...), "null_event_time"),
+    "time zero": (line(0, ts=0), "non_positive_event_time"),
+    "time negative": (line(0, ts=-START_MS), "non_positive_event_time"),
+    "time as small as can be": (line(0, ts=-(2**63)), "non_positive_event_time"),
+    "microseconds for milliseconds": (line(0, ts=START_MS * 1_000), "future_event_time"),
+    "year 9999": (line(0, ts=YEAR_9999_MS), "future_event_time"),
+    "in ten years": (line(0, ts=NOW_MS + TEN_YEARS_MS), "future_event_time"),
+    "time as large as can be": (line(0, ts=2**63 - 1), "future_event_time"),
+    "timeout zero": (line(0, timeout_s=0), "non_positive_timeout"),
+    "timeout negative": (line(0, timeout_s=-30), "non_positive_timeout"),
+    "a megabyte": (line(0, page="x" * 1_048_576), "oversized"),
+    "no UTF-8": (line(0).replace(b"/cart", b"/\xc3\x28\xff"), "invalid_utf8"),
+    "no UTF-8 at the end": (line(0).replace(b"/cart", b"/\xe2\x82"), "invalid_utf8"),
+}
+"""What is wrong: the line, and the reason it must have in the quarantine."""
+
+GOOD_LINES: Final[tuple[bytes, ...]] = (
+    line(1, "ann"),
+    line(2, "ann", type="purchase", amount=20.0),
+    line(3, "ann", unheard_of={"by": ["the schema"]}),
+    line(4, "ann", client=..., page=..., amount=..., device=..., type=..., timeout_s=...),
+    line(5, "ann", amount=float("nan")),
+    line(5, "ann", amount=float("nan")),
+    line(6, "ann", amount=-3.5),
+    line(7, "ann", timeout_s=2_147_483_647),
+    line(1, "bob", page="/caf\N{LATIN SMALL LETTER E WITH ACUTE}\N{SMILING FACE WITH SUNGLASSES}"),
+    line(2, "b\0b"),
+    line(3, " bob "),
+)
+"""Odd, but nothing is wrong with them; one comes twice."""
+GOOD_SESSIONS: Final = {"ann": 7, "bob": 1, "b\0b": 1, " bob ": 1}
+"""Whose they are, and how many are in the one session of each."""

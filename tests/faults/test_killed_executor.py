@@ -1,0 +1,33 @@
+"""An executor that dies in mid-batch, on a cluster of processes: its tasks run again elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from click_files import write_click_files
+from driver_process import DriverProcess, kill_process
+from landed import assert_as_defined
+from moments import Moment, freeze_at
+from stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = 10
+CLUSTER = "local-cluster[2,1,1024]"
+"""Two workers of one core and 1,024 MB each."""
+
+
+@pytest.mark.long
+def test_the_stream_outlives_an_executor(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    files = write_click_files(stage.feed, FILES)
+    with DriverProcess.start(stage, "a", master=CLUSTER) as driver:
+        for batch in (1, 4):
+            freeze_at(Moment.BATCH_RUNS, driver, stage, first_batch=batch)
+            kill_process(driver.executors()[0])
+            driver.thaw()
+        assert driver.wait() == 0, driver.said[-4_000:]
+    assert_as_defined(stage, files)

@@ -1,0 +1,56 @@
+"""A stream's query run to its end in the Spark of the tests: what a driver does, without the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.control.lease import acquire
+from sessionizer.control.lineage import active_lineage, start_lineage
+from sessionizer.spark import punctuation
+from sessionizer.spark.examine import examine
+from sessionizer.spark.gate import BatchGate
+from sessionizer.spark.open_sessions import OpenSessions
+from sessionizer.spark.run import Run, table_locations
+from sessionizer.spark.tables import ensure_table
+from sessionizer.spark.vital_signs import VitalSigns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stage import Stage
+
+
+def drain(spark: SparkSession, stage: Stage) -> None:
+    """Read all there is and close every session. Raises what the query dies of."""
+    run = _run(spark, stage)
+    run.start(until_caught_up=True).awaitTermination()
+    punctuation.drain(stage.stream_home.punctuations(run.lineage))
+    run.start(until_caught_up=True).awaitTermination()
+
+
+def catch_up(spark: SparkSession, stage: Stage) -> None:
+    """Read all there is. Raises what the query dies of."""
+    _run(spark, stage).start(until_caught_up=True).awaitTermination()
+
+
+def _run(spark: SparkSession, stage: Stage) -> Run:
+    home, spec = stage.stream_home, stage.spec()
+    home.prepare()
+    examined = examine(spark, spec, stage.home)
+    locations = table_locations(spec, stage.home, home)
+    for shape in examined.shapes(spec):
+        ensure_table(spark, shape, locations[shape.name])
+    lease = acquire(home, "tests")
+    lineage = active_lineage(home) or start_lineage(home)
+    return Run(
+        spark=spark,
+        spec=spec,
+        examined=examined,
+        platform_home=stage.home,
+        home=home,
+        lineage=lineage,
+        gate=BatchGate(lambda: False),
+        signs=VitalSigns(home, lease),
+        open_sessions=OpenSessions(home.lineages / lineage / "open_sessions.json"),
+        permit=lambda: None,
+    )

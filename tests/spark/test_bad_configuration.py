@@ -1,0 +1,158 @@
+"""Configurations that must not start, through the real program: one clear message, its exit code, nothing begun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sessionizer.errors import DuplicateStream, InvalidSpec, SourceUnreachable, UnwritablePath
+
+PROGRAM = Path(__file__).parents[2] / "jobs" / "main.py"
+GOOD = {
+    "name": "visits",
+    "source": {"format": "files", "path": "in", "encoding": "json", "columns": "u string, ts bigint, id string"},
+    "mapping": {"key": "u", "event_time": "timestamp_millis(ts)", "event_id": "id", "payload": {"page": "u"}},
+}
+UNREACHABLE = {"format": "kafka", "bootstrap_servers": "127.0.0.1:1", "topic": "visits", "encoding": "text"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the program ended."""
+
+    code: int
+    errors: list[str]
+    remedies: list[str]
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of specs and a home."""
+
+    root: Path
+
+    def write(self, file: str, **changes: object) -> None:
+        spec = json.loads(json.dumps(GOOD))
+        for path, value in changes.items():
+            *blocks, key = path.split("__")
+            block = spec
+            for name in blocks:
+                block = block.setdefault(name, {})
+            block[key] = value
+        (self.root / "streams").mkdir(exist_ok=True)
+        (self.root / "home" / "in").mkdir(parents=True, exist_ok=True)
+        (self.root / "streams" / file).write_text(yaml.safe_dump(spec, sort_keys=False))
+
+    def call(self, *arguments: str, home: str = "home") -> Ended:
+        places = ["--streams", str(self.root / "streams"), "--home", str(self.root / home)]
+        command = [sys.executable, str(PROGRAM), *arguments, *places]
+        environment = {**os.environ, "SESSIONIZER_MASTER": "local[1]"}
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=180, env=environment, cwd=self.root
+        )
+        lines = done.stderr.splitlines()
+        errors, remedies = ([line for line in lines if line.startswith(kind)] for kind in ("error: ", "remedy: "))
+        return Ended(done.returncode, errors, remedies, done.stderr)
+
+    def begun(self) -> set[str]:
+        """Files of the stream's home, but those of the control directory's leases."""
+        home = self.root / "home" / "streams" / "visits"
+        files = {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
+        return {file for file in files if not file.startswith("control/lease")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def assert_one_clear_error(ended: Ended, code: int, *words: str) -> None:
+    assert ended.code == code, ended.stderr
+    assert len(ended.errors) == len(ended.remedies) == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "at org.apache" not in ended.stderr
+    for word in words:
+        assert word in ended.errors[0]
+
+
+def test_an_unknown_key(place: Place) -> None:
+    place.write("visits.yaml", trigger_intervall="5 seconds")
+    ended = place.call("run", "visits")
+    assert_one_clear_error(ended, InvalidSpec.exit_code, "trigger_intervall", "5 seconds", "trigger_interval'")
+    assert place.begun() == set()
+
+
+def test_a_duplicate_stream(place: Place) -> None:
+    place.write("visits.yaml")
+    place.write("visits.yml")
+    ended = place.call("run", "visits")
+    assert_one_clear_error(ended, DuplicateStream.exit_code, "visits.yaml", "visits.yml")
+    assert place.begun() == set()
+
+
+def test_an_unwritable_home(place: Place) -> None:
+    place.write("visits.yaml")
+    (place.root / "file").write_text("in the way")
+    ended = place.call("run", "visits", home="file")
+    assert_one_clear_error(ended, UnwritablePath.exit_code, str(place.root / "file"), "Not a directory")
+
+
+def test_an_unreachable_broker(place: Place) -> None:
+    place.write("visits.yaml", source=UNREACHABLE, mapping__key="value", mapping__event_id="value")
+    ended = place.call("run", "visits", "--uid", "launched")
+    assert_one_clear_error(ended, SourceUnreachable.exit_code, "127.0.0.1:1", "refused")
+    assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
+
+
+def test_an_expression_that_does_not_fit_leaves_an_exit_record_and_nothing_else(place: Place) -> None:
+    place.write("visits.yaml", mapping__key="lower(user_id)")
+    ended = place.call("run", "visits", "--uid", "launched")
+    assert_one_clear_error(ended, InvalidSpec.exit_code, "mapping.key", "lower(user_id)", "u, ts, id")
+    assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
+    record = json.loads((place.root / "home/streams/visits/control/exit.launched.json").read_text())
+    assert (record["error_type"], record["terminal"]) == ("InvalidSpec", True)
+
+
+def test_an_unwritable_sink_leaves_an_exit_record_and_nothing_else(place: Place) -> None:
+    (place.root / "file").write_text("in the way")
+    place.write("visits.yaml", sink__path=str(place.root / "file"))
+    ended = place.call("run", "visits", "--uid", "launched")
+    assert_one_clear_error(ended, UnwritablePath.exit_code, str(place.root / "file" / "sessions"), "the table sessions")
+    assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
+
+
+def test_the_deep_check_names_every_misfit_in_one_go(place: Place) -> None:
+    misfits = {
+        "aggregate": {"mapping__key": "max(u)"},
+        "column": {"mapping__payload__page": "pages"},
+        "columns": {"source__columns": "u strin, ts bigint"},
+        "folder": {"source__path": "nowhere"},
+        "interval": {"mapping__payload__page": "interval 1 day"},
+        "measure": {"measures__first": "page"},
+        "milliseconds": {"mapping__event_time": "ts"},
+        "nothing": {"mapping__payload__page": "null"},
+        "rows": {"mapping__key": "explode(split(u, ','))"},
+        "syntax": {"mapping__closes": "u = = 1"},
+        "table": {"rules__client_timeouts_table": "nowhere", "mapping__client": "u"},
+        "twice": {"source__columns": "u string, U string, ts bigint, id string"},
+        "window": {"mapping__key": "lag(u) over (partition by u order by ts)"},
+    }
+    for name, changes in misfits.items():
+        place.write(f"{name}.yaml", name=name, **changes)
+    place.write("visits.yaml")
+    ended = place.call("spec", "check", "--deep")
+    assert ended.code == InvalidSpec.exit_code
+    fields = [error.split()[1] for error in ended.errors]
+    expected = {name: next(iter(changes)).replace("__", ".") for name, changes in misfits.items()}
+    assert fields == list({**expected, "measure": "measures.first"}.values()), ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "at org.apache" not in ended.stderr
+    assert not (place.root / "home" / "streams").exists()

@@ -1,0 +1,243 @@
+"""What is wrong is quarantined for the right reason; its neighbours and the watermark are unharmed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from bad_clicks import BAD_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
+from driver_process import run_to_end
+from in_process import catch_up, drain
+from landed import table_rows
+from stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ACCESS_LOG = Path(__file__).parents[2] / "dags" / "streams" / "access_log.yaml"
+
+
+def reasons_of(stage: Stage) -> Counter[str]:
+    return Counter(row["reason"] for row in table_rows(stage.table("quarantine")))
+
+
+def sizes_of_sessions(stage: Stage) -> dict[str, list[int]]:
+    sizes: dict[str, list[int]] = {}
+    for row in table_rows(stage.table("sessions")):
+        sizes.setdefault(row["key"], []).append(row["event_count"])
+    return sizes
+
+
+def watermarks(stage: Stage) -> list[int]:
+    """Spark's own, at the start of each batch: epoch ms, and of each batch but that of the drain."""
+    logs = sorted((stage.checkpoint / "offsets").glob("[0-9]*"), key=lambda log: int(log.name))
+    return [json.loads(log.read_text().splitlines()[1])["batchWatermarkMs"] for log in logs]
+
+
+def test_bad_json_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    bad = [text for text, _ in BAD_LINES.values()]
+    (stage.feed / "1.json").write_bytes(b"\n".join([*GOOD_LINES[:5], *bad, *GOOD_LINES[5:]]) + b"\n")
+    (stage.feed / "2.json").write_bytes(b"")
+    # had any time of the first file been believed, this would be late
+    (stage.feed / "3.json").write_bytes(line(8, "cy") + b"\n" + line(9, "cy"))
+
+    drain(spark, stage)
+
+    found = Counter((row["raw"], row["reason"]) for row in table_rows(stage.table("quarantine")))
+    wanted = Counter((text.decode(errors="replace"), reason) for text, reason in BAD_LINES.values())
+    assert found == wanted, [(raw[:80], reason) for raw, reason in (found - wanted) + (wanted - found)]
+    assert all(row["source_position"].endswith("/1.json") for row in table_rows(stage.table("quarantine")))
+    assert sizes_of_sessions(stage) == {key: [size] for key, size in GOOD_SESSIONS.items()} | {"cy": [2]}
+    assert table_rows(stage.table("late_events")) == []
+    newest_ms = START_MS + 9_000
+    assert max(mark for mark in watermarks(stage) if mark < newest_ms) <= newest_ms - 10_000
+
+
+def csv_spec() -> dict[str, Any]:
+    """The time is in seconds, and nothing protects the expression that reads it."""
+    spec = clicks_spec()
+    spec["source"] |= {
+        "encoding": "csv",
+        "columns": "event_id string, user_id string, ts double, page string, timeout_ms bigint",
+        "options": {"maxFilesPerTrigger": 1, "header": "true"},
+    }
+    spec["mapping"] = {
+        "key": "user_id",
+        "event_time": "timestamp_seconds(ts)",
+        "event_id": "event_id",
+        "timeout_ms": "timeout_ms",
+        "payload": {"page": "page"},
+    }
+    return spec
+
+
+CSV_HEADER = b"event_id,user_id,ts,page,timeout_ms"
+START_S = START_MS // 1_000
+BAD_CSV = {
+    b"1,victim,soon,/,": "wrong_type",
+    b"2,victim,%d" % START_S: "malformed",
+    b"3,victim,%d,/,,more" % START_S: "malformed",
+    b"4,,%d,/," % START_S: "null_key",
+    b",victim,%d,/," % START_S: "null_event_id",
+    b"6,victim,,/,": "null_event_time",
+    b"7,victim,NaN,/,": "null_event_time",
+    b"8,victim,1e300,/,": "null_event_time",
+    b"9,victim,-5,/,": "non_positive_event_time",
+    b"10,victim,%d000,/," % START_S: "future_event_time",
+    b"11,victim,253402300799,/,": "future_event_time",
+    b"12,victim,%d,/,0" % START_S: "non_positive_timeout",
+    b"13,victim,%d,/,99999999999999999999" % START_S: "wrong_type",
+    b"14,victim,%d,/\xc3\x28\xff," % START_S: "invalid_utf8",
+    b"15,victim,%d,%b," % (START_S, b"x" * 1_048_576): "oversized",
+}
+
+
+def test_bad_csv_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, csv_spec())
+    good = [b'%d,ann,%d,"/a, b",' % (number, START_S + number) for number in range(4)]
+    (stage.feed / "1.csv").write_bytes(b"\n".join([CSV_HEADER, *good[:2], *BAD_CSV, *good[2:]]))
+    (stage.feed / "2.csv").write_bytes(b"")
+
+    drain(spark, stage)
+
+    assert reasons_of(stage) == Counter(BAD_CSV.values())
+    assert sizes_of_sessions(stage) == {"ann": [4]}
+    assert table_rows(stage.table("late_events")) == []
+    raw = [row["raw"] for row in table_rows(stage.table("quarantine"))]
+    assert all(raw), "each can be looked at"
+
+
+def test_log_lines_that_are_none_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+    spec = yaml.safe_load(ACCESS_LOG.read_text())
+    spec["source"]["path"] = "feed"
+    stage = Stage.set_up(tmp_path, spec, name="access_log")
+    at = "[05/Mar/2024:14:07:{:02} +0000]"
+    visit = '203.0.113.7 - - {} "GET /cart HTTP/1.1" 200 5120 "https://shop.example/" "Mozilla/5.0"'
+    good = [visit.format(at.format(second)).encode() for second in (31, 32)]
+    bad = {
+        b"kernel: out of memory": "null_key",
+        b"": "null_key",
+        visit.format("[05/Mar/2024:14:07]").encode(): "null_event_time",
+        visit.format("[31/Feb/2024:14:07:31 +0000]").encode(): "null_event_time",
+        visit.format("[05/Mar/1969:14:07:31 +0000]").encode(): "non_positive_event_time",
+        visit.format("[05/Mar/9999:14:07:31 +0000]").encode(): "future_event_time",
+        good[0].replace(b"cart", b"\xc3\x28\xff"): "invalid_utf8",
+        good[0].replace(b"cart", b"c" * 1_048_576): "oversized",
+        good[0][:60]: "null_key",
+    }
+    (stage.feed / "1.log").write_bytes(b"\n".join([good[0], *bad, good[1]]))
+
+    drain(spark, stage)
+
+    assert reasons_of(stage) == Counter(bad.values())
+    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [2]
+
+
+def delta_spec() -> dict[str, Any]:
+    spec = csv_spec()
+    spec["source"] = {"format": "delta", "path": "feed", "options": {"maxFilesPerTrigger": 1}}
+    return spec
+
+
+DELTA_COLUMNS = "event_id string, user_id string, ts double, page string, timeout_ms bigint"
+NAN = float("nan")
+BAD_DELTA = [
+    (("1", None, float(START_S), "/", None), "null_key"),
+    ((None, "victim", float(START_S), "/", None), "null_event_id"),
+    (("3", "victim", None, "/", None), "null_event_time"),
+    (("4", "victim", NAN, "/", None), "null_event_time"),
+    (("5", "victim", -1.0, "/", None), "non_positive_event_time"),
+    (("6", "victim", START_S * 1_000.0, "/", None), "future_event_time"),
+    (("7", "victim", float("inf"), "/", None), "null_event_time"),
+    (("8", "victim", float(START_S), "/", -1), "non_positive_timeout"),
+    (("9", "victim", float(START_S), "x" * 1_048_576, None), "oversized"),
+]
+
+
+def no_utf8(spark: SparkSession) -> DataFrame:
+    """A row whose column of text holds bytes that are none."""
+    return spark.sql(
+        f"select '10' event_id, 'victim' user_id, {START_S}D ts, cast(unhex('2FC328FF') as string) page, "
+        "cast(null as bigint) timeout_ms"
+    )
+
+
+def test_a_delta_table_with_bad_rows_and_then_another_column(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, delta_spec())
+    good = [(f"{number}", "ann", float(START_S + number), "/a", None) for number in range(4)]
+    rows = spark.createDataFrame([*good[:2], *(row for row, _ in BAD_DELTA)], DELTA_COLUMNS)
+    rows.union(no_utf8(spark)).write.format("delta").mode("overwrite").save(str(stage.feed))
+    catch_up(spark, stage)
+    more = spark.createDataFrame([(*row, "new") for row in good[2:]], f"{DELTA_COLUMNS}, device string")
+    more.write.format("delta").mode("append").option("mergeSchema", "true").save(str(stage.feed))
+    drain(spark, stage)
+
+    assert reasons_of(stage) == Counter([*(reason for _, reason in BAD_DELTA), "invalid_utf8"])
+    assert sizes_of_sessions(stage) == {"ann": [4]}
+    assert table_rows(stage.table("late_events")) == []
+    raw = {row["reason"]: json.loads(row["raw"]) for row in table_rows(stage.table("quarantine"))}
+    assert raw["null_key"]["event_id"] == "1", "the event as mapped, for want of a text"
+
+
+def parquet_spec() -> dict[str, Any]:
+    spec = csv_spec()
+    spec["source"] |= {"encoding": "parquet", "columns": DELTA_COLUMNS, "options": {"maxFilesPerTrigger": 2}}
+    return spec
+
+
+def parquet_table(*rows: tuple[Any, ...], **types: pa.DataType) -> pa.Table:
+    schema = {"event_id": pa.string(), "user_id": pa.string(), "ts": pa.float64(), "page": pa.string()}
+    schema |= {"timeout_ms": pa.int64(), **types}
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), schema.values(), strict=True)]
+    return pa.table(dict(zip(schema, columns, strict=True)))
+
+
+def write_bad_parquet(folder: Path, good: Path) -> dict[str, str]:
+    """Files that cannot be read: name to a word of what is wrong with them."""
+    whole = good.read_bytes()
+    (folder / "b empty.parquet").write_bytes(b"")
+    (folder / "c-truncated.parquet").write_bytes(whole[:-20])
+    (folder / "d-text.parquet").write_bytes(b"event_id,user_id\n1,victim\n")
+    damaged = bytearray(whole)
+    pages = slice(4, len(whole) // 2)
+    damaged[pages] = bytes(byte ^ 0x5A for byte in damaged[pages])
+    (folder / "e-damaged.parquet").write_bytes(bytes(damaged))
+    other = parquet_table(("1", "victim", "2026-03-01", "/", None), ts=pa.string())
+    pq.write_table(other, folder / "f-other-type.parquet")
+    return {
+        "b%20empty.parquet": "FAILED_READ_FILE",
+        "c-truncated.parquet": "FAILED_READ_FILE",
+        "d-text.parquet": "FAILED_READ_FILE",
+        "e-damaged.parquet": "FAILED_READ_FILE",
+        "f-other-type.parquet": "ts",
+    }
+
+
+def test_parquet_files_that_cannot_be_read_are_quarantined_whole(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, parquet_spec())
+    good = [(f"{number}", "ann", float(START_S + number), "/a", None) for number in range(200)]
+    pq.write_table(parquet_table(*good[:100]), stage.feed / "a.parquet")
+    bad = write_bad_parquet(stage.feed, stage.feed / "a.parquet")
+    # a column that is unknown and one that is missing are no damage
+    more = parquet_table(*good[100:]).drop_columns("timeout_ms").append_column("device", pa.array(["new"] * 100))
+    pq.write_table(more, stage.feed / "g.parquet")
+    for name in ("c-truncated.parquet", "e-damaged.parquet"):
+        # read in the order of their age, neighbours of both kinds in one batch
+        os.utime(stage.feed / name, (1_700_000_000, 1_700_000_000))
+
+    run_to_end(stage, "a")
+
+    quarantined = table_rows(stage.table("quarantine"))
+    assert {row["reason"] for row in quarantined} == {"unreadable_file"}
+    assert sorted(row["source_position"].rpartition("/")[2] for row in quarantined) == sorted(bad)
+    for row in quarantined:
+        assert bad[row["source_position"].rpartition("/")[2]] in row["raw"]
+    assert sizes_of_sessions(stage) == {"ann": [200]}

@@ -1,0 +1,166 @@
+"""A real broker: produced to while the stream runs, restarted, its topic deleted; nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from click_files import known_rows
+from driver_process import DriverProcess, run_to_end
+from landed import assert_landed, event_of, is_valid, table_rows
+from sessionizer.control.exit_record import read_exit
+from sessionizer.core.event import Batch
+from sessionizer.core.rules import NEVER_MS
+from sessionizer.errors import QueryFailed, SourceUnreachable
+from stage import CLICK_COLUMNS, Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from confluent_kafka import Message
+
+    from kafka_broker import KafkaBroker
+    from sessionizer.feed.generator import Row
+
+pytest_plugins = ["kafka_fixtures"]
+
+ROWS = 900
+DELIVERED_WITHIN_S = 60.0
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+def kafka_spec(broker: str, topic: str) -> dict[str, Any]:
+    """The key is the record's own, the client stands in a header, the page gets the partition it came through."""
+    spec = clicks_spec(idle_after=None)
+    spec["source"] = {
+        "format": "kafka",
+        "bootstrap_servers": broker,
+        "topic": topic,
+        "encoding": "json",
+        "columns": CLICK_COLUMNS,
+        "options": {"maxOffsetsPerTrigger": 200},
+    }
+    spec["mapping"] |= {
+        "key": "kafka.key",
+        "client": "cast(filter(kafka.headers, header -> header.key = 'client')[0].value as string)",
+        "closes": "type <=> 'logout' and kafka.offset >= 0 and kafka.timestamp is not null",
+    }
+    spec["mapping"]["payload"] |= {"page": "concat(page, '@', kafka.topic, '/', kafka.partition)"}
+    return spec
+
+
+def produce(broker: KafkaBroker, topic: str, rows: Iterable[Row]) -> dict[Place, Row]:
+    """Send rows; where each of them is now."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "log_level": 2})
+    placed: dict[Place, Row] = {}
+
+    def sent(row: Row) -> Any:
+        def take(error: object, message: Message) -> None:
+            assert error is None
+            place = (message.partition(), message.offset())
+            assert None not in place
+            placed[place] = row  # type: ignore[index]
+
+        return take
+
+    for row in rows:
+        headers: list[tuple[str, str | bytes | None]] = [("client", row.event.client)]
+        producer.produce(topic, row.value, key=row.key, headers=headers, on_delivery=sent(row))
+    assert producer.flush(DELIVERED_WITHIN_S) == 0
+    return placed
+
+
+def batches_of(stage: Stage, topic: str, placed: dict[Place, Row]) -> list[Batch]:
+    """The batches that Spark formed, as its offset log tells. The only punctuations are drains."""
+    folder = stage.checkpoint / "offsets"
+    batches: list[Batch] = []
+    before: dict[str, int] = {}
+    punctuated = "-"
+    for log in sorted(folder.glob("[0-9]*"), key=lambda file: int(file.name)):
+        _version, about, events, punctuations = log.read_text().splitlines()
+        until = before if events == "-" else json.loads(events)[topic]
+        rows = [
+            (partition, placed[int(partition), offset])
+            for partition, end in until.items()
+            for offset in range(before.get(partition, 0), end)
+        ]
+        moved = [
+            event_of(replace(row.event, page=f"{row.event.page}@{topic}/{partition}"))
+            for partition, row in rows
+            if is_valid(row)
+        ]
+        floor_ms = NEVER_MS if punctuations != punctuated else None
+        batches.append(Batch(tuple(moved), json.loads(about)["batchTimestampMs"], floor_ms))
+        before, punctuated = until, punctuations
+    assert sum(before.values()) == len(placed), "not every record was read"
+    return batches
+
+
+def read_so_far(stage: Stage) -> int:
+    """Records in the batches committed so far."""
+    commits = [int(log.name) for log in (stage.checkpoint / "commits").glob("[0-9]*")] if stage.lineage else []
+    if not commits:
+        return 0
+    events = (stage.checkpoint / "offsets" / str(max(commits))).read_text().splitlines()[2]
+    return 0 if events == "-" else sum(sum(ends.values()) for ends in json.loads(events).values())
+
+
+def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
+    kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path
+) -> None:
+    stage = Stage.set_up(tmp_path, kafka_spec(kafka_broker.bootstrap_servers, kafka_topic))
+    rows = known_rows(ROWS)
+    placed = produce(kafka_broker, kafka_topic, rows[:300])
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for(lambda: read_so_far(stage) >= 300, "reading what was there")
+        kafka_broker.restart()
+        placed |= produce(kafka_broker, kafka_topic, rows[300:600])
+        driver.wait_for(lambda: read_so_far(stage) >= 600, "reading on after the restart")
+        placed |= produce(kafka_broker, kafka_topic, rows[600:])
+        driver.wait_for(lambda: read_so_far(stage) > 600, "beginning with the rest")
+        driver.kill_all()
+    run_to_end(stage, "b")
+
+    assert len(placed) == ROWS
+    assert_landed(stage, batches_of(stage, kafka_topic, placed), rows)
+    quarantined = {row["source_position"]: row["raw"] for row in table_rows(stage.table("quarantine"))}
+    for (partition, offset), row in placed.items():
+        if not is_valid(row):
+            assert quarantined[f"{kafka_topic}-{partition}-{offset}"] == row.value.decode(errors="replace")
+
+
+def test_a_topic_made_anew_is_lost_data_and_no_retry_helps(
+    kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path
+) -> None:
+    stage = Stage.set_up(tmp_path, kafka_spec(kafka_broker.bootstrap_servers, kafka_topic))
+    rows = known_rows(60)
+    produce(kafka_broker, kafka_topic, rows)
+    run_to_end(stage, "a", until="caught-up")
+    before = [table_rows(stage.table(table)) for table in ("sessions", "quarantine")]
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    admin.delete_topics([kafka_topic])[kafka_topic].result(timeout=DELIVERED_WITHIN_S)
+    kafka_broker.create_topic(kafka_topic, partitions=2)
+    produce(kafka_broker, kafka_topic, rows[:4])
+
+    with DriverProcess.start(stage, "b", until="caught-up") as driver:
+        assert driver.wait() == QueryFailed.exit_code, driver.said[-4_000:]
+
+    ended = read_exit(stage.stream_home, "b")
+    assert ended
+    assert (ended.terminal, ended.error_type) == (True, "source_data_loss")
+    assert [table_rows(stage.table(table)) for table in ("sessions", "quarantine")] == before
+
+
+def test_a_broker_that_is_not_there_is_said_so_and_nothing_is_begun(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, kafka_spec("127.0.0.1:1", "clicks"))
+    with DriverProcess.start(stage, "a") as driver:
+        assert driver.wait() == SourceUnreachable.exit_code
+    assert "127.0.0.1:1" in driver.said
+    assert stage.lineage is None
+    assert list(stage.stream_home.tables.iterdir()) == []

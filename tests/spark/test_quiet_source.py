@@ -1,0 +1,107 @@
+"""Sessions close though nothing comes any more, in each time mode, and soon: told by the moment each was emitted at.
+
+``emitted_at`` is when the batch began that emitted a session, on the same clock as the arrival of its events.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from bad_clicks import click
+from checkpoint_log import CheckpointLog
+from driver_process import DriverProcess
+from landed import epoch_ms, table_rows
+from stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRIGGER_MS = 1_000
+EMIT_EVERY_MS = 1_000
+GAP_MS = 4_000
+SLOW_GAP_MS = 30_000
+DELAY_MS = 1_000
+IDLE_AFTER_MS = 2_000
+BATCH_MS = 15_000
+"""How long a batch may take on a busy machine: what is due while one runs has to wait for the next."""
+
+
+def quiet_spec(time_mode: str, **rules: Any) -> dict[str, Any]:
+    spec = clicks_spec(
+        time_mode=time_mode,
+        gap_timeout="4 seconds",
+        client_timeouts={"slow": "30 seconds"},
+        watermark_delay="1 second",
+        emit_every="1 second",
+        **rules,
+    )
+    return spec | {"trigger_interval": "1 second"}
+
+
+def send(stage: Stage, *clicks: dict[str, Any]) -> None:
+    """A file of clicks that happen now."""
+    now_ms = int(time.time() * 1000)
+    name = f"{now_ms}.json"
+    hidden = stage.feed / f".{name}"
+    hidden.write_text("\n".join(json.dumps(columns | {"ts": now_ms}) for columns in clicks))
+    hidden.rename(stage.feed / name)
+
+
+def warm_up(driver: DriverProcess, stage: Stage) -> None:
+    """Have a first batch behind it, which takes longer than any other."""
+    send(stage, click(1, "warm"))
+    driver.wait_for(lambda: bool(stage.lineage and CheckpointLog(stage.checkpoint).committed()), "a first batch")
+
+
+def emitted(stage: Stage) -> dict[str, dict[str, int]]:
+    """The sessions so far by key: their end, and the moment of their emission, in epoch ms."""
+    if not (stage.table("sessions") / "_delta_log").is_dir():
+        return {}
+    rows = table_rows(stage.table("sessions"))
+    return {row["key"]: {"ended": epoch_ms(row["ended_at"]), "at": epoch_ms(row["emitted_at"])} for row in rows}
+
+
+def lag_ms(stage: Stage, key: str, gap_ms: int) -> int:
+    """From the moment the session was over to its emission."""
+    session = emitted(stage)[key]
+    return session["at"] - session["ended"] - gap_ms
+
+
+def test_event_time_goes_on_by_itself_even_over_a_restart(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, quiet_spec("event_time", idle_after="2 seconds"))
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        warm_up(driver, stage)
+        send(stage, click(1, "ann"), click(1, "bob", client="slow"))
+        driver.wait_for(lambda: "ann" in emitted(stage), "the session of ann")
+        driver.kill_all()
+    assert "bob" not in emitted(stage)
+    with DriverProcess.start(stage, "b", until="stopped") as driver:
+        driver.wait_for(lambda: "bob" in emitted(stage), "the session of bob, though it never saw an event")
+
+    # the watermark is behind by the delay, and moves in steps of emit_every, a trigger apart
+    steps_ms = DELAY_MS + 2 * EMIT_EVERY_MS + 2 * TRIGGER_MS
+    assert 0 <= lag_ms(stage, "ann", GAP_MS) <= IDLE_AFTER_MS + steps_ms + BATCH_MS
+    assert lag_ms(stage, "bob", SLOW_GAP_MS) >= 0
+
+
+def test_processing_time_closes_within_the_gap_and_a_trigger(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, quiet_spec("processing_time"))
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        warm_up(driver, stage)
+        send(stage, click(1, "ann"), click(2, "ann"), click(1, "bob"))
+        driver.wait_for(lambda: {"ann", "bob"} <= emitted(stage).keys(), "both sessions")
+    for key in ("ann", "bob"):
+        assert 0 <= lag_ms(stage, key, GAP_MS) <= EMIT_EVERY_MS + TRIGGER_MS + BATCH_MS
+
+
+def test_without_a_timeout_what_is_closed_comes_out_and_the_rest_stays(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, quiet_spec("none", max_events=2))
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        warm_up(driver, stage)
+        send(stage, click(1, "ann", type="logout"), click(1, "bob"), click(2, "bob"), click(1, "cy"))
+        driver.wait_for(lambda: {"ann", "bob"} <= emitted(stage).keys(), "what is closed")
+        reached = {key: lag_ms(stage, key, 0) for key in ("ann", "bob")}
+    assert all(0 <= lag <= EMIT_EVERY_MS + TRIGGER_MS + BATCH_MS for lag in reached.values()), reached
+    assert "cy" not in emitted(stage)

@@ -1,0 +1,107 @@
+"""What the stream writes is read by others: Spark SQL, deltalake, Polars, DuckDB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import deltalake
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StringType, StructType
+
+from sessionizer.spark import tables
+from sessionizer.spark.session import EXACTNESS
+from sessionizer.spec.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+PAYLOAD = [pa.field("page", pa.string())]
+
+
+@pytest.fixture(scope="module")
+def spec() -> StreamSpec:
+    return StreamSpec.model_validate(
+        {
+            "name": "readable",
+            "source": {"format": "files", "path": "in", "encoding": "text"},
+            "mapping": {"key": "value", "event_time": "now()", "event_id": "value", "payload": {"page": "value"}},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def locations(spark: SparkSession, spec: StreamSpec, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("readable")
+    shapes = [
+        tables.sessions_shape(spec, PAYLOAD, StructType()),
+        tables.quarantine_shape(),
+        tables.late_events_shape(StructType().add("page", StringType())),
+    ]
+    for shape in shapes:
+        tables.ensure_table(spark, shape, str(folder / shape.name))
+        one_row = spark.range(1).selectExpr(*(expression(field.name, field.dataType.simpleString()) for field in shape.columns))
+        one_row.write.format("delta").mode("append").save(str(folder / shape.name))
+    return {shape.name: folder / shape.name for shape in shapes}
+
+
+def expression(name: str, kind: str) -> str:
+    """A value of any of our types, as SQL."""
+    if name == "events":
+        return f"from_json('[{{\"event_id\": \"e1\", \"page\": \"/\"}}]', '{kind}') as events"
+    value = {"date": "current_date()", "timestamp": "now()", "boolean": "true"}.get(kind, "'7'")
+    return f"cast({value} as {kind}) as {name}"
+
+
+TABLES = [tables.SESSIONS, tables.QUARANTINE, tables.LATE_EVENTS]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_spark_sql_reads_it(spark: SparkSession, locations: dict[str, Path], name: str) -> None:
+    found = spark.sql(f"select lineage, batch_id from delta.`{locations[name]}`").collect()  # noqa: S608
+    assert [(row.lineage, row.batch_id) for row in found] == [("7", 7)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_deltalake_and_duckdb_read_it(locations: dict[str, Path], name: str) -> None:
+    rows = deltalake.DeltaTable(str(locations[name])).to_pyarrow_table()
+    with duckdb.connect() as database:
+        database.register("rows", rows)
+        assert database.sql("select lineage, batch_id, date <= current_date from rows").fetchall() == [("7", 7, True)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_polars_reads_it(locations: dict[str, Path], name: str) -> None:
+    frame = polars.read_delta(str(locations[name]))
+    assert frame.select("lineage", "batch_id").rows() == [("7", 7)]
+
+
+def test_the_events_of_a_session_are_an_array_of_structs(locations: dict[str, Path]) -> None:
+    rows = deltalake.DeltaTable(str(locations[tables.SESSIONS])).to_pyarrow_table().to_pylist()
+    assert [event["event_id"] for event in rows[0]["events"]] == ["e1"]
+
+
+def test_columns_are_documented_and_clustered_by_date(spark: SparkSession, locations: dict[str, Path]) -> None:
+    described = spark.sql(f"describe detail delta.`{locations[tables.SESSIONS]}`").collect()[0]
+    assert list(described.clusteringColumns) == ["date"]
+    assert described.minReaderVersion == 1
+    fields = spark.read.format("delta").load(str(locations[tables.SESSIONS])).schema
+    assert all(field.metadata.get("comment") for field in fields)
+
+
+def test_a_new_payload_column_is_added_to_an_existing_table(
+    spark: SparkSession, spec: StreamSpec, locations: dict[str, Path]
+) -> None:
+    wider = [*PAYLOAD, pa.field("device", pa.string())]
+    shape = tables.sessions_shape(spec, wider, StructType())
+    tables.ensure_table(spark, shape, str(locations[tables.SESSIONS]))
+    events = spark.read.format("delta").load(str(locations[tables.SESSIONS])).schema["events"].dataType
+    assert "device" in events.simpleString()
+
+
+def test_the_session_is_set_up_for_exactness(spark: SparkSession) -> None:
+    assert {name: spark.conf.get(name) for name in EXACTNESS} == EXACTNESS

@@ -1,0 +1,231 @@
+"""Real streaming queries against the definition: many logs, each through a checkpoint of its own.
+
+The oracle is given the micro-batches that Spark really ran, as the checkpoint tells them. On arrival the gaps of a log
+are stretched, so that they are neither nothing nor for ever beside the time a micro-batch takes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from log_feed import batches_that_bring_something
+from plain_rows import (
+    Record,
+    conflict_of_row,
+    event_of_oracle,
+    event_of_record,
+    late_event_of_oracle,
+    late_event_of_row,
+    open_event_of_oracle,
+    open_event_of_record,
+    records,
+    session_of_oracle,
+    session_of_record,
+    session_of_row,
+)
+from sessionizer.core.merging import merge
+from sessionizer.core.oracle import sessionize
+from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.spark import tables
+from strategies import Log, examples_of, logs
+from streamed_log import Emitted, Pace, Setting, Streamed, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.event import Event
+
+PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
+LOGS_OF_MODE = {TimeMode.EVENT_TIME: 28, TimeMode.PROCESSING_TIME: 18, TimeMode.NONE: 10}
+SPREAD = 7
+STRETCHES = (20, 100)
+PARTITIONS = (1, 2)
+AT_A_TIME = 3
+"""Queries side by side: much of a small batch is waiting."""
+WITHOUT_RESTARTS = (Pace.AT_ONCE, Pace.AT_ONCE, Pace.IN_QUIET)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A log and how it is streamed."""
+
+    log: Log
+    setting: Setting
+    partitions: int
+
+
+def cases() -> list[Case]:
+    """Every so manieth of many examples: neighbours resemble each other, and modes would repeat each other's logs."""
+    found = [
+        log
+        for start, (mode, count) in enumerate(LOGS_OF_MODE.items())
+        for log in examples_of(logs([mode]).filter(is_worth_it), count * SPREAD)[start::SPREAD]
+    ]
+    return [case_of(log, random.Random(number)) for number, log in enumerate(found)]
+
+
+def is_worth_it(log: Log) -> bool:
+    return len(batches_that_bring_something(log)) > 1 and any(batch.events for batch in log.batches)
+
+
+def case_of(log: Log, chance: random.Random) -> Case:
+    """Every fourth log is interrupted again and again. A spec knows no delay of zero."""
+    factor = 1 if log.rules.time_mode is TimeMode.EVENT_TIME else chance.choice(STRETCHES)
+    paces = tuple(Pace) if chance.random() < 0.25 else WITHOUT_RESTARTS
+    rules = replace(log.rules, watermark_delay_ms=max(1, log.rules.watermark_delay_ms))
+    setting = Setting(
+        key_groups=chance.choice((2, 3)),
+        emit_every_ms=chance.choice((1, 7, 30)) * factor,
+        paces=tuple(chance.choice(paces) for _ in batches_that_bring_something(log)),
+    )
+    return Case(stretched(replace(log, rules=rules), factor), setting, partitions=chance.choice(PARTITIONS))
+
+
+def stretched(log: Log, factor: int) -> Log:
+    """Every timeout and the longest duration, times ``factor``."""
+
+    def longer(timeouts: dict[str, int]) -> dict[str, int]:
+        return {client: timeout_ms * factor for client, timeout_ms in timeouts.items()}
+
+    def patient(event: Event) -> Event:
+        return event if event.timeout_ms is None else replace(event, timeout_ms=event.timeout_ms * factor)
+
+    rules = replace(
+        log.rules,
+        gap_timeout_ms=log.rules.gap_timeout_ms * factor,
+        client_timeouts_ms=longer(dict(log.rules.client_timeouts_ms)),
+        max_duration_ms=log.rules.max_duration_ms and log.rules.max_duration_ms * factor,
+    )
+    batches = (
+        replace(batch, events=tuple(map(patient, batch.events)), timeout_changes=longer(dict(batch.timeout_changes)))
+        for batch in log.batches
+    )
+    return Log(rules, tuple(batches))
+
+
+def is_drained(log: Log) -> bool:
+    return any(batch.floor_ms == NEVER_MS for batch in log.batches)
+
+
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Streamed]]:
+    """What a case's query did. It runs when first asked for, and those after it at the same time."""
+    sessions = {partitions: session_with(spark, partitions) for partitions in PARTITIONS}
+    running: dict[int, Future[Streamed]] = {}
+
+    def run(number: int) -> Streamed:
+        for ahead in range(number, min(number + AT_A_TIME, len(CASES))):
+            if ahead not in running:
+                case, home = CASES[ahead], tmp_path_factory.mktemp(f"log-{ahead}-")
+                running[ahead] = pool.submit(stream, sessions[case.partitions], case.log, case.setting, home)
+        return running[number].result()
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        yield run
+
+
+def session_with(spark: SparkSession, partitions: int) -> SparkSession:
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", partitions)
+    return session
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_a_real_stream_equals_the_oracle(streamed: Callable[[int], Streamed], number: int) -> None:
+    outcome = streamed(number)
+    expected = sessionize(outcome.batches, CASES[number].log.rules)
+    arrivals = {batch.arrived_at_ms for batch in outcome.batches}
+    left = settled(outcome, expected.watermark_ms, CASES[number].log.rules)
+    emitted = Counter(session_of_row(row, arrivals) for row in outcome.rows(tables.SESSIONS))
+    closed = Counter(map(session_of_oracle, expected.closed))
+    assert not emitted - closed, "emitted before it was final"
+    assert emitted + Counter(session_of_record(row, arrivals) for row in left.sessions) == closed
+    assert Counter(map(open_event_of_record, left.open_events)) == Counter(
+        map(open_event_of_oracle, expected.open_events)
+    )
+    late = Counter(map(late_event_of_row, outcome.rows(tables.LATE_EVENTS)))
+    assert late == Counter(map(late_event_of_oracle, expected.late))
+    refused = Counter(map(conflict_of_row, outcome.rows(tables.QUARANTINE)))
+    refused += Counter(map(event_of_record, left.conflicting))
+    assert refused == Counter(map(event_of_oracle, expected.conflicting))
+    assert outcome.repeated + left.repeated == expected.duplicates_dropped
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_a_batch_that_runs_again_adds_nothing(streamed: Callable[[int], Streamed], number: int) -> None:
+    for first, *again in streamed(number).runs:
+        assert all(content(run) == content(first) for run in again)
+
+
+@pytest.mark.parametrize("number", [number for number, case in enumerate(CASES) if is_drained(case.log)])
+def test_a_drain_leaves_no_state(streamed: Callable[[int], Streamed], number: int) -> None:
+    assert not any(streamed(number).state.values())
+
+
+def test_the_logs_are_worth_streaming(streamed: Callable[[int], Streamed]) -> None:
+    """All that can happen does, and often enough to be believed."""
+    seen = sum((happenings(case.log, streamed(number)) for number, case in enumerate(CASES)), Counter[str]())
+    assert len(seen) == 12, seen
+    assert min(seen.values()) >= 10, seen
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What the state holds, settled: sessions that are final but wait for their turn, and the rest."""
+
+    sessions: list[Record]
+    open_events: list[Record]
+    conflicting: list[Record]
+    repeated: int
+
+
+def settled(outcome: Streamed, final_by_ms: int, rules: Rules) -> Left:
+    merged = [merge(log, final_by_ms, rules, PAYLOAD) for log in outcome.state.values() if log]
+    return Left(
+        sessions=[row for part in merged for row in records(part.sessions)],
+        open_events=[row for part in merged for row in records(part.open_events)],
+        conflicting=[row for part in merged for row in records(part.conflicting)],
+        repeated=sum(part.repeated for part in merged),
+    )
+
+
+def content(run: Emitted) -> dict[str, Counter[Any]]:
+    """All but the moment at which a row was written."""
+    moments = ("emitted_at", "noticed_at", "quarantined_at")
+    tidied = {
+        table: Counter(repr([value for name, value in row.asDict().items() if name not in moments]) for row in rows)
+        for table, rows in run.of_table.items()
+    }
+    return {**tidied, "repeated": Counter({"": run.repeated})}
+
+
+def happenings(log: Log, outcome: Streamed) -> Counter[str]:
+    expected = sessionize(outcome.batches, log.rules)
+    quiet = [not batch.events and batch.floor_ms is None for batch in outcome.batches]
+    closed_in_quiet = sum(
+        len(runs[-1].of_table.get(tables.SESSIONS, []))
+        for runs, is_quiet in zip(outcome.runs, quiet, strict=True)
+        if is_quiet
+    )
+    return Counter(session.close_reason.value for session in expected.closed) + Counter(
+        {
+            "open event": len(expected.open_events),
+            "late event": len(expected.late),
+            "conflicting duplicate": len(expected.conflicting),
+            "duplicate": expected.duplicates_dropped,
+            f"closed with no data in {log.rules.time_mode}": closed_in_quiet,
+            "batch run again": sum(len(runs) - 1 for runs in outcome.runs),
+        }
+    )

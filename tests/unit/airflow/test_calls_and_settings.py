@@ -1,0 +1,93 @@
+"""Argument vectors, settings and the environment of jobs: checked before anything starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessionizer.errors import InvalidSpec
+from sessionizer_airflow.argv import DriverCall, Folders, ReportCall
+from sessionizer_airflow.errors import DriverElsewhere, SparkConnectionMissing
+from sessionizer_airflow.launching.spark_submit import ClientModeDriver, SparkTarget, job_environment
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.policy import MINUTE, SECOND, SupervisionPolicy
+from sessionizer_airflow.supervision.settings import SupervisionSettings
+
+FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))
+PROJECT = Project(application=Path("/jobs/main.py"), streams=Path("/specs"), jars=Path("/jars"), home=Path("/data"))
+
+
+def test_driver_call() -> None:
+    call = DriverCall(stream="clicks", uid="0123ab", folders=FOLDERS)
+    assert call.argv() == ("run", "clicks", "--uid", "0123ab", "--home", "/data", "--streams", "/specs")
+
+
+def test_report_call() -> None:
+    assert ReportCall(stream="clicks", folders=FOLDERS).argv()[:2] == ("report", "clicks")
+
+
+@pytest.mark.parametrize("name", ["--master", "../clicks", "Clicks", "", "a" * 64])
+def test_names_that_are_none(name: str) -> None:
+    for refuse in (
+        lambda: DriverCall(stream=name, uid="0123ab", folders=FOLDERS),
+        lambda: ReportCall(stream=name, folders=FOLDERS),
+    ):
+        with pytest.raises(InvalidSpec, match="name is"):
+            refuse()
+
+
+@pytest.mark.parametrize("uid", ["", "../x", "-x", "a b"])
+def test_uids_that_are_none(uid: str) -> None:
+    with pytest.raises(InvalidSpec, match="uid is"):
+        DriverCall(stream="clicks", uid=uid, folders=FOLDERS)
+
+
+def test_relative_folder_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="absolute"):
+        Folders(home=Path("data"), streams=Path("/specs"))
+
+
+def test_settings_from_the_environment() -> None:
+    given = {"SESSIONIZER_STALE_LIMIT": "5 minutes", "SESSIONIZER_RESTART_BUDGET": "9"}
+    settings = SupervisionSettings.from_environment(given)
+    assert settings.policy == SupervisionPolicy(stale_limit=5 * MINUTE, restart_budget=9)
+    assert settings.watch_lease == 60 * MINUTE
+    assert settings.landing_interval == MINUTE
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SESSIONIZER_STALE_LIMIT", "5"), ("SESSIONIZER_WATCH_LEASE", "soon"), ("SESSIONIZER_RESTART_BUDGET", "some")],
+)
+def test_bad_setting_is_named(name: str, value: str) -> None:
+    with pytest.raises(InvalidSpec, match=f"{name} is '{value}'"):
+        SupervisionSettings.from_environment({name: value})
+
+
+def test_stale_limit_follows_a_slow_trigger() -> None:
+    policy = SupervisionPolicy(stale_limit=60 * SECOND)
+    assert policy.for_trigger_interval(5 * SECOND) == policy
+    assert policy.for_trigger_interval(10 * MINUTE).stale_limit == 40 * MINUTE
+
+
+def test_missing_connection_is_said() -> None:
+    with pytest.raises(SparkConnectionMissing, match="no connection 'no_such_connection'"):
+        SparkTarget.of("no_such_connection")
+
+
+def test_cluster_mode_is_refused_for_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type":"spark","host":"yarn","extra":{"deploy-mode":"cluster"}}'
+    )
+    with pytest.raises(DriverElsewhere, match="spark_default"):
+        ClientModeDriver(project=PROJECT)(DriverCall(stream="clicks", uid="0123ab", folders=FOLDERS))
+
+
+def test_job_gets_its_secrets_but_not_those_of_airflow() -> None:
+    ours = {"PATH": "/bin", "BROKER_LOGIN": "x", "AIRFLOW__CORE__FERNET_KEY": "y", "AIRFLOW_CONN_DB": "z"}
+    job = job_environment(ours)
+    assert job["BROKER_LOGIN"] == "x"
+    assert job["PYSPARK_PYTHON"] == sys.executable
+    assert not [name for name in job if "AIRFLOW" in name]

@@ -1,0 +1,61 @@
+"""``sessionizer spec``: static checks and the schema."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from typer.testing import CliRunner
+
+from fabricated_platform import SPEC, Platform
+from sessionizer.cli.app import app
+from sessionizer.errors import InvalidSpec, UnwritablePath
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def check(platform: Platform, *names: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["spec", "check", *names, "--streams", str(platform.streams)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_all_specs_are_checked_whatever_is_wrong_with_one(platform: Platform) -> None:
+    platform.add("aaa", SPEC.format(name="aaa") + "trigger_intervall: 5 seconds\n")
+    platform.add("visits")
+    code, out, err = check(platform)
+    assert (code, out) == (InvalidSpec.exit_code, "ok  visits\n")
+    assert "trigger_intervall" in err
+    assert "the closest is 'trigger_interval'" in err
+    assert "remedy: correct trigger_intervall in " in err
+
+
+def test_two_files_of_one_name(platform: Platform) -> None:
+    platform.add("visits")
+    platform.add("copy", SPEC.format(name="visits"))
+    code, out, err = check(platform)
+    assert (code, out) == (12, "")
+    assert "'visits' is described by 2 files" in err
+
+
+def test_a_misnamed_file(platform: Platform) -> None:
+    platform.add("other", SPEC.format(name="visits"))
+    code, _, err = check(platform)
+    assert code == InvalidSpec.exit_code
+    assert "the name of the file, 'other'" in err
+
+
+def test_one_stream(platform: Platform) -> None:
+    platform.add("visits")
+    platform.add("broken", "name: broken\n")
+    assert check(platform, "visits") == (0, "ok  visits\n", "")
+
+
+def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(app, ["spec", "schema"]).stdout
+    assert json.loads(printed)["title"] == "Stream spec"
+    target = tmp_path / "schema.json"
+    assert CliRunner().invoke(app, ["spec", "schema", "--write", str(target)]).exit_code == 0
+    assert target.read_text() == printed
+    failed = CliRunner().invoke(app, ["spec", "schema", "--write", str(tmp_path / "no" / "where")])
+    assert isinstance(failed.exception, UnwritablePath)

@@ -1,0 +1,72 @@
+"""What the commands refuse before Spark is started, and that help never loads it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sessionizer.control.exit_record import read_exit
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.errors import InvalidSpec, UnwritablePath
+
+if TYPE_CHECKING:
+    from fabricated_platform import Platform
+
+JOBS = Path(__file__).parents[3] / "jobs"
+
+
+def test_help_does_not_load_spark() -> None:
+    program = "import sys, sessionizer.cli.app; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(JOBS)}
+    ).stdout.split()
+    assert not {"pyspark", "pandas", "delta"} & set(loaded)
+
+
+def test_a_closed_pipe_is_no_traceback(platform: Platform) -> None:
+    platform.add("visits")
+    command = f"{sys.executable} {JOBS / 'main.py'} spec schema | head -1"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert ended.stdout == "{\n"
+    assert ended.stderr == ""
+
+
+def test_until_is_a_choice(platform: Platform) -> None:
+    platform.add("visits")
+    result = platform.call("run", "visits", "--until", "sometime")
+    assert result.exit_code == 2
+    assert "caught-up" in result.stderr
+
+
+def test_a_launched_driver_that_never_starts_leaves_its_exit_record(platform: Platform) -> None:
+    home = platform.add("visits", "name: visits\n")
+    result = platform.call("run", "visits", "--uid", "launched-1")
+    assert isinstance(result.exception, InvalidSpec)
+    record = read_exit(home, "launched-1")
+    assert record is not None
+    assert (record.error_type, record.terminal) == ("InvalidSpec", True)
+    assert [path.name for path in home.root.iterdir()] == ["control"]
+
+
+def test_the_record_of_a_false_start_does_not_end_a_live_driver_of_that_uid(platform: Platform) -> None:
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+    platform.add("visits", "name: visits\n")
+    platform.call("run", "visits", "--uid", lease.uid)
+    assert read_exit(home, lease.uid) is None
+
+
+def test_a_person_who_misspells_leaves_nothing(platform: Platform) -> None:
+    platform.add("visits", "name: visits\n")
+    platform.call("run", "visits")
+    assert not StreamHome.of(platform.home, "visits").root.exists()
+
+
+def test_batch_refuses_before_spark(platform: Platform, tmp_path: Path) -> None:
+    platform.add("visits")
+    there = ("--input", str(tmp_path))
+    assert isinstance(platform.call("batch", "visits", "--input", "/nowhere").exception, InvalidSpec)
+    assert isinstance(platform.call("batch", "visits", *there, "--until", "noon").exception, InvalidSpec)
+    assert isinstance(platform.call("batch", "visits", *there, "--to", str(tmp_path)).exception, UnwritablePath)

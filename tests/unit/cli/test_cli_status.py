@@ -1,0 +1,117 @@
+"""``sessionizer status``: what is shown, and the advice below it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from typing import TYPE_CHECKING
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.lease import acquire
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.errors import QueryInterrupted, UnknownStream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fabricated_platform import Platform
+
+
+def test_all_streams_one_broken(platform: Platform) -> None:
+    platform.add("never")
+    platform.add("broken", "name: broken\n")
+    platform.add("visits")
+    platform.drive(
+        "visits",
+        batch_id=41,
+        rows_per_second=12345.6,
+        source_lag=1200,
+        watermark_ms=epoch_ms() - 95_000,
+        open_keys=1_000_001,
+        sessions_rows=77,
+        late=3,
+        quarantined=4,
+    )
+    result = platform.call("status")
+    assert result.exit_code == 0
+    lines = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line.strip()}
+    assert lines["never"][1] == "NEVER_STARTED"
+    assert lines["visits"][1:5] == ["RUNNING", "41", "12,346", "1,200"]
+    assert "(1 m 35 s) 1,000,001 77 3 4" in " ".join(lines["visits"])
+    assert lines["broken"][1] == "INVALID"
+    assert "broken: " in result.stdout
+    assert "source is missing" in result.stdout
+
+
+def test_json_is_one_list(platform: Platform) -> None:
+    platform.add("visits")
+    platform.drive("visits", batch_id=3)
+    platform.add("broken", "name: broken\n")
+    broken, visits = json.loads(platform.call("status", "--json").stdout)
+    assert (broken["state"], visits["state"]) == ("INVALID", "RUNNING")
+    assert visits["heartbeat"]["batch_id"] == 3
+    assert visits["advice"] is None
+    (alone,) = json.loads(platform.call("status", "visits", "--json").stdout)
+    assert alone["stream"] == "visits"
+
+
+def test_the_stale_limit_is_above_a_long_trigger_interval(platform: Platform) -> None:
+    platform.add("visits")
+    platform.drive("visits")
+    now = epoch_ms()
+    platform.fall_silent("visits", since=now - 600_000)
+    assert "RUNNING" in platform.call("status", "visits").stdout  # 5 minutes x 4
+    platform.fall_silent("visits", since=now - 1_300_000)
+    result = platform.call("status", "visits")
+    assert "STALLED" in result.stdout
+    assert "no sign for 21 m 40 s" in result.stdout
+
+
+def test_a_failure_is_explained(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    acquire(home, "driver-1")
+    record_failure(home, "driver-1", QueryInterrupted("visits", "disk_full", "No space left on device\nat java"))
+    result = platform.call("status")
+    assert "FAILED" in result.stdout
+    assert "disk_full: the query of 'visits' was interrupted" in result.stdout
+    assert "free some space" in result.stdout
+    assert "at java" not in result.stdout
+
+
+def _take_the_lease_and_die(root: Path) -> None:
+    acquire(StreamHome(root), "driver-1")
+
+
+def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
+    driver.start()
+    driver.join()
+    result = platform.call("status")
+    assert "VANISHED" in result.stdout
+    assert "`sessionizer run visits` continues" in result.stdout
+
+
+def test_only_an_expressed_wish_is_missed(platform: Platform) -> None:
+    home = platform.add("visits")
+    lease, _ = platform.drive("visits")
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    assert "wants" not in platform.call("status").stdout
+    write_desired(home, DesiredState.RUNNING, by="airflow", why="test")
+    assert "airflow wants it RUNNING, but nothing drives it" in platform.call("status").stdout
+
+
+def test_damage_is_shown(platform: Platform) -> None:
+    home = platform.add("visits")
+    platform.drive("visits")
+    (home.control / "heartbeat.json").write_text("{")
+    assert "visits: damaged: " in platform.call("status").stdout
+
+
+def test_an_unknown_stream(platform: Platform) -> None:
+    assert isinstance(platform.call("status", "visits").exception, UnknownStream)

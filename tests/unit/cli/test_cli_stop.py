@@ -1,0 +1,91 @@
+"""``sessionizer stop`` against drivers in every state."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.cli.stop import STILL_RUNNING
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.stop_marker import stop_reason, stop_requested
+from sessionizer.errors import UnknownStream
+
+if TYPE_CHECKING:
+    from fabricated_platform import Platform
+
+
+def test_nothing_runs(platform: Platform) -> None:
+    platform.add("visits")
+    result = platform.call("stop", "visits")
+    assert result.exit_code == 0
+    assert "not running (it never started)" in result.stdout
+    assert not platform.home.exists()
+
+
+def test_an_unknown_stream_is_an_error(platform: Platform) -> None:
+    platform.add("visits")
+    assert isinstance(platform.call("stop", "visit").exception, UnknownStream)
+
+
+def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform) -> None:
+    platform.add("visits")
+    lease, home = platform.drive("visits")
+
+    def drain() -> None:
+        while not stop_requested(home, lease.uid):
+            time.sleep(0.01)
+        write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED, batch_id=7))
+
+    driver = threading.Thread(target=drain)
+    driver.start()
+    result = platform.call("stop", "visits", "--why", "a rest")
+    driver.join()
+    assert result.exit_code == 0
+    assert "driver driver-1 has ended (drained after batch 7)" in result.stdout
+    assert stop_reason(home, "driver-1") == "a rest"
+    again = platform.call("stop", "visits")
+    assert again.exit_code == 0
+    assert "not running (drained after batch 7)" in again.stdout
+
+
+def test_a_driver_that_goes_on_is_reported(platform: Platform) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    result = platform.call("stop", "visits", "--wait", "0.3")
+    assert result.exit_code == STILL_RUNNING
+    assert "still runs after 0.3 s (state DRAINING)" in result.stdout
+    assert stop_requested(home, "driver-1")
+
+
+def test_a_silent_driver_can_be_killed_by_what_is_said(platform: Platform) -> None:
+    platform.add("visits")
+    platform.drive("visits")
+    platform.fall_silent("visits", since=epoch_ms() - 3_600_000)
+    result = platform.call("stop", "visits", "--wait", "0.1")
+    assert result.exit_code == STILL_RUNNING
+    assert f"kill {os.getpid()}" in result.stderr
+
+
+def test_without_waiting(platform: Platform) -> None:
+    platform.add("visits")
+    platform.drive("visits")
+    result = platform.call("stop", "visits", "--wait", "0")
+    assert (result.exit_code, result.stdout) == (0, "asked driver driver-1 of visits to stop\n")
+
+
+def test_a_supervisor_that_would_start_it_again_is_mentioned(platform: Platform) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    write_desired(home, DesiredState.RUNNING, by="airflow", why="test")
+    assert "airflow wants it RUNNING" in platform.call("stop", "visits", "--wait", "0").stderr
+
+
+@pytest.mark.parametrize("wait", ["-1", "soon"])
+def test_a_wait_that_is_none_is_refused(platform: Platform, wait: str) -> None:
+    assert platform.call("stop", "visits", "--wait", wait).exit_code == 2

@@ -1,0 +1,102 @@
+"""Every error has its one line of advice, its exit code, and a line in the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer import errors
+from sessionizer.cli.remedies import CAUSES, REMEDIES, remedy_for, remedy_for_end
+from sessionizer.control.heartbeat import Heartbeat, Phase
+from sessionizer.control.progress_line import ProgressTeller, in_words, progress_line
+from sessionizer.errors import SessionizerError
+from sessionizer.spark.failure import CAUSES as CAUSES_OF_DEATH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fabricated_platform import Platform
+
+CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SessionizerError)]
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "command-line.md"
+EXAMPLES: list[SessionizerError] = [
+    errors.InvalidSpec("mapping.key", "user", "an expression over u"),
+    errors.UnknownStream("clik", ["clicks"]),
+    errors.DuplicateStream("clicks", [Path("a"), Path("b")]),
+    errors.UnwritablePath(Path("/proc/x"), "the table sessions", "no"),
+    errors.LeaseHeld("clicks", "a", 1, "here"),
+    errors.LeaseLost("clicks", 1, 2),
+    errors.DamagedFile(Path("lineage.json"), "cut"),
+    errors.QueryFailed("clicks", "schema_change", "..."),
+    errors.ControlUnreachable(Path("/mnt"), "stale"),
+    errors.SourceUnreachable("localhost:9092", "refused"),
+    errors.QueryInterrupted("clicks", "memory", "..."),
+    errors.TerminalError("x"),
+    errors.TransientError("x"),
+    errors.SessionizerError("x"),
+]
+
+
+def test_no_class_is_left_out() -> None:
+    assert set(CLASSES) == set(REMEDIES) == {type(example) for example in EXAMPLES}
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_a_remedy_is_one_line(error: SessionizerError) -> None:
+    assert remedy_for(error).strip()
+    assert "\n" not in remedy_for(error)
+
+
+def test_every_cause_of_death_has_a_remedy() -> None:
+    assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} == set(CAUSES)
+    assert remedy_for_end("clicks", "disk_full") == CAUSES["disk_full"]
+    assert "sessionizer run clicks" in remedy_for_end("clicks", "InvalidSpec")
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_the_documentation_has_the_exit_code(kind: type[SessionizerError]) -> None:
+    assert f"| {kind.exit_code} | `{kind.__name__}` |" in DOCUMENTATION.read_text()
+
+
+def test_the_documentation_has_every_command() -> None:
+    from sessionizer.cli.app import app
+
+    for command in app.registered_commands:
+        assert command.callback is not None
+        assert f"`sessionizer {command.callback.__name__}" in DOCUMENTATION.read_text()
+
+
+def test_an_error_ends_the_program_with_message_remedy_and_code(
+    main: Callable[..., int], platform: Platform, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform.add("clicks")
+    code = main("run", "click", "--streams", str(platform.streams), "--home", str(platform.home))
+    assert code == errors.UnknownStream.exit_code
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "error: no stream named 'click'; known: clicks"
+    assert second.startswith("remedy: did you mean clicks?")
+    assert not platform.home.exists()
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (200_000, "3 m 20 s"), (90_000_000, "1 d 1 h"), (-3000, "-3 s")],
+)
+def test_lengths_of_time(milliseconds: int, words: str) -> None:
+    assert in_words(milliseconds) == words
+
+
+def test_progress_is_told_at_most_so_often_and_only_of_new_batches() -> None:
+    teller = ProgressTeller(10_000)
+    starting = Heartbeat(uid="a", at=0, started_at=0, phase=Phase.STARTING)
+    first, second = (
+        Heartbeat(uid="a", at=0, started_at=0, phase=Phase.RUNNING, batch_id=batch, rows_per_second=1234.5, open_keys=9)
+        for batch in (0, 1)
+    )
+    assert teller.line(starting, 0) is None
+    assert teller.line(first, 1) == progress_line(first) == "batch 0 · 1,234 ev/s · open 9 · emitted 0"
+    assert teller.line(second, 9_000) is None
+    assert teller.line(second, 10_001) == progress_line(second)
+    assert teller.line(second, 60_000) is None
