@@ -26,6 +26,8 @@ $(UV):
 .venv/.synced: requirements.lock | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) .venv
 	$(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
+	printf '#!/bin/sh\nexec "%s/python" "%s/jobs/main.py" "$$@"\n' "$(CURDIR)/$(BIN)" "$(CURDIR)" >$(BIN)/sessionizer
+	chmod +x $(BIN)/sessionizer
 	@touch $@
 
 # `ivy CONFIGURATION`: the jars of ivy.xml, complete before the folder gets its name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 # Airflow reads these when it is imported, which is when a test module is.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-of-tests-")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+# Processes that tests start import the same packages, and find the same commands, as the tests.
+_ROOT = Path(__file__).parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "tests"))
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 GOLDEN = Path(__file__).parent / "golden"
 

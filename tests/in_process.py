@@ -17,30 +17,32 @@ from sessionizer.spark.vital_signs import VitalSigns
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sessionizer.control.lease import Lease
     from stage import Stage
 
 
 def drain(spark: SparkSession, stage: Stage) -> None:
     """Read all there is and close every session. Raises what the query dies of."""
-    run = _run(spark, stage)
-    run.start(until_caught_up=True).awaitTermination()
-    punctuation.drain(stage.stream_home.punctuations(run.lineage))
-    run.start(until_caught_up=True).awaitTermination()
+    catch_up(spark, stage)
+    assert stage.lineage
+    punctuation.drain(stage.stream_home.punctuations(stage.lineage))
+    catch_up(spark, stage)
 
 
 def catch_up(spark: SparkSession, stage: Stage) -> None:
     """Read all there is. Raises what the query dies of."""
-    _run(spark, stage).start(until_caught_up=True).awaitTermination()
+    stage.stream_home.prepare()
+    lease = acquire(stage.stream_home, "tests")
+    _run(spark, stage, lease).start(until_caught_up=True).awaitTermination()
+    lease.release()
 
 
-def _run(spark: SparkSession, stage: Stage) -> Run:
+def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
     home, spec = stage.stream_home, stage.spec()
-    home.prepare()
     examined = examine(spark, spec, stage.home)
     locations = table_locations(spec, stage.home, home)
     for shape in examined.shapes(spec):
         ensure_table(spark, shape, locations[shape.name])
-    lease = acquire(home, "tests")
     lineage = active_lineage(home) or start_lineage(home)
     return Run(
         spark=spark,

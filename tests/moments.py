@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from driver_process import DriverProcess
     from stage import Stage
 
+QUERY_STARTS = "query starts"
 TABLES = ("sessions", "late_events", "quarantine")
 
 
@@ -53,9 +54,11 @@ class Progress:
         return Moment.BETWEEN_TABLES if any(reached) else Moment.BATCH_RUNS
 
 
-def freeze_at(moment: Moment, driver: DriverProcess, stage: Stage, first_batch: int = 1) -> int:
-    """Freeze the driver at ``moment`` of a batch from ``first_batch`` on; returns that batch's id."""
-    driver.wait_for(lambda: stage.lineage is not None and stage.checkpoint.is_dir(), "a checkpoint")
+def freeze_at(moment: Moment, driver: DriverProcess, stage: Stage) -> int:
+    """Freeze the driver at ``moment`` of a batch that was not begun before; returns that batch's id."""
+    driver.wait_for_line(QUERY_STARTS)
+    # what an earlier driver has left tells nothing about this one
+    first_batch = max(1, progress(stage).begun + 1)
     while True:
         driver.wait_for(lambda: _has_come(moment, progress(stage), first_batch), f"{moment}")
         driver.freeze()

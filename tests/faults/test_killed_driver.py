@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from itertools import count, cycle
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from click_files import write_click_files
 from driver_process import DriverProcess, run_to_end
 from landed import assert_as_defined
-from moments import Moment, freeze_at
+from moments import QUERY_STARTS, Moment, freeze_at
 from sessionizer.control.exit_record import Outcome, read_exit
 from stage import Stage, clicks_spec
 
@@ -43,12 +45,11 @@ def kill(driver: DriverProcess, victim: Victim, stage: Stage) -> None:
         assert (ended.outcome, ended.terminal, ended.error_type) == (Outcome.FAILED, False, "driver_jvm_died")
 
 
-def killed_at(stage: Stage, moment: Moment, victim: Victim, uid: str, first_batch: int = 1) -> int:
-    """Run a driver until it is killed; the batch it was at."""
+def killed_at(stage: Stage, moment: Moment, victim: Victim, uid: str) -> None:
+    """Run a driver until it is killed."""
     with DriverProcess.start(stage, uid) as driver:
-        batch = freeze_at(moment, driver, stage, first_batch)
+        freeze_at(moment, driver, stage)
         kill(driver, victim, stage)
-    return batch
 
 
 def finish(stage: Stage) -> None:
@@ -59,9 +60,8 @@ def finish(stage: Stage) -> None:
 def test_killed_at_every_moment_in_turn(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     files = write_click_files(stage.feed, FILES)
-    batch = 0
     for number, moment, victim in zip(count(), Moment, cycle(Victim), strict=False):
-        batch = killed_at(stage, moment, victim, f"d{number}", first_batch=batch + 1)
+        killed_at(stage, moment, victim, f"d{number}")
     finish(stage)
     assert_as_defined(stage, files)
 
@@ -73,7 +73,22 @@ def test_killed_twice_at(moment: Moment, victim: Victim, tmp_path: Path) -> None
     stage = Stage.set_up(tmp_path, clicks_spec())
     files = write_click_files(stage.feed, FILES)
     killed_at(stage, moment, victim, "d0")
-    # the first batch of the second driver is the one that was not finished, if any
     killed_at(stage, moment, victim, "d1")
+    finish(stage)
+    assert_as_defined(stage, files)
+
+
+@pytest.mark.long
+def test_killed_time_and_again_before_anything_is_done(tmp_path: Path) -> None:
+    """In the replay of a batch, and in the replay of that replay."""
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    files = write_click_files(stage.feed, FILES)
+    killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
+    chance = Random(7)
+    for number in range(1, 9):
+        with DriverProcess.start(stage, f"d{number}") as driver:
+            driver.wait_for_line(QUERY_STARTS)
+            time.sleep(chance.uniform(0, 8))
+            driver.kill_all()
     finish(stage)
     assert_as_defined(stage, files)

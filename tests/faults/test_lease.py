@@ -43,10 +43,10 @@ def test_of_two_started_together_one_runs_and_the_other_writes_nothing(tmp_path:
     assert_as_defined(stage, files)
 
 
-def fenced_while_frozen(stage: Stage, uid: str, moment: Moment, first_batch: int) -> int:
+def fenced_while_frozen(stage: Stage, uid: str, moment: Moment) -> None:
     """A driver stands still while its lease is taken away: what it does when it moves again is nothing."""
     with DriverProcess.start(stage, uid) as driver:
-        batch = freeze_at(moment, driver, stage, first_batch)
+        freeze_at(moment, driver, stage)
         fence(stage.stream_home, uid)
         before = written(stage)
         with DriverProcess.start(stage, f"{uid}-successor") as successor:
@@ -58,14 +58,13 @@ def fenced_while_frozen(stage: Stage, uid: str, moment: Moment, first_batch: int
     ended = read_exit(stage.stream_home, uid)
     assert ended
     assert ended.outcome is Outcome.LEASE_LOST
-    return batch
 
 
 def test_fenced_while_it_stands_still_writes_nothing_more(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     files = write_click_files(stage.feed, FILES)
-    batch = fenced_while_frozen(stage, "a", Moment.BATCH_RUNS, first_batch=1)
-    fenced_while_frozen(stage, "b", Moment.BETWEEN_TABLES, first_batch=batch)
+    fenced_while_frozen(stage, "a", Moment.BATCH_RUNS)
+    fenced_while_frozen(stage, "b", Moment.BETWEEN_TABLES)
     stage.write_spec(clicks_spec(files_per_batch=FILES))
     run_to_end(stage, "c")
     assert_as_defined(stage, files)

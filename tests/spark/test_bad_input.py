@@ -89,7 +89,7 @@ BAD_CSV = {
     b",victim,%d,/," % START_S: "null_event_id",
     b"6,victim,,/,": "null_event_time",
     b"7,victim,NaN,/,": "null_event_time",
-    b"8,victim,1e300,/,": "null_event_time",
+    b"8,victim,1e300,/,": "future_event_time",
     b"9,victim,-5,/,": "non_positive_event_time",
     b"10,victim,%d000,/," % START_S: "future_event_time",
     b"11,victim,253402300799,/,": "future_event_time",

@@ -68,7 +68,7 @@ def test_a_new_timeout_holds_from_the_next_event_on_and_in_every_replay(tmp_path
         driver.wait_for_line(ANNOUNCED)
         files["2.json"] = write(stage, "2.json", (16, 24))
         # killed with the new timeout in the tables of no batch, or of one that is not committed
-        freeze_at(Moment.BATCH_RUNS, driver, stage, first_batch=1)
+        freeze_at(Moment.BATCH_RUNS, driver, stage)
         driver.kill_all()
     with DriverProcess.start(stage, "b", until="stopped") as driver:
         driver.wait_for(lambda: read(stage, "2.json"), "the second file")

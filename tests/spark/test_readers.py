@@ -44,7 +44,9 @@ def locations(spark: SparkSession, spec: StreamSpec, tmp_path_factory: pytest.Te
     ]
     for shape in shapes:
         tables.ensure_table(spark, shape, str(folder / shape.name))
-        one_row = spark.range(1).selectExpr(*(expression(field.name, field.dataType.simpleString()) for field in shape.columns))
+        one_row = spark.range(1).selectExpr(
+            *(expression(field.name, field.dataType.simpleString()) for field in shape.columns)
+        )
         one_row.write.format("delta").mode("append").save(str(folder / shape.name))
     return {shape.name: folder / shape.name for shape in shapes}
 
@@ -52,7 +54,7 @@ def locations(spark: SparkSession, spec: StreamSpec, tmp_path_factory: pytest.Te
 def expression(name: str, kind: str) -> str:
     """A value of any of our types, as SQL."""
     if name == "events":
-        return f"from_json('[{{\"event_id\": \"e1\", \"page\": \"/\"}}]', '{kind}') as events"
+        return f'from_json(\'[{{"event_id": "e1", "page": "/"}}]\', \'{kind}\') as events'
     value = {"date": "current_date()", "timestamp": "now()", "boolean": "true"}.get(kind, "'7'")
     return f"cast({value} as {kind}) as {name}"
 

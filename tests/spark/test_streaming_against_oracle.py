@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sessionizer.core.event import Event
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
-LOGS_OF_MODE = {TimeMode.EVENT_TIME: 28, TimeMode.PROCESSING_TIME: 18, TimeMode.NONE: 10}
+LOGS = 56
 SPREAD = 7
 STRETCHES = (20, 100)
 PARTITIONS = (1, 2)
@@ -64,12 +64,8 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Every so manieth of many examples: neighbours resemble each other, and modes would repeat each other's logs."""
-    found = [
-        log
-        for start, (mode, count) in enumerate(LOGS_OF_MODE.items())
-        for log in examples_of(logs([mode]).filter(is_worth_it), count * SPREAD)[start::SPREAD]
-    ]
+    """Every so manieth of many examples, as neighbours resemble each other."""
+    found = examples_of(logs().filter(is_worth_it), LOGS * SPREAD)[::SPREAD]
     return [case_of(log, random.Random(number)) for number, log in enumerate(found)]
 
 

@@ -69,6 +69,12 @@ def _unknown(error: UnknownStream) -> str:
     return f"{meant}Specs are <name>.yaml in the folder of --streams or SESSIONIZER_STREAMS"
 
 
+def _unwritable(error: UnwritablePath) -> str:
+    if error.purpose == "the result":
+        return "give --to a folder that does not exist yet"
+    return "make it writable, or choose another place: --home (SESSIONIZER_HOME) or sink.path in the spec"
+
+
 def _damaged(error: DamagedFile) -> str:
     if error.path.name == "desired.json":
         return f"remove {error.path}: without it the stream is wanted RUNNING"
@@ -79,9 +85,7 @@ REMEDIES: Final[dict[type, Callable[[Any], str]]] = {
     InvalidSpec: _invalid,
     UnknownStream: _unknown,
     DuplicateStream: lambda _: "keep one of the files, or give the other stream and its file another name",
-    UnwritablePath: lambda _: (
-        "make it writable, or choose another place: --home (SESSIONIZER_HOME), sink.path in the spec, or --to"
-    ),
+    UnwritablePath: _unwritable,
     LeaseHeld: lambda error: (
         f"`sessionizer status {error.stream}` shows the live driver, `sessionizer stop {error.stream}` ends it"
     ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class UnfitValue(ValueError):  # noqa: N818 - named like the rest of the tree; never leaves this module
+class UnfitValue(ValueError):
     """A field whose value is missing or of the wrong type."""
 
 

@@ -45,7 +45,7 @@ def observe(
     )
 
 
-def read_observation(  # noqa: PLR0913 - the adapter's options are independent
+def read_observation(
     home: StreamHome,
     now: int,
     *,

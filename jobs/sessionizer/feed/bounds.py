@@ -35,5 +35,5 @@ def start_in_the_past(now_ms: float, least_rate: float, bounds: Bounds) -> int:
             raise InvalidSpec("feed.rate", least_rate, "more than 0 events per second")
         spans_s.append(bounds.events / least_rate)
     if not spans_s:
-        raise InvalidSpec("feed.pace", False, "False only with a duration or a number of events")
+        raise InvalidSpec("feed.pace", "off", "off only with a duration or a number of events")
     return int(now_ms - min(spans_s) * 1000)

@@ -52,7 +52,7 @@ def generate_within(scenario: Scenario, bounds: Bounds) -> Iterator[Row]:
 class _Generator:
     def __init__(self, scenario: Scenario) -> None:
         # with the start in the seed, a feed that is started again does not repeat the event ids of its last run
-        self._rng = Random(f"{scenario.seed}/{scenario.start_ms}")
+        self._rng = Random(f"{scenario.seed}/{scenario.start_ms}")  # noqa: S311  a demo, not a secret
         self._scenario = scenario
         self._crowd = Crowd(scenario.clients, self._rng)
         self._faults = FaultPicker(scenario.possible_faults, self._rng)

@@ -31,7 +31,7 @@ from sessionizer.spark.gate import BatchGate
 from sessionizer.spark.open_sessions import OpenSessions
 from sessionizer.spark.run import Run, table_locations
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.source import check_reachable, located
+from sessionizer.spark.source import check_reachable
 from sessionizer.spark.stop_signals import StopSignals
 from sessionizer.spark.tables import ensure_table
 from sessionizer.spark.timeout_table import TimeoutTable
@@ -123,12 +123,14 @@ class _Driver:
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
         self._run = self._prepare()
-        timeouts = self._timeout_table()
-        if timeouts is not None:
-            timeouts.announce_changes()
-        self._timeouts = timeouts
+        lineage_home = self._home.lineages / self._run.lineage
+        self._timeouts = TimeoutTable.of(self._run.spark, self._spec, self._options.platform_home, lineage_home)
+        if self._timeouts is not None:
+            self._timeouts.announce_changes()
         self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         until = self._options.until
+        if until is Until.STOPPED and self._idle is not None and self._run.resumes:
+            punctuation.wake(self._home.punctuations(self._run.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.DRAINED and not self._gate.closed:
             punctuation.drain(self._home.punctuations(self._run.lineage))
@@ -167,31 +169,20 @@ class _Driver:
         )
 
     def _run_query(self, *, until_caught_up: bool) -> None:
-        """Run the query to its end; where a file that cannot be read ended it, go on without that file."""
+        """Run the query to its end, again where something ended it that it can go on without."""
+        recovered_from: set[str] = set()
         while True:
             try:
                 self._follow(self._run.start(until_caught_up=until_caught_up))
             except StreamingQueryException as error:
-                found = self._run.without_unreadable(error)
-                if found is None:
+                found = self._run.recovered(error)
+                if found is None or found[1] in recovered_from:
                     raise
-                self._run, what = found
-                self._say(f"quarantined as a whole, as it cannot be read: {what}")
+                self._run, reason = found
+                recovered_from.add(reason)
+                self._say(reason)
             else:
                 return
-
-    def _timeout_table(self) -> TimeoutTable | None:
-        rules = self._spec.rules
-        if rules.client_timeouts_table is None:
-            return None
-        return TimeoutTable(
-            spark=self._run.spark,
-            location=located(rules.client_timeouts_table, self._options.platform_home),
-            default_ms=rules.gap_timeout_ms,
-            inline_ms=dict(rules.client_timeouts),
-            announced=self._home.lineages / self._run.lineage / "announced_timeouts.json",
-            punctuations=self._home.punctuations(self._run.lineage),
-        )
 
     def _must_stop(self) -> bool:
         return self._signals.received or stop_requested(self._home, self._lease.uid)

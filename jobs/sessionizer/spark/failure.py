@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,6 +52,7 @@ CAUSES: Final = (
     Cause("executor_lost", ("ExecutorLostFailure", "Python worker exited unexpectedly"), terminal=False),
 )  # fmt: skip
 UNKNOWN: Final = Cause("unknown", (), terminal=False)
+_COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected schema change in version (\d+)")
 _DETAIL_LIMIT = 2_000
 
 
@@ -62,3 +64,9 @@ def classified(stream: str, error: BaseException) -> SessionizerError:
     cause = next((cause for cause in CAUSES if any(sign in text for sign in cause.signs)), UNKNOWN)
     kind = QueryFailed if cause.terminal else QueryInterrupted
     return kind(stream, cause.name, text[:_DETAIL_LIMIT])
+
+
+def columns_changed(error: Exception) -> str | None:
+    """The version of a Delta source at which its columns changed: a query that starts anew may go on with them."""
+    found = _COLUMNS_CHANGED.search(str(error))
+    return f"the columns of the source changed in its version {found[1]}" if found else None

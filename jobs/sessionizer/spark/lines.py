@@ -46,17 +46,28 @@ def parse_lines(
 
 
 def _from_json(columns: StructType, options: Mapping[str, str]) -> Column:
-    permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    return F.from_json("value", StructType([*columns]).add(CORRUPT, StringType()), {**options, **permissive})
+    # NaN and Infinity are no JSON
+    strict = {"allowNonNumericNumbers": "false", **options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    return F.from_json("value", StructType([*columns]).add(CORRUPT, StringType()), strict)
 
 
 def _json_fault() -> Column:
     """Spark marks a record it cannot fit into the columns; that it is JSON at all tells the two reasons apart."""
     unfit = F.col(f"parsed.{CORRUPT}").isNotNull() | F.col("value").isNull() | (F.trim("value") == "")
     is_object = F.expr("json_object_keys(value)").isNotNull()
-    return F.when(
+    fault = F.when(
         unfit, F.when(is_object, QuarantineReason.WRONG_TYPE.value).otherwise(QuarantineReason.MALFORMED.value)
     )
+    return fault.when(_has_more(), QuarantineReason.MALFORMED.value)
+
+
+def _has_more() -> Column:
+    """Whether something comes after the object, a second one say: Spark reads the first and drops the rest.
+
+    Most objects are flat: they end with their only brace, and need no second look.
+    """
+    flat = F.instr("value", "}") == F.length("value")
+    return ~(flat | F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))).eqNullSafe(1))
 
 
 def declared_columns(columns: str | None) -> StructType:

@@ -58,11 +58,17 @@ def _broadcast(punctuations: pa.RecordBatch, key_groups: int) -> pa.RecordBatch:
 def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str]) -> pa.RecordBatch:
     group = batch.column(GROUP).to_numpy(zero_copy_only=False).astype(np.uint16)
     order = np.argsort(group, kind="stable")  # 16 bits: numpy sorts by radix
-    ordered = pa.Table.from_batches([batch.select(columns)]).take(pa.array(order)).combine_chunks()
+    ordered = pa.Table.from_batches([_nullable(batch.select(columns))]).take(pa.array(order)).combine_chunks()
     starts = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1])
     ends = np.append(starts[1:], len(order))
     blobs = [encode(ordered.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)]
     return _packed(group[order][starts].astype(np.int32), kind, blobs)
+
+
+def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Whether Spark takes a column for nullable depends on the punctuations of the batch; blobs must fit together."""
+    fields = [field.with_nullable(nullable=True) for field in batch.schema]
+    return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 
 
 def _packed(groups: NDArray[np.int32], kind: str, blobs: list[bytes]) -> pa.RecordBatch:

@@ -50,7 +50,7 @@ class SessionProcessor(StatefulProcessor):
         for frame in rows:
             for kind, blob in zip(frame["kind"], frame["blob"], strict=True):
                 share.take(kind, blob)
-        arrivals = Arrivals(share.events, self._changed_timeouts(share.timeouts))
+        arrivals = Arrivals(share.events, self._changed_timeouts(share.changed_timeouts))
         clock, planned = self._clock(timerValues, share.floor_ms), self._planned()
         step = take_batch(group, self._shared, planned, arrivals, clock, self._read_log)
         self._apply(step, planned, clock)
@@ -131,7 +131,13 @@ class Share:
     events: list[pa.Table] = field(default_factory=list)
     quarantined: list[bytes] = field(default_factory=list)
     floor_ms: int = 0
-    timeouts: dict[str, int] = field(default_factory=dict)
+    timeouts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each client the change said last: when it was said, and the timeout, both ms."""
+
+    @property
+    def changed_timeouts(self) -> dict[str, int]:
+        """The timeout (ms) of each client that has another one from this batch on."""
+        return {client: timeout_ms for client, (_, timeout_ms) in self.timeouts.items()}
 
     def take(self, kind: str, blob: bytes) -> None:
         """Sort one packed row in."""
@@ -143,7 +149,9 @@ class Share:
             punctuation = json.loads(blob)
             self.floor_ms = max(self.floor_ms, punctuation.get("floor_ms") or 0)
             for change in punctuation.get("timeouts") or []:
-                self.timeouts[change["client"]] = change["timeout_ms"]
+                # of several in one batch the last said holds, in whatever order they come
+                said = (punctuation.get("said_at_ms") or 0, change["timeout_ms"])
+                self.timeouts[change["client"]] = max(said, self.timeouts.get(change["client"], said))
 
 
 class Output:

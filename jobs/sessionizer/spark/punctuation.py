@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 COLUMNS = (
-    "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, "
+    "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "
     "unreadable struct<uri: string, cause: string>"
 )
 # The last instant a timestamp can show; a watermark there closes everything.
@@ -40,7 +40,7 @@ def read_punctuations(spark: SparkSession, folder: Path) -> DataFrame:
 
 def as_text() -> Column:
     """The punctuation as the JSON that every group gets; null for one that is no group's business."""
-    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts")))
+    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms")))
 
 
 def quarantined() -> dict[str, Column]:
@@ -61,10 +61,15 @@ def move_watermark(folder: Path, floor_ms: int) -> None:
     _write(folder, {"floor_ms": floor_ms})
 
 
+def wake(folder: Path) -> None:
+    """Ask for a batch that changes nothing: it tells a driver that goes on where the watermark stands."""
+    move_watermark(folder, 0)
+
+
 def change_timeouts(folder: Path, timeouts_ms: Mapping[str, int]) -> None:
     """Give clients another gap timeout (ms), from the next event on."""
     changes = [{"client": client, "timeout_ms": timeout} for client, timeout in sorted(timeouts_ms.items())]
-    _write(folder, {"timeouts": changes})
+    _write(folder, {"timeouts": changes, "said_at_ms": epoch_ms()})
 
 
 def drain(folder: Path) -> None:

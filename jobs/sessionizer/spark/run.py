@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from sessionizer.spark import tables
 from sessionizer.spark.examine import examine
+from sessionizer.spark.failure import columns_changed
+from sessionizer.spark.file_log import files_of_batch
 from sessionizer.spark.query import SessionQuery, sessionized
 from sessionizer.spark.sinks import Sinks
 from sessionizer.spark.source import located
@@ -67,19 +69,32 @@ class Run:
             writer = writer.trigger(processingTime=f"{self.spec.trigger_interval_ms} milliseconds")
         return writer.start()
 
-    def without_unreadable(self, error: Exception) -> tuple[Run, str] | None:
-        """This run without the file that ended its query, which is quarantined, and what is wrong with that file.
+    @property
+    def resumes(self) -> bool:
+        """Whether the lineage has a committed batch behind it."""
+        return (self.home.checkpoint(self.lineage) / "commits").is_dir()
 
-        None where no file is to blame.
+    def recovered(self, error: Exception) -> tuple[Run, str] | None:
+        """This run without what ended its query, and what that was. None where a new query would end alike.
+
+        A file that cannot be read is quarantined and left out; a source whose columns changed is examined anew.
         """
         files = UnreadableFiles.of(self.home, self.lineage)
         met = files.meet(error, self.spark, self.spec)
-        if met is None:
+        reason = f"quarantined as a whole, as it cannot be read: {met}" if met else columns_changed(error)
+        if reason is None:
             return None
-        return replace(self, examined=examine(self.spark, self.spec, self.platform_home, files.uris())), met
+        examined = examine(self.spark, self.spec, self.platform_home, files.uris())
+        if examined.guarded.payload != self.examined.guarded.payload:
+            return None
+        return replace(self, examined=examined), reason
 
     def _write(self, sinks: Sinks, emitted: DataFrame, batch_id: int) -> None:
         self.permit()
+        source = self.spec.source
+        if source.format == "files" and source.encoding == "parquet":
+            brought = files_of_batch(self.home.checkpoint(self.lineage), batch_id)
+            UnreadableFiles.of(self.home, self.lineage).report_empty(self.spark, brought)
         counts = sinks.write(emitted, batch_id)
         self.open_sessions.learn(counts.open_of_group)
         self.signs.wrote(counts, self.open_sessions.total)

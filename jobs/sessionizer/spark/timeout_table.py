@@ -15,11 +15,14 @@ from sessionizer.core.timeouts import changed_timeouts
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.expressions import first_line
 from sessionizer.spark.punctuation import change_timeouts
+from sessionizer.spark.source import located
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from sessionizer.spec.stream import StreamSpec
 
 
 @dataclass(slots=True)
@@ -32,6 +35,21 @@ class TimeoutTable:
     inline_ms: dict[str, int]
     announced: Path
     punctuations: Path
+
+    @classmethod
+    def of(cls, spark: SparkSession, spec: StreamSpec, platform_home: Path, lineage_home: Path) -> TimeoutTable | None:
+        """The table that ``spec`` names, None when it names none; ``lineage_home`` keeps what was passed on."""
+        rules = spec.rules
+        if rules.client_timeouts_table is None:
+            return None
+        return cls(
+            spark=spark,
+            location=located(rules.client_timeouts_table, platform_home),
+            default_ms=rules.gap_timeout_ms,
+            inline_ms=dict(rules.client_timeouts),
+            announced=lineage_home / "announced_timeouts.json",
+            punctuations=lineage_home / "punctuations",
+        )
 
     def announce_changes(self) -> dict[str, int]:
         """Pass on what changed since the last call; returns it (client to ms). Idempotent, safe to kill."""

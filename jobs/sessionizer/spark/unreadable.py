@@ -9,8 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlparse
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
@@ -21,8 +24,7 @@ from sessionizer.spark.lines import POSITION
 from sessionizer.spark.punctuation import report_unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -62,10 +64,16 @@ class UnreadableFiles:
         self._put_aside(uri, cause)
         return f"{uri} ({cause})"
 
+    def report_empty(self, spark: SparkSession, uris: Iterable[str]) -> None:
+        """Quarantine those of the files that are empty: no Parquet file is, but Spark passes over them."""
+        for uri in map(_as_position, uris):
+            if _size(spark, uri) == 0:
+                report_unreadable(self.punctuations, _file_id(uri), uri, "the file is empty")
+
     def _put_aside(self, uri: str, cause: str) -> None:
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
-        report_unreadable(self.punctuations, hashlib.sha256(uri.encode()).hexdigest()[:16], uri, cause)
+        report_unreadable(self.punctuations, _file_id(uri), uri, cause)
         write_json(self.record, {**(read_json(self.record) or {}), uri: cause})
 
 
@@ -74,9 +82,37 @@ def without(rows: DataFrame, uris: Sequence[str]) -> DataFrame:
     return rows.where(~F.col(POSITION).isin(*uris)) if uris else rows
 
 
+def _file_id(uri: str) -> str:
+    return hashlib.sha256(uri.encode()).hexdigest()[:16]
+
+
+def _size(spark: SparkSession, uri: str) -> int:
+    """Bytes of a file, -1 where it is gone: the query that reads it will say so."""
+    parts = urlparse(uri)
+    if parts.scheme == "file":
+        path = Path(unquote(parts.path))
+        return path.stat().st_size if path.exists() else -1
+    jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc  # noqa: SLF001  there is no public way
+    assert jvm is not None  # noqa: S101  a classic session always has one
+    file = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+    storage = file.getFileSystem(context.hadoopConfiguration())
+    return int(storage.getFileStatus(file).getLen()) if storage.exists(file) else -1
+
+
 def _named_file(error: Exception) -> str | None:
+    """The file whose reading ended a query, as ``_position`` has it."""
     found = _NAMED.search(str(error))
-    return found[1] if found else None
+    return _as_position(found[1]) if found else None
+
+
+def _as_position(uri: str) -> str:
+    """A URI as Spark's metadata column writes it: without an empty host."""
+    return re.sub(r"^(\w+):///", r"\1:/", uri)
+
+
+def _as_path(uri: str) -> str:
+    """A URI as Spark's readers want it: not encoded, and with nothing in it that means more than itself."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", unquote(uri))
 
 
 def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
@@ -85,18 +121,20 @@ def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
     None where it can be read by now, or where not even its bytes can be had: then the storage is to blame, or the file
     is gone, and events that may still be read must not be given up.
     """
-    if spec.source.format != "files":
+    source = spec.source
+    if source.format != "files":
         return None
-    if _failure(spark.read.format("binaryFile").load(uri).select(F.crc32("content"))) is not None:
+    path, limit = _as_path(uri), spec.rules.max_event_bytes
+    if _failure(lambda: spark.read.format("binaryFile").load(path).select(F.crc32("content"))) is not None:
         return None
-    return _failure(read_files(spark.read, spec.source, uri, spec.rules.max_event_bytes))
+    return _failure(lambda: read_files(spark.read, source, path, limit))
 
 
-def _failure(rows: DataFrame) -> str | None:
+def _failure(read: Callable[[], DataFrame]) -> str | None:
     """The error that meets who reads every column to the end."""
     try:
-        rows.write.format("noop").mode("overwrite").save()
-    except PySparkException as error:
+        read().write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JJavaError) as error:
         lines = (line.strip() for line in str(error).splitlines() if "FAILED_READ_FILE" in line)
         return next(lines, first_line(error))
     return None

@@ -40,7 +40,7 @@ def behave(home: StreamHome, how: str) -> None:
     (home.root.parents[1] / "behaviour").write_text(how)
 
 
-def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from fabricated_platform import Platform
 
+from fabricated_platform import Platform
 from sessionizer.cli import app
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "streams").write_text("in the way")
     with pytest.raises(UnwritablePath) as caught:
         StreamHome.of(tmp_path, "clicks").prepare()
-    assert caught.value.path.is_relative_to(tmp_path / "streams/clicks")
+    assert Path(caught.value.path).is_relative_to(tmp_path / "streams/clicks")
 
 
 def test_a_place_where_even_root_cannot_write_is_named() -> None:

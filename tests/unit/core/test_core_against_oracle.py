@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_memory_groups import InMemoryGroups, Row
 
+from in_memory_groups import InMemoryGroups, Row
 from sessionizer.core.oracle import Outcome, Session, sessionize
 from strategies import Log, logs
 

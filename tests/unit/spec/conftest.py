@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from spoiled_specs import changed
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spec.loading import load_stream
+from spoiled_specs import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spoiled_specs import ABSENT, KAFKA
 
 from sessionizer.spec.names import RESERVED_NAMES
+from spoiled_specs import ABSENT, KAFKA
 
 if TYPE_CHECKING:
     from collections.abc import Callable

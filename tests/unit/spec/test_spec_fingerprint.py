@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spoiled_specs import changed
 
 from sessionizer.spec.fingerprint import spec_fingerprint
 from sessionizer.spec.stream import StreamSpec
+from spoiled_specs import changed
 
 
 def fingerprint(changes: dict[str, Any]) -> str:

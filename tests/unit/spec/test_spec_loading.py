@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from spoiled_specs import changed
 
 from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
 from sessionizer.spec.loading import find_stream, load_stream, load_streams
+from spoiled_specs import changed
 
 if TYPE_CHECKING:
     from pathlib import Path

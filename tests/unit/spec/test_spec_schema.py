@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from spoiled_specs import KAFKA, changed
 
 from sessionizer.spec.json_schema import SCHEMA_FILE, stream_schema, stream_schema_text
 from sessionizer.spec.loading import load_streams
+from spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

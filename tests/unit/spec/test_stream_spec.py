@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from spoiled_specs import ABSENT, KAFKA, changed
 
 from sessionizer.core.rules import TimeMode
 from sessionizer.spec.source import DeltaSource, FilesSource, KafkaSource, SocketSource
 from sessionizer.spec.stream import StreamSpec
+from spoiled_specs import ABSENT, KAFKA, changed
 
 
 def read(changes: dict[str, Any]) -> StreamSpec:

@@ -17,6 +17,7 @@ from sessionizer.core.rules import TimeMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from sessionizer.core.event import Batch, Event
     from sessionizer.core.rules import Rules
@@ -148,5 +149,5 @@ def session_rows(sessions: pa.RecordBatch | None) -> list[Row]:
     ]  # fmt: skip
 
 
-def _ms(instant: object) -> int:
-    return round(instant.timestamp() * 1000)  # type: ignore[attr-defined]
+def _ms(instant: datetime) -> int:
+    return round(instant.timestamp() * 1000)
