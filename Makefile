@@ -63,7 +63,7 @@ test-long: .jars/.fetched
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long
 
 bench: .jars/.fetched
-	$(SOURCES):benchmarks PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/run.py
+	$(SOURCES):benchmarks PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/run.py $(ARGS)
 
 lock: | $(UV)
 	$(UV) pip compile pyproject.toml --group dev --generate-hashes --python-version 3.11 --no-header --quiet \

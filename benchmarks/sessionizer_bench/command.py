@@ -56,12 +56,13 @@ def race(  # noqa: PLR0913  one parameter per option
         peer_sink=peer_sink,
     )
     folder = into or (DOCS if not (quick or only or contestant) else SCRATCH / ("quick" if quick else "results"))
-    taken = results.new_results({workload.name: workload.title for workload in everything})
+    taken = results.new_results({workload.name: workload.title for workload in everything}, quick=quick)
     _race(chosen, choices, taken, folder)
     if not only or STARTUP in only:
         _start(choices.repetitions, taken, folder)
     results.publish(taken, folder)
-    typer.echo(tables.promises(taken["runs"]))
+    if not quick:
+        typer.echo(tables.promises(taken["runs"]))
     typer.echo(f"tables, plot and figures are in {folder}")
 
 

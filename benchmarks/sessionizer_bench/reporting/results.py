@@ -22,9 +22,10 @@ JSON_NAME, TABLES_NAME, PLOT_NAME = "benchmark-results.json", "benchmark-results
 _PACKAGES: Final = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy")
 
 
-def new_results(titles: dict[str, str]) -> dict[str, Any]:
+def new_results(titles: dict[str, str], *, quick: bool) -> dict[str, Any]:
     """Results without runs; ``titles``: workload to what it is."""
     return {
+        "quick": quick,
         "taken_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "revision": revision(),
         "machine": machine.description(),

@@ -25,7 +25,8 @@ def document(results: dict[str, Any]) -> str:
     records, machine = results["runs"], results["machine"]
     described = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}"
     taken = f"Taken {results['taken_at']} at revision {results['revision']} on {described}; generated, do not edit."
-    parts = ["# Benchmark results", taken, "## Promises", promises(records)]
+    parts = ["# Benchmark results", taken]
+    parts += ["A quick run: its figures mean nothing."] if results["quick"] else ["## Promises", promises(records)]
     for name, title in results["workloads"].items():
         if of_workload(records, name):
             parts += [f"## {title}", race(records, name)]

@@ -30,6 +30,8 @@ CAUSES: Final = {
     "memory": "give the driver more memory (spark.driver.memory) or let a batch bring less (source.options)",
     "lease_lost": "nothing to do: another driver took over",
     "source_data_loss": "events are gone from the source: decide what to do about them before you start it again",
+    "source_rewritten": "the source is no longer only added to; if that is meant, say so in source.options "
+    "(skipChangeCommits: true), else seed a new lineage",
     "state_not_at_head": "the checkpoint lacks state; do not edit it: seed a new lineage from what is known",
     "schema_change": "undo the change of the columns, or start a new lineage with it",
     "bad_option": "correct the option in source.options, then run it again",

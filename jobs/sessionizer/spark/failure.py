@@ -42,12 +42,26 @@ CAUSES: Final = (
         ),
         terminal=True,
     ),
+    Cause(
+        "source_rewritten",
+        (
+            "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+            "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+        ),
+        terminal=True,
+    ),
     Cause("bad_option", ("Invalid value '", "org.apache.kafka.common.config.ConfigException"), terminal=True),
     Cause(
         "bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True
     ),
     Cause(
-        "driver_jvm_died", ("Py4JNetworkError", "Answer from Java side is empty", "Connection refused"), terminal=False
+        "driver_jvm_died",
+        # not Py4JJavaError, which is Java's answer: this is none
+        (
+            "Py4JNetworkError", "Answer from Java side is empty", "Connection refused",
+            "Py4JError: An error occurred while calling",
+        ),
+        terminal=False,
     ),
     Cause("executor_lost", ("ExecutorLostFailure", "Python worker exited unexpectedly"), terminal=False),
 )  # fmt: skip

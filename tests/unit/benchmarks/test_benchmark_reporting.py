@@ -78,7 +78,13 @@ def test_a_missed_promise_stands_out() -> None:
 
 def test_document_has_a_row_for_each_contestant() -> None:
     machine = {"processor": "A", "cores": 2, "memory_gib": 8, "system": "Linux"}
-    results = {"taken_at": "today", "revision": "abc", "machine": machine, "workloads": {"large": LARGE.title}}
+    results = {
+        "quick": False,
+        "taken_at": "today",
+        "revision": "abc",
+        "machine": machine,
+        "workloads": {"large": LARGE.title},
+    }
     text = document({**results, "runs": RUNS})
     assert f"## {LARGE.title}" in text
     assert "| ours | 100 | 50 – 102 | 50 | – |" in text
