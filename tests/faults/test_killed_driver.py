@@ -57,6 +57,7 @@ def finish(stage: Stage) -> None:
     run_to_end(stage, "last")
 
 
+@pytest.mark.long  # not yet seen green on a quiet machine
 def test_killed_at_every_moment_in_turn(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     files = write_click_files(stage.feed, FILES)

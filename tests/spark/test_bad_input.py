@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import yaml
 
 from bad_clicks import BAD_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
@@ -221,6 +222,7 @@ def write_bad_parquet(folder: Path, good: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.long  # not yet seen green on a quiet machine
 def test_parquet_files_that_cannot_be_read_are_quarantined_whole(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, parquet_spec())
     good = [(f"{number}", "ann", float(START_S + number), "/a", None) for number in range(200)]

@@ -37,6 +37,7 @@ CAUSES: Final = {
     "bad_option": "correct the option in source.options, then run it again",
     "bad_data": "remove or repair the file that the message names, then run it again",
     "driver_jvm_died": "look for the JVM's last words (memory, kill) in the driver's log, then run it again",
+    "state_silent": "look for a full disk in the driver's log; running it again continues where it was",
     "executor_lost": "look for memory or machine trouble in the driver's log; running it again continues",
     "unknown": "the driver's log has the whole story; running it again continues where it was",
 }

@@ -63,6 +63,7 @@ CAUSES: Final = (
         ),
         terminal=False,
     ),
+    Cause("state_silent", ("TimeoutError: timed out", "cannot read from timed out object"), terminal=False),
     Cause("executor_lost", ("ExecutorLostFailure", "Python worker exited unexpectedly"), terminal=False),
 )  # fmt: skip
 UNKNOWN: Final = Cause("unknown", (), terminal=False)

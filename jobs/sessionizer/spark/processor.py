@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 import pyarrow as pa
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 
+ANSWER_WITHIN_S: Final = 60.0
+"""Seconds for what takes milliseconds."""
+
+
 class SessionProcessor(StatefulProcessor):
     """Sessions of all keys of a group; the grouping key is the group's number."""
 
@@ -40,6 +44,7 @@ class SessionProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables."""
         self._handle = handle
+        _give_up_on_silence(handle)
         self._log = handle.getListState("log", "blob binary")
         self._plan = handle.getValueState("plan", "at long, appended int")
         self._timeouts = handle.getValueState("timeouts", "changes binary")
@@ -122,6 +127,15 @@ class SessionProcessor(StatefulProcessor):
             self._handle.deleteTimer(planned.at)
         if plan.at is not None:
             self._handle.registerTimer(plan.at)
+
+
+def _give_up_on_silence(handle: StatefulProcessorHandle) -> None:
+    """Have a request to the state fail that is not answered.
+
+    The server is a thread of the JVM. A full disk ends it with an Error, of which Spark tells nobody in local mode: the
+    task, and with it the driver, would wait for ever.
+    """
+    handle._statefulProcessorApiClient._client_socket.settimeout(ANSWER_WITHIN_S)  # noqa: SLF001  no public way
 
 
 @dataclass(slots=True)
