@@ -27,7 +27,8 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 UP_WITHIN_S = 180.0
 ENDED_WITHIN_S = 300.0
-_LOOK_EVERY_S = 0.002
+LOOK_EVERY_S = 0.2
+"""Looking is no more than it must be: the driver needs the processor."""
 
 
 class DriverNeverDidThat(AssertionError):
@@ -103,13 +104,15 @@ class DriverProcess:
         except subprocess.TimeoutExpired:
             raise DriverNeverDidThat(f"driver {self.uid} runs on: {self._end_of_log()}") from None
 
-    def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = UP_WITHIN_S) -> None:
+    def wait_for(
+        self, condition: Callable[[], bool], what: str, within_s: float = UP_WITHIN_S, every_s: float = LOOK_EVERY_S
+    ) -> None:
         """Return as soon as ``condition`` holds. Raises DriverNeverDidThat when it cannot any more."""
         deadline = time.monotonic() + within_s
         while not condition():
             if self.ended or time.monotonic() > deadline:
                 raise DriverNeverDidThat(f"driver {self.uid} never got to: {what}; {self._end_of_log()}")
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(every_s)
 
     def wait_for_line(self, text: str, within_s: float = UP_WITHIN_S) -> None:
         """Return as soon as it has said ``text``."""

@@ -7,6 +7,7 @@ was too quick runs on, to the next batch.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from stage import Stage
 
 QUERY_STARTS = "query starts"
+LOOK_EVERY_S = 0.004
+"""Some moments are over in a few ms."""
 TABLES = ("sessions", "late_events", "quarantine")
 
 
@@ -60,7 +63,7 @@ def freeze_at(moment: Moment, driver: DriverProcess, stage: Stage) -> int:
     # what an earlier driver has left tells nothing about this one
     first_batch = max(1, progress(stage).begun + 1)
     while True:
-        driver.wait_for(lambda: _has_come(moment, progress(stage), first_batch), f"{moment}")
+        driver.wait_for(lambda: _has_come(moment, progress(stage), first_batch), f"{moment}", every_s=LOOK_EVERY_S)
         driver.freeze()
         caught = progress(stage)
         if driver.ended:
@@ -86,10 +89,15 @@ def progress(stage: Stage) -> Progress:
 
 def _newest(log: Path) -> int:
     """The highest number a metadata log has, -1 for none; a name appears when its file is complete."""
-    if not log.is_dir():
-        return -1
-    numbers = (entry.name.removesuffix(".compact") for entry in log.iterdir())
+    numbers = (name.removesuffix(".compact") for name in _names(log))
     return max((int(number) for number in numbers if number.isdecimal()), default=-1)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208  in the inner loop
+    except FileNotFoundError:
+        return []
 
 
 @cache
@@ -101,8 +109,9 @@ def _listed_by(offsets: Path) -> int:
 
 def _last_written(table: Path) -> int:
     """The newest batch that a Delta table has."""
-    commits = sorted((table / "_delta_log").glob("*.json"), reverse=True)
-    return next((batch for batch in map(_batch_of, commits) if batch is not None), -1)
+    log = table / "_delta_log"
+    commits = sorted((name for name in _names(log) if name.endswith(".json") and name[0] != "."), reverse=True)
+    return next((batch for name in commits if (batch := _batch_of(log / name)) is not None), -1)
 
 
 @cache

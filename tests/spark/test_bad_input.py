@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from bad_clicks import BAD_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
-from driver_process import run_to_end
+from driver_process import DriverProcess, run_to_end
 from in_process import catch_up, drain
 from landed import table_rows
 from stage import Stage, clicks_spec
@@ -186,6 +186,29 @@ def test_a_delta_table_with_bad_rows_and_then_another_column(spark: SparkSession
     assert table_rows(stage.table("late_events")) == []
     raw = {row["reason"]: json.loads(row["raw"]) for row in table_rows(stage.table("quarantine"))}
     assert raw["null_key"]["event_id"] == "1", "the event as mapped, for want of a text"
+
+
+def delta_rows(seconds: range, **more: pa.Array) -> pa.Table:
+    """Good rows of ann, and more columns than the stream knows."""
+    rows = parquet_table(*[(f"{second}", "ann", float(START_S + second), "/a", None) for second in seconds])
+    for name, column in more.items():
+        rows = rows.append_column(name, column)
+    return rows
+
+
+@pytest.mark.long
+def test_a_column_added_while_the_stream_runs_does_not_end_the_driver(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, delta_spec())
+    write_deltalake(stage.feed, delta_rows(range(2)))
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for_line("batch 0")
+        more = delta_rows(range(2, 4), device=pa.array(["tv", "phone"]))
+        write_deltalake(stage.feed, more, mode="append", schema_mode="merge")
+        driver.wait_for_line("the columns of the source changed")
+        driver.wait_for_line("batch 1")
+        driver.kill_all()
+    run_to_end(stage, "b")
+    assert sizes_of_sessions(stage) == {"ann": [4]}
 
 
 def parquet_spec() -> dict[str, Any]:
