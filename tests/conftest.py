@@ -21,6 +21,9 @@ _ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "tests"))
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
+# a real Kafka broker
+pytest_plugins = ["kafka_fixtures"]
+
 GOLDEN = Path(__file__).parent / "golden"
 
 

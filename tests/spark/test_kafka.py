@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kafka_broker import KafkaBroker
     from sessionizer.feed.generator import Row
 
-pytest_plugins = ["kafka_fixtures"]
 
 ROWS = 900
 DELIVERED_WITHIN_S = 60.0
