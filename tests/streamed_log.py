@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from strategies import Log
 
 PATIENCE_S = 180
-POLL_S = 0.02
+POLL_S = 0.1
 
 
 class Pace(Enum):

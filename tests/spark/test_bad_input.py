@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from deltalake import write_deltalake
 
 from bad_clicks import BAD_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
 from driver_process import DriverProcess, run_to_end

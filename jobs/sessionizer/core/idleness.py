@@ -18,10 +18,11 @@ class IdleClock:
     _quiet_since: int | None = None
     _watermark_then: int | None = None
     _last_said: int | None = None
+    _last_floor: int = 0
 
     def saw_events(self, now: int) -> None:
         """A batch brought events: the quiet, if any, is over."""
-        self._quiet_since, self._watermark_then, self._last_said = now, None, None
+        self._quiet_since, self._watermark_then, self._last_said, self._last_floor = now, None, None, 0
 
     def floor(self, now: int, watermark_ms: int | None, *, state_is_open: bool, caught_up: bool) -> int | None:
         """The watermark to announce at ``now``, or None.
@@ -36,7 +37,8 @@ class IdleClock:
         quiet_ms = now - self._quiet_since
         if quiet_ms < self.idle_after_ms or (self._last_said is not None and now - self._last_said < self.every_ms):
             return None
-        if self._watermark_then is None:
+        if self._watermark_then is None or watermark_ms > self._last_floor:
+            # beyond our own floors: events from before the quiet, whose watermark is only now known
             self._watermark_then = watermark_ms
-        self._last_said = now
-        return self._watermark_then + quiet_ms
+        self._last_said, self._last_floor = now, self._watermark_then + quiet_ms
+        return self._last_floor
