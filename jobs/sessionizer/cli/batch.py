@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
-from sessionizer.cli.terminal import named_failures, say
+from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import InvalidSpec, UnwritablePath
 
 if TYPE_CHECKING:
@@ -38,11 +38,10 @@ def batch(  # noqa: PLR0913  one parameter per option
     if to is not None and to.exists():
         raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
     from sessionizer.spark.history import read_history  # noqa: PLC0415  fast --help
-    from sessionizer.spark.session import spark_session  # noqa: PLC0415
 
     say("starting Spark")
     started = time.monotonic()
-    spark = spark_session(f"sessionizer batch {stream}", spark_master(master))
+    spark = started_spark(f"sessionizer batch {stream}", spark_master(master))
     with named_failures(stream):
         found = read_history(spark, spec, history.absolute(), home_folder(home))
         _tell_rows(found)

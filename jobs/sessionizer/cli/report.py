@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
-from sessionizer.cli.terminal import named_failures, say
+from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.stream_home import StreamHome
 
 
@@ -15,12 +15,11 @@ def report(stream: Stream, *, streams: Streams = None, home: Home = None, master
     from sessionizer.spark import tables  # noqa: PLC0415  fast --help
     from sessionizer.spark.report import DailyReport  # noqa: PLC0415
     from sessionizer.spark.run import table_locations  # noqa: PLC0415
-    from sessionizer.spark.session import spark_session  # noqa: PLC0415
 
     where = StreamHome.of(platform, stream)
     locations = table_locations(spec, platform, where)
     say(f"starting Spark for the report of {stream}")
-    spark = spark_session(f"sessionizer report {stream}", spark_master(master))
+    spark = started_spark(f"sessionizer report {stream}", spark_master(master))
     with named_failures(stream):
         daily = DailyReport(
             spark,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, streams_folder
-from sessionizer.cli.terminal import named_failures, say, tell
+from sessionizer.cli.terminal import named_failures, say, started_spark, tell
 from sessionizer.errors import DuplicateStream, SessionizerError, UnwritablePath
 from sessionizer.spec.json_schema import stream_schema_text
 from sessionizer.spec.loading import check_file_name, find_stream, read_spec, spec_files
@@ -89,11 +89,10 @@ def _fitting(
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
     """Those that fit their source, as the driver sees it, and what is wrong with the others."""
     from sessionizer.spark.examine import examine  # noqa: PLC0415  fast --help
-    from sessionizer.spark.session import spark_session  # noqa: PLC0415
     from sessionizer.spark.source import check_reachable  # noqa: PLC0415
 
     say("starting Spark to resolve the expressions")
-    spark = spark_session("sessionizer spec check", master)
+    spark = started_spark("sessionizer spec check", master)
     fitting: list[StreamSpec] = []
     errors: list[SessionizerError] = []
     for found in specs:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
@@ -12,6 +14,11 @@ from sessionizer.errors import QueryFailed, SessionizerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+INTERRUPTED: Final = 130
+"""Exit code of a command that Ctrl-C ended."""
 
 
 def say(line: str) -> None:
@@ -24,6 +31,20 @@ def tell(error: SessionizerError) -> None:
     """The error and what to do about it, on stderr."""
     say(f"error: {error}")
     say(f"remedy: {remedy_for(error)}")
+
+
+def started_spark(application: str, master: str | None) -> SparkSession:
+    """A session for a command whose work may be cut off anywhere: Ctrl-C then ends it at once and in silence."""
+    from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
+
+    spark = spark_session(application, master)
+    signal.signal(signal.SIGINT, _end_at_once)  # Spark's own handler talks to a JVM that is in the middle of a call
+    return spark
+
+
+def _end_at_once(_number: int, _frame: object) -> NoReturn:
+    say("interrupted")
+    os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; what Delta had not committed is not there
 
 
 @contextmanager

@@ -128,18 +128,23 @@ class _Driver:
         if self._timeouts is not None:
             self._timeouts.announce_changes()
         self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
-        until = self._options.until
+        if self._must_stop():
+            self._gate.close(DRAIN_PATIENCE_S)  # asked to while Spark was starting
+        else:
+            self._run_to_end(self._options.until)
+        outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
+        self._run.spark.stop()
+        if self._signs.beat.batch_id is not None:
+            self._say(progress_line(self._signs.beat))
+        return outcome, self._signs.beat.batch_id
+
+    def _run_to_end(self, until: Until) -> None:
         if until is Until.STOPPED and self._idle is not None and self._run.resumes:
             punctuation.wake(self._home.punctuations(self._run.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.DRAINED and not self._gate.closed:
             punctuation.drain(self._home.punctuations(self._run.lineage))
             self._run_query(until_caught_up=True)
-        outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
-        if self._signs.beat.batch_id is not None:
-            self._say(progress_line(self._signs.beat))
-        self._run.spark.stop()
-        return outcome, self._signs.beat.batch_id
 
     def _prepare(self) -> Run:
         """Everything up to the query. What a spec can get wrong comes out before the lineage exists."""
