@@ -12,7 +12,7 @@ from sessionizer.spark.guard import Guarded, guard
 from sessionizer.spark.measures import measure_types
 from sessionizer.spark.source import located, read_source
 from sessionizer.spark.timeout_table import check_timeout_table
-from sessionizer.spark.unpack import unpack_sessions
+from sessionizer.spark.unpack import NOWHERE, unpack_sessions
 from sessionizer.spark.unreadable import without
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def types_of_measures(spark: SparkSession, spec: StreamSpec, guarded: Guarded) -
     if not spec.measures:
         return StructType()
     nothing = spark.createDataFrame([], rows.EMITTED)
-    return measure_types(unpack_sessions(nothing, guarded.payload_fields), spec.measures)
+    return measure_types(unpack_sessions(nothing, guarded.payload_fields, NOWHERE), spec.measures)

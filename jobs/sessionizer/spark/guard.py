@@ -68,14 +68,14 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     as_line = came_as_line(spec.source)
     judged = mapped.withColumn(REASON, _reason(spec, [] if as_line else _value_checks(mapped, spec)))
     valid = F.col(REASON).isNull()
-    event_time = F.when(valid, F.col(EVENT_TIME)) if event_time_mode else F.current_timestamp()
+    event_time = F.when(valid, F.col(EVENT_TIME)) if event_time_mode else F.timestamp_millis(batch_clock_ms())
     raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _as_json(mapped))
     refused_only = [F.when(~valid, raw).alias(RAW), F.when(~valid, F.col(POSITION)).alias(POSITION)]
     if event_time_mode:
         clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
     else:
         tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
-        clocks = [F.unix_millis(F.current_timestamp()).alias(schema.CLOCK), tie]
+        clocks = [batch_clock_ms().alias(schema.CLOCK), tie]
     names = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
     columns = [F.col(f"{schema.PAYLOAD}_{name}") for name in payload.names]
     return Guarded(
@@ -165,11 +165,21 @@ def _reason(spec: StreamSpec, value_checks: Checks) -> Column:
     return reason
 
 
+def batch_clock_ms() -> Column:
+    """The wall clock of the micro-batch, epoch ms: one instant, kept in the offset log, so that a replay judges alike.
+
+    Spark writes a plain ``current_timestamp()`` as a number into the code that it generates, which is then new in every
+    batch: compiled again, and run cold again, for more than half of the JVM's time (docs/adr/0012). What happens inside
+    ``aggregate`` is not generated.
+    """
+    nothing = F.lit(0).cast("bigint")
+    return F.aggregate(F.array(F.current_timestamp()), nothing, lambda _, now: F.unix_millis(now))
+
+
 def _event_time_checks(spec: StreamSpec) -> Checks:
     if spec.rules.time_mode is not TimeMode.EVENT_TIME:
         return []
-    # current_timestamp() is one instant per batch, kept in the offset log: a replay judges alike
-    latest = F.unix_millis(F.current_timestamp()) + F.lit(spec.rules.future_tolerance_ms)
+    latest = batch_clock_ms() + F.lit(spec.rules.future_tolerance_ms)
     at = F.unix_millis(EVENT_TIME)
     return [
         (F.col(EVENT_TIME).isNull(), QuarantineReason.NULL_EVENT_TIME),

@@ -15,6 +15,7 @@ from sessionizer.spark.guard import EVENT_TIME, REASON, Guarded, guard
 from sessionizer.spark.lines import POSITION, RAW
 from sessionizer.spark.pack import GROUP, PACKED, PUNCTUATION, packer
 from sessionizer.spark.processor import SessionProcessor
+from sessionizer.spark.session import spare_small_rows
 from sessionizer.spark.source import read_source
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctua
     event_time_mode = rules.time_mode is TimeMode.EVENT_TIME
     if event_time_mode:
         all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
+    spare_small_rows(spark, spec.rules.max_event_bytes)
     needed = [GROUP, PUNCTUATION, REASON, RAW, POSITION, *columns]
     packed = all_rows.select(*needed).mapInArrow(packer(columns, spec.key_groups), PACKED)
     return packed.groupBy(GROUP).transformWithStateInPandas(

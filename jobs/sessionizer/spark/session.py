@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,12 +34,22 @@ DELTA: dict[str, str] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+ROWS_TO_PYTHON: Final = 131_072
+"""Rows per Arrow batch on the way into Python: the fewer batches, the fewer blobs."""
+SMALL_ROW: Final = 16_384
+"""Bytes of a row, so small that an Arrow batch of nothing but the largest still fits into its 2 GiB."""
+NO_LIMIT: Final = 2**31 - 1
+"""As the limit of an Arrow batch in bytes, it tells Spark not to weigh the batch after each row."""
+
 THROUGHPUT: dict[str, str] = {
-    # rows per Arrow batch on the way into Python: the fewer batches, the fewer blobs
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_TO_PYTHON),
     # a query without progress reports this often (ms) that it is idle: idle_after is measured with it
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
     "spark.sql.streaming.stateStore.rocksdb.compression": "lz4",
+    # cheaper to write than Spark's default INT96, which no other engine writes any more
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # one batch runs some 80 generated classes; Spark's cache of 100 is four of 25, and one that overflows misses always
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
 LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
@@ -52,8 +62,8 @@ def local_parallelism(master: str) -> dict[str, str]:
     cores = str(os.cpu_count() or 2)
     return {
         "spark.sql.shuffle.partitions": cores,
-        # Delta's default of 50 costs seconds per commit on a laptop
-        "spark.databricks.delta.snapshotPartitions": cores,
+        # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.ui.showConsoleProgress": "false",
     }
 
@@ -61,6 +71,23 @@ def local_parallelism(master: str) -> dict[str, str]:
 def jar_folder() -> Path:
     """Where ``make jars`` put the class path; override with SESSIONIZER_JARS."""
     return Path(os.environ.get("SESSIONIZER_JARS", Path(__file__).parents[3] / ".jars" / "spark"))
+
+
+def spare_small_rows(spark: SparkSession, max_event_bytes: int) -> None:
+    """Have Spark not weigh Arrow batches of small rows: that takes a tenth of the executors' time."""
+    if max_event_bytes <= SMALL_ROW:
+        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", NO_LIMIT)
+
+
+def class_path(master: str) -> dict[str, str]:
+    """How our jars reach Spark.
+
+    On one machine they are on the JVM's own class path. ``spark.jars`` would copy them for every session, and Spark
+    closes the class loader of an old session with a query of a new one still in it: every streaming query is a session.
+    """
+    if master.startswith("local"):
+        return {"spark.driver.extraClassPath": f"{jar_folder()}/*"}
+    return {"spark.jars": ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))}
 
 
 def package_root() -> Path:
@@ -81,8 +108,8 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
     settings = {**EXACTNESS, **DELTA, **THROUGHPUT}
     builder = SparkSession.builder.appName(application)
     if master is not None:
-        jars = ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))
-        settings |= {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+        settings |= class_path(master)
+        settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
         settings |= {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"}
         settings |= local_parallelism(master)

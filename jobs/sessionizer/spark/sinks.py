@@ -15,7 +15,7 @@ from pyspark.storagelevel import StorageLevel
 from sessionizer.spark import rows, tables
 from sessionizer.spark.delta_state import warm_up
 from sessionizer.spark.measures import with_measures
-from sessionizer.spark.unpack import unpack_late, unpack_quarantine, unpack_sessions
+from sessionizer.spark.unpack import Origin, unpack_late, unpack_quarantine, unpack_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +75,7 @@ class Sinks:
 
     def sessions(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``sessions``."""
-        unpacked = identified(unpack_sessions(emitted, self.payload))
+        unpacked = identified(unpack_sessions(emitted, self.payload, self._origin(batch_id)))
         measured = with_measures(unpacked, self.measures)
         events = ["events"] if self.keep_events else []
         return measured.select(
@@ -90,22 +90,23 @@ class Sinks:
             "close_reason",
             *self.measures,
             *events,
-            *self._origin(batch_id, "emitted_at"),
+            "lineage",
+            "batch_id",
+            "emitted_at",
         )
 
     def late_events(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``late_events``."""
-        late = unpack_late(emitted, self.payload)
-        return late.select("*", F.to_date("event_time").alias("date"), *self._origin(batch_id, "noticed_at"))
+        late = unpack_late(emitted, self.payload, self._origin(batch_id))
+        return late.withColumn("date", F.to_date("event_time"))
 
     def quarantine(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``quarantine``."""
-        today = F.to_date(F.current_timestamp()).alias("date")
-        return unpack_quarantine(emitted).select("*", today, *self._origin(batch_id, "quarantined_at"))
+        refused = unpack_quarantine(emitted, self._origin(batch_id))
+        return refused.withColumn("date", F.to_date("quarantined_at"))
 
-    def _origin(self, batch_id: int, at: str) -> list[Column]:
-        now = F.current_timestamp().alias(at)
-        return [F.lit(self.lineage).alias("lineage"), F.lit(batch_id).cast("long").alias("batch_id"), now]
+    def _origin(self, batch_id: int) -> Origin:
+        return Origin.now(self.lineage, batch_id)
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
         self.permit()
