@@ -25,7 +25,7 @@ $(UV):
 
 .venv/.synced: requirements.lock | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) .venv
-	$(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
+	$(UV) pip sync --quiet --require-hashes --compile-bytecode --python $(BIN)/python requirements.lock
 	printf '#!/bin/sh\nexec "%s/python" "%s/jobs/main.py" "$$@"\n' "$(CURDIR)/$(BIN)" "$(CURDIR)" >$(BIN)/sessionizer
 	chmod +x $(BIN)/sessionizer
 	@touch $@
