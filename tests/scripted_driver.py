@@ -61,6 +61,8 @@ def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
     if how == "refuse":
         raise TerminalError("the mapping names a column that is not there")
     if how == "crash":
+        sys.stderr.write("opening the broker with password=hunter2\nit is beyond me\n")
+        sys.stderr.flush()
         os._exit(137)
     batch = 0
     while how == "deaf" or not stop_requested(home, uid):

@@ -15,10 +15,13 @@ from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.errors import TerminalError
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import WatchCancelled
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.spark_submit import ClientModeDriver
+from sessionizer_airflow.metrics import count
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
@@ -109,7 +112,12 @@ class SuperviseStream(BaseOperator):
             launcher=self.launcher,
             policy=self.policy,
             say=self.log.info,
+            tell=self._tell,
         )
+
+    def _tell(self, alert: Alert) -> None:
+        count(self.stream, "surrenders" if alert.kind is Kind.GAVE_UP else "restarts")
+        notify(alert, self.log.warning)
 
 
 @contextmanager
