@@ -161,7 +161,7 @@ class _Driver:
         spark.streams.addListener(ProgressListener(self._signs))
         lineage = lineage or start_lineage(self._home)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
-        self._signs.say(lineage=lineage, open_keys=counts.total)
+        self._signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return Run(
             spark=spark,
             spec=self._spec,
