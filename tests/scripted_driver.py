@@ -84,6 +84,8 @@ def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
             phase=Phase.STARTING if batch is None else Phase.RUNNING,
             batch_id=batch,
             watermark_ms=started,
+            lineage="of-the-script",
+            spark_ui="http://127.0.0.1:4040",
             sessions_version=batch,
             sessions_rows=rows,
         ),
