@@ -25,6 +25,7 @@ from sessionizer_airflow.metrics import count
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
+from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
 from sessionizer_airflow.user_kill import WORKED_ON, after_kill
 
@@ -89,7 +90,8 @@ class SuperviseStream(BaseOperator):
         self._supervisor.cancel()
 
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
-        if self._supervisor.settle() is None:
+        decision = self._supervisor.settle()
+        if decision is None:
             after_kill(self._supervisor.home, context["ti"], WORKED_ON, self.log.info)
             raise WatchCancelled(self.stream)
         self.defer(
@@ -98,6 +100,7 @@ class SuperviseStream(BaseOperator):
                 platform_home=str(self.project.home),
                 policy=asdict(self.policy),
                 watch_until=watch_until,
+                known=list(subject(decision)),
             ),
             method_name="resume",
             kwargs={"watch_until": watch_until},

@@ -25,14 +25,26 @@ POLL_SECONDS = 2.0
 
 
 class StreamTrigger(BaseTrigger):
-    """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms)."""
+    """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms).
 
-    def __init__(self, *, stream: str, platform_home: str, policy: dict[str, int], watch_until: int) -> None:
+    `known` is what the worker has said of the stream already: a line is due when something else is seen.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        platform_home: str,
+        policy: dict[str, int],
+        watch_until: int,
+        known: list[str] | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.platform_home = platform_home
         self.policy = policy
         self.watch_until = watch_until
+        self.known = known
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What Airflow stores of the trigger, and makes it of again."""
@@ -43,13 +55,14 @@ class StreamTrigger(BaseTrigger):
                 "platform_home": self.platform_home,
                 "policy": self.policy,
                 "watch_until": self.watch_until,
+                "known": self.known,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
-        doctor, known = Doctor(home, policy), None
+        doctor, known = Doctor(home, policy), tuple(self.known or ())
         while True:
             await self._check_up(doctor)
             look = await asyncio.to_thread(look_at, home, policy)

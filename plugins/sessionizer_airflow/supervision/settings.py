@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "SESSIONIZER_"
-DEFAULTS = {"SESSIONIZER_WATCH_LEASE": "1 hour", "SESSIONIZER_LANDING_INTERVAL": "1 minute"}
+DEFAULTS = {"SESSIONIZER_WATCH_LEASE": "4 hours", "SESSIONIZER_LANDING_INTERVAL": "1 minute"}
 
 
 @dataclass(frozen=True, kw_only=True)

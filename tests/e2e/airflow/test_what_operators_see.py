@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DAG = "clicks.supervise"
 LINES_A_DAY = 200
-WATCHES_A_DAY = 8
+WATCHES_A_DAY = 6
 
 
 def test_a_quiet_watch_says_little(platform: Platform) -> None:

@@ -16,9 +16,10 @@ from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.supervision import checkup, supervisor, watching
 from sessionizer_airflow.supervision.decisions import Adopt
-from sessionizer_airflow.supervision.policy import MINUTE, SECOND, SupervisionPolicy
+from sessionizer_airflow.supervision.policy import MINUTE, SupervisionPolicy
 from sessionizer_airflow.supervision.settings import SupervisionSettings
 from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     import pytest
 
 DAY = 24 * 60 * MINUTE
-POLL = 20 * SECOND
-LINES_OF_AIRFLOW = 12
+POLL = MINUTE
+LINES_OF_AIRFLOW = 25
 """What Airflow itself logs about one run of a task that defers once and resumes once, at level INFO."""
 LINES_A_DAY = 200
 
@@ -102,11 +103,13 @@ def one_watch(supervisor_of_a_run: Supervisor, policy: SupervisionPolicy, watch_
     """What `SuperviseStream` and its trigger do in one run."""
     supervisor_of_a_run.take_over()
     decision = supervisor_of_a_run.settle()
+    assert decision is not None
     trigger = StreamTrigger(
         stream="clicks",
         platform_home=str(supervisor_of_a_run.home.root.parents[1]),
         policy=dataclasses.asdict(policy),
         watch_until=watch_until,
+        known=list(subject(decision)),
     )
 
     async def fired() -> dict[str, Any]:
