@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
+from airflow.sdk.execution_time.callback_supervisor import execute_callback
 
 from file_notifier import told
 from sessionizer.control.desired_state import Desired, DesiredState
@@ -14,7 +17,7 @@ from sessionizer.control.observation import Evidence
 from sessionizer.control.status import observe
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify, notify_from_triggerer
-from sessionizer_airflow.alerting.overdue import alert_on_overdue_watch, tell_overdue_watch
+from sessionizer_airflow.alerting.overdue import alert_on_overdue_watch, tell_overdue_watch, watch_deadline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +108,21 @@ def test_an_overdue_watch_is_told(file: Path, tmp_path: Path) -> None:
     assert alert["kind"] == "unwatched"
     assert "the stream itself is NEVER_STARTED" in alert["reason"]
     assert "triggerer" in alert["what_to_do"]
+
+
+def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) -> None:
+    deadline = watch_deadline("clicks", tmp_path, timedelta(hours=1))
+    assert deadline.interval == timedelta(hours=1, minutes=10)
+    context = {"dag_run": {"run_id": "now", "state": "running"}, "deadline": {"id": "1"}}
+    succeeded, message = execute_callback(
+        callback_path=deadline.callback.path,
+        callback_kwargs={**deadline.callback.kwargs, "context": context},
+        dag_rel_path="supervise.py",
+        bundle_path=None,
+        log=structlog.get_logger(),
+    )
+    assert succeeded, message
+    assert [alert["kind"] for alert in told(file)] == ["unwatched"]
 
 
 @pytest.mark.parametrize(
