@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import timedelta
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,7 +118,7 @@ def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) 
     succeeded, message = execute_callback(
         callback_path=deadline.callback.path,
         callback_kwargs={**deadline.callback.kwargs, "context": context},
-        dag_rel_path="supervise.py",
+        dag_rel_path=PurePath("supervise.py"),
         bundle_path=None,
         log=structlog.get_logger(),
     )
