@@ -25,7 +25,6 @@ class Ailment(StrEnum):
 
     STALE = "stale"
     LAGGING = "lagging"
-    ORPHANED = "orphaned"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,6 +40,10 @@ def test_orphan_is_reported_until_it_is_gone(platform: Platform, said: list[str]
     assert not stop_requested(home, "driver-1")
     platform.add("clicks")
     report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    (platform.streams / "clicks.yaml").unlink()
+    with pytest.raises(OrphanedDrivers):
+        report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    assert len(alerts) == 2, "it is news again"
 
 
 def test_two_streams_one_of_them_renamed(platform: Platform, said: list[str], alerts: list[Alert]) -> None:
