@@ -20,5 +20,7 @@ the command that stops it at a batch boundary (`sessionizer stop <name>`). To ke
 with DAG(
     **platform_dag_options("orphans", DOCUMENTATION, run_limit=timedelta(minutes=10)),
     schedule=timedelta(minutes=5),
+    # It only looks; a watchman whom somebody must remember to wake is none.
+    is_paused_upon_creation=False,
 ):
     ReportOrphans(task_id="report_orphans", project=Project.from_environment(), retries=0)
