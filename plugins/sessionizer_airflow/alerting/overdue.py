@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,23 +30,37 @@ log = logging.getLogger(__name__)
 def watch_deadline(stream: str, platform_home: Path, watch_lease: timedelta) -> DeadlineAlert:
     """Tells people when a run of `supervise` outlives its watch. Airflow's scheduler keeps the time.
 
-    The callback runs in the executor, not in the triggerer: that may be what is broken.
+    The callback runs in the executor, not in the triggerer: that may be what is broken. The reference is the logical
+    date, which for a continuous DAG is when the run was made: with `DAGRUN_QUEUED_AT` Airflow 3.3.2 cannot clear a task
+    (the API answers 500: it takes the stored interval for a number of seconds).
     """
+    limit = watch_lease + GRACE
+    facts = {"stream": stream, "platform_home": str(platform_home), "limit_seconds": limit.total_seconds()}
     return DeadlineAlert(
         name=f"{stream} is watched",
-        reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=watch_lease + GRACE,
-        callback=SyncCallback(tell_overdue_watch, kwargs={"stream": stream, "platform_home": str(platform_home)}),
+        reference=DeadlineReference.DAGRUN_LOGICAL_DATE,
+        interval=limit,
+        callback=SyncCallback(tell_overdue_watch, kwargs=facts),
     )
 
 
-def tell_overdue_watch(stream: str, platform_home: str, context: dict[str, Any]) -> None:
+def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, context: dict[str, Any]) -> None:
     """What Airflow calls when the deadline has passed."""
+    if _was_cleared(context["dag_run"], limit_seconds):
+        return
     seen = read_observation(StreamHome.of(Path(platform_home), stream), epoch_ms())
     alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
     if alert is not None:
         log.error("%s", alert.message)
         notify(alert, log.warning)
+
+
+def _was_cleared(run: dict[str, Any], limit_seconds: float) -> bool:
+    """Whether the run was begun anew since: it is queued again, but its deadline stays where it was."""
+    queued_at = run.get("queued_at")
+    if queued_at is None:
+        return False
+    return epoch_ms() / 1000 - datetime.fromisoformat(str(queued_at)).timestamp() < limit_seconds
 
 
 def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: Observation) -> Alert | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -103,12 +103,19 @@ def test_without_a_notifier_nobody_is_told(said: list[str]) -> None:
 
 
 def test_an_overdue_watch_is_told(file: Path, tmp_path: Path) -> None:
-    context = {"dag_run": {"run_id": "now", "state": "running"}}
-    tell_overdue_watch("clicks", str(tmp_path), context)
+    context = {"dag_run": {"run_id": "now", "state": "running", "queued_at": "2026-01-01T00:00:00Z"}}
+    tell_overdue_watch("clicks", str(tmp_path), 60.0, context)
     (alert,) = told(file)
     assert alert["kind"] == "unwatched"
     assert "the stream itself is NEVER_STARTED" in alert["reason"]
     assert "triggerer" in alert["what_to_do"]
+
+
+def test_a_run_that_was_cleared_meanwhile_is_not_overdue(file: Path, tmp_path: Path) -> None:
+    just_now = datetime.now(UTC).isoformat()
+    context = {"dag_run": {"run_id": "now", "state": "running", "queued_at": just_now}}
+    tell_overdue_watch("clicks", str(tmp_path), 3600.0, context)
+    assert told(file) == []
 
 
 def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) -> None:
