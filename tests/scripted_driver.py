@@ -61,6 +61,8 @@ def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
     if how == "refuse":
         raise TerminalError("the mapping names a column that is not there")
     if how == "crash":
+        sys.stderr.write("opening the broker with password=hunter2\nit is beyond me\n")
+        sys.stderr.flush()
         os._exit(137)
     batch = 0
     while how == "deaf" or not stop_requested(home, uid):
@@ -82,6 +84,8 @@ def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
             phase=Phase.STARTING if batch is None else Phase.RUNNING,
             batch_id=batch,
             watermark_ms=started,
+            lineage="of-the-script",
+            spark_ui="http://127.0.0.1:4040",
             sessions_version=batch,
             sessions_rows=rows,
         ),

@@ -42,6 +42,14 @@ class SupervisionEnded(TerminalError):
         super().__init__(f"gave up on {stream}: {reason}. What to do: {remedy}")
 
 
+class OrphanedDrivers(TerminalError):
+    """Drivers run whose streams have no spec; `lines` has one for each."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("; ".join(lines))
+
+
 class WatchCancelled(TransientError):
     """The task that worked for `stream` was ended from outside."""
 

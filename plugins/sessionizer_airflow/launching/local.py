@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from sessionizer.control.bounded_log import LOG_VARIABLE
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.process_identity import ProcessIdentity, identify, is_alive
 from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd, SparkSubmitMissing
@@ -69,7 +70,7 @@ def start_detached(command: list[str], log: Path) -> ProcessIdentity:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=job_environment(os.environ),
+                env={**job_environment(os.environ), LOG_VARIABLE: str(log)},
                 cwd=log.parent,
             )
         except FileNotFoundError as error:

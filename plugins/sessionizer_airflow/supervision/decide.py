@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.end_remedies import KILLED, remedy_of_end
 from sessionizer.control.observation import State
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 
@@ -76,13 +77,19 @@ def _judge_failed(driver: Driver, history: History, policy: SupervisionPolicy, n
         return GiveUp(f"{history.failures} failures in a row, the last: {history.last_failure}", _remedy(driver))
     restart_ms = history.last_failure_ms + policy.backoff(history.failures)
     if now_ms < restart_ms:
-        return Wait(restart_ms, f"{history.last_failure} (failure {history.failures} in a row)")
+        why = f"{history.last_failure} (failure {history.failures} in a row). What to do: {mending(driver)}"
+        return Wait(restart_ms, why)
     return Launch(history.last_failure)
 
 
 def _remedy(driver: Driver) -> str:
-    look = f"read {driver.log}, " if driver.log else ""
-    return f"{look}mend the cause, then unpause this DAG: its next run starts with a full restart budget"
+    look = f" (its log: {driver.log})" if driver.log else ""
+    return f"{mending(driver)}{look}; then unpause this DAG: its next run starts with a full restart budget"
+
+
+def mending(driver: Driver) -> str:
+    """What to do about the way in which the driver ended."""
+    return remedy_of_end(driver.ending.error_type) if driver.ending else KILLED
 
 
 def failed(driver: Driver | None) -> bool:

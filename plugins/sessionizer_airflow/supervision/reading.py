@@ -66,6 +66,7 @@ def _driver_of(seen: Observation, launch: LaunchRecord | None) -> Driver | None:
         ending=seen.exit_record,
         torso=_is_torso(seen, submitted=submitted),
         log=launch.log if launch else None,
+        lineage=seen.heartbeat.lineage if seen.heartbeat else None,
     )
 
 

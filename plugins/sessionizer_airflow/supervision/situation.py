@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sessionizer.control.exit_record import ExitRecord
     from sessionizer.control.observation import State
 
-RACES = frozenset({"LeaseHeld", "LeaseLost"})
-"""Errors that are terminal for a driver, but not for the stream: another driver was quicker."""
+RACES = frozenset({"LeaseHeld", "LeaseLost", "lease_lost"})
+"""Ends that are terminal for a driver, but not for the stream: another driver was quicker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,7 @@ class Driver:
     ending: ExitRecord | None = None
     torso: bool = False
     log: str | None = None
+    lineage: str | None = None
 
     @property
     def lifetime(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
@@ -13,6 +14,8 @@ from sessionizer.control.stop_marker import request_stop
 from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.log_tail import tail
+from sessionizer_airflow.supervision.alerts import alert_on
 from sessionizer_airflow.supervision.decide import decide, describe_end, failed
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.history import History, read_history, write_history
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.process_identity import ProcessIdentity
     from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Situation
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Supervisor:
-    """Keeps the driver of one stream up. `say` takes one line for each thing done."""
+    """Keeps the driver of one stream up. `say` takes one line for each thing done, `tell` what people should know."""
 
     stream: str
     home: StreamHome
@@ -39,6 +43,7 @@ class Supervisor:
     launcher: Launcher
     policy: SupervisionPolicy
     say: Callable[[str], None]
+    tell: Callable[[Alert], None] = lambda _: None
     cancelled: bool = field(default=False, init=False)
 
     def take_over(self) -> None:
@@ -56,17 +61,18 @@ class Supervisor:
         while not self.cancelled:
             now_ms = epoch_ms()
             situation = read_situation(self.home, self.policy, now_ms)
-            history = self._account(situation, now_ms)
+            known = read_history(self.home)
+            history = self._account(situation, known, now_ms)
             decision = decide(situation, history, self.policy, now_ms)
             self.say(describe(decision, situation, now_ms))
+            self._report(decision, situation, failed_now=history != known)
             self._act(decision, situation, history)
             if isinstance(decision, Adopt | Wait | StandBy):
                 return decision
         return None
 
-    def _account(self, situation: Situation, now_ms: int) -> History:
+    def _account(self, situation: Situation, history: History, now_ms: int) -> History:
         """The history, with a failure that it does not know yet."""
-        history = read_history(self.home)
         driver = situation.driver
         if driver is None or not failed(driver) or driver.uid == history.forgiven_uid:
             return history
@@ -74,6 +80,16 @@ class Supervisor:
         if charged != history:
             write_history(self.home, charged)
         return charged
+
+    def _report(self, decision: Decision, situation: Situation, *, failed_now: bool) -> None:
+        """Show the last words of a driver that failed, and tell people."""
+        driver = situation.driver
+        alert = alert_on(decision, situation, self.stream, failed_now=failed_now)
+        if driver is None or alert is None:
+            return
+        for line in tail(Path(driver.log)) if driver.log else ():
+            self.say(f"{driver.uid} | {line}")
+        self.tell(alert)
 
     def _act(self, decision: Decision, situation: Situation, history: History) -> None:
         match decision:

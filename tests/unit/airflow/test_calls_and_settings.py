@@ -53,7 +53,7 @@ def test_settings_from_the_environment() -> None:
     given = {"SESSIONIZER_STALE_LIMIT": "5 minutes", "SESSIONIZER_RESTART_BUDGET": "9"}
     settings = SupervisionSettings.from_environment(given)
     assert settings.policy == SupervisionPolicy(stale_limit=5 * MINUTE, restart_budget=9)
-    assert settings.watch_lease == 60 * MINUTE
+    assert settings.watch_lease == 240 * MINUTE
     assert settings.landing_interval == MINUTE
 
 
