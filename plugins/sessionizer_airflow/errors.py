@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from sessionizer.errors import TerminalError, TransientError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+
+class BrokenSpecs(TerminalError):
+    """Spec files that give no stream, for `problems`."""
+
+    def __init__(self, problems: Iterable[TerminalError]) -> None:
+        self.problems = tuple(problems)
+        found = "\n".join(f"- {problem}" for problem in self.problems)
+        super().__init__(f"{len(self.problems)} broken in the folder of streams:\n{found}")
 
 
 class SparkConnectionMissing(TerminalError):
