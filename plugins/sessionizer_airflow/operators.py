@@ -17,8 +17,7 @@ from sessionizer.control.stream_home import StreamHome
 from sessionizer.errors import TerminalError
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import WatchCancelled
-from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.launching.spark_submit import ClientModeDriver
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
@@ -61,7 +60,7 @@ class SuperviseStream(BaseOperator):
         self.project = project
         self.policy = policy
         self.watch_lease = watch_lease
-        self.launcher = launcher or LocalLauncher(ClientModeDriver(project=project))
+        self.launcher = launcher or ConnectionLauncher(project=project)
 
     def execute(self, context: Context) -> None:
         """Begin a watch."""
