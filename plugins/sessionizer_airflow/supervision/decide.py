@@ -48,7 +48,8 @@ def _judge_live(driver: Driver, now_ms: int) -> Decision:
     if driver.torso:
         return Replace(driver.uid, "its JVM is gone")
     if driver.batch_id is None:
-        return Replace(driver.uid, f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch")
+        why = f": {driver.start_problem.said}" if driver.start_problem else ""
+        return Replace(driver.uid, f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch{why}")
     return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}, last after batch {driver.batch_id}")
 
 
@@ -82,7 +83,8 @@ def _judge_failed(driver: Driver, history: History, policy: SupervisionPolicy, n
 
 def _remedy(driver: Driver) -> str:
     look = f"read {driver.log}, " if driver.log else ""
-    return f"{look}mend the cause, then unpause this DAG: its next run starts with a full restart budget"
+    mend = driver.start_problem.remedy if driver.start_problem else f"{look}mend the cause"
+    return f"{mend}, then unpause this DAG: its next run starts with a full restart budget"
 
 
 def failed(driver: Driver | None) -> bool:
@@ -93,6 +95,8 @@ def failed(driver: Driver | None) -> bool:
 def describe_end(driver: Driver) -> str:
     """How the driver ended, in one line."""
     ending = driver.ending
+    if driver.start_problem is not None:
+        return f"driver {driver.uid} did not start: {driver.start_problem.said}"
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
     cause = ": ".join(part for part in (ending.error_type, _first_line(ending.message or "")) if part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.desired_state import read_desired
@@ -10,10 +11,18 @@ from sessionizer.control.process_identity import is_alive
 from sessionizer.control.status import read_observation
 from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch, submission_failed
 from sessionizer_airflow.supervision.situation import Driver, Situation
+from sessionizer_airflow.supervision.start_problem import start_problem
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
+    from sessionizer_airflow.supervision.start_problem import StartProblem
+
+SICK = frozenset({State.VANISHED, State.FAILED, State.STALLED})
+UNEXPLAINED = "unknown"
+"""The cause in the exit record of a driver that does not know what ended it."""
+LOG_HEAD = 256 * 1024
+"""Bytes of a log that are read for what kept the driver from starting."""
 
 
 def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
@@ -69,7 +78,21 @@ def _driver_of(home: StreamHome, seen: Observation, launch: LaunchRecord | None)
         ending=seen.exit_record,
         torso=_is_torso(seen, submitted=submitted),
         log=launch.log if launch else None,
+        start_problem=_start_problem(seen, launch, state) if launch else None,
     )
+
+
+def _start_problem(seen: Observation, launch: LaunchRecord, state: State) -> StartProblem | None:
+    """What kept the driver from its first batch, unless it works on it or has told in its exit record."""
+    came_to_work = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
+    told = seen.exit_record is not None and seen.exit_record.error_type != UNEXPLAINED
+    if came_to_work or told or state not in SICK:
+        return None
+    try:
+        with Path(launch.log).open("rb") as log:
+            return start_problem(log.read(LOG_HEAD).decode(errors="replace"))
+    except OSError:
+        return None
 
 
 def _launched_lives(home: StreamHome, launch: LaunchRecord) -> bool | None:
