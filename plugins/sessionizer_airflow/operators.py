@@ -18,6 +18,7 @@ from sessionizer.errors import TerminalError
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import WatchCancelled
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.remedies import with_remedy
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
@@ -116,7 +117,7 @@ def _no_retry_of_terminal_errors() -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
-        raise AirflowFailException(str(error)) from error
+        raise AirflowFailException(with_remedy(error)) from error
 
 
 class SetDesiredState(BaseOperator):

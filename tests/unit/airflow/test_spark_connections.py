@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing, UnusableConnection
+from sessionizer_airflow.errors import (
+    DriverOutOfReach,
+    KubernetesSupportMissing,
+    ProgramMissing,
+    SparkConnectionMissing,
+    UnusableConnection,
+)
 from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
+from sessionizer_airflow.launching.remedies import with_remedy
+
+if TYPE_CHECKING:
+    from sessionizer.errors import TerminalError
 
 JARS = Path("/shared/jars")
 APPLICATION = Path("/shared/jobs/main.py")
@@ -96,3 +106,18 @@ def test_our_package_is_found_where_the_job_runs(
     connect(monkeypatch, host, **extra)
     conf = SparkTarget.of("spark_default").options(APPLICATION, JARS)["conf"]
     assert conf == dict.fromkeys(settings, "/shared/jobs")
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (SparkConnectionMissing("spark_default"), "airflow connections add spark_default"),
+        (UnusableConnection("spark_default", "host", "sparkle://one", "yarn"), "correct host of the connection"),
+        (KubernetesSupportMissing("spark_default"), "cncf-kubernetes"),
+        (ProgramMissing("yarn"), "put it on its PATH"),
+        (DriverOutOfReach(17, "worker-7"), "`kill -9 17`"),
+    ],
+)
+def test_every_refusal_says_what_to_do(error: TerminalError, remedy: str) -> None:
+    assert with_remedy(error).startswith(f"{error}. What to do: ")
+    assert remedy in with_remedy(error)
