@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from sessionizer.spec.loading import load_streams
+from sessionizer.spec.loading import survey_streams
 from sessionizer_airflow.alerting.overdue import watch_deadline
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.operators import SuperviseStream
@@ -30,7 +30,7 @@ project = Project.from_environment()
 settings = SupervisionSettings.from_environment()
 watch_lease = timedelta(milliseconds=settings.watch_lease)
 
-for spec in load_streams(project.streams).values():
+for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
         **dag_options(spec, "supervise", documentation, run_limit=watch_lease + timedelta(hours=1)),

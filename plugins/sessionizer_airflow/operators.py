@@ -19,8 +19,8 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import WatchCancelled
-from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.launching.spark_submit import ClientModeDriver
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.remedies import with_remedy
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
@@ -65,7 +65,7 @@ class SuperviseStream(BaseOperator):
         self.project = project
         self.policy = policy
         self.watch_lease = watch_lease
-        self.launcher = launcher or LocalLauncher(ClientModeDriver(project=project))
+        self.launcher = launcher or ConnectionLauncher(project=project)
 
     def execute(self, context: Context) -> None:
         """Begin a watch."""
@@ -128,7 +128,7 @@ def _no_retry_of_terminal_errors() -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
-        raise AirflowFailException(str(error)) from error
+        raise AirflowFailException(with_remedy(error)) from error
 
 
 class SetDesiredState(BaseOperator):

@@ -19,7 +19,7 @@ ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""
 
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
-"""Seconds for which exit records and stop markers of earlier drivers are kept for people to read."""
+"""Seconds for which exit records, stop markers and submissions of earlier drivers are kept for people to read."""
 
 LOGS_KEPT: Final = 20
 """Earlier drivers whose logs are kept."""
@@ -34,7 +34,7 @@ def sweep(home: StreamHome, uid: str) -> None:
     """
     for directory in (home.control, home.leases):
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
-    for pattern in ("exit.*.json", "stop.*"):
+    for pattern in ("exit.*.json", "stop.*", "submit.*"):
         _remove_older(home.control, pattern, FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)

@@ -49,7 +49,8 @@ def _judge_live(driver: Driver, now_ms: int) -> Decision:
     if driver.torso:
         return Replace(driver.uid, "its JVM is gone")
     if driver.batch_id is None:
-        return Replace(driver.uid, f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch")
+        why = f": {driver.start_problem.said}" if driver.start_problem else ""
+        return Replace(driver.uid, f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch{why}")
     return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}, last after batch {driver.batch_id}")
 
 
@@ -88,7 +89,9 @@ def _remedy(driver: Driver) -> str:
 
 
 def mending(driver: Driver) -> str:
-    """What to do about the way in which the driver ended."""
+    """What to do about the way in which the driver ended, or never began."""
+    if driver.start_problem:
+        return driver.start_problem.remedy
     return remedy_of_end(driver.ending.error_type) if driver.ending else KILLED
 
 
@@ -100,6 +103,8 @@ def failed(driver: Driver | None) -> bool:
 def describe_end(driver: Driver) -> str:
     """How the driver ended, in one line."""
     ending = driver.ending
+    if driver.start_problem is not None:
+        return f"driver {driver.uid} did not start: {driver.start_problem.said}"
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
     cause = ": ".join(part for part in (ending.error_type, _first_line(ending.message or "")) if part)
