@@ -13,8 +13,8 @@ from sessionizer.control.exit_record import Outcome, read_exit
 from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.stop_marker import request_stop
 from sessionizer_airflow.argv import DriverCall, Folders
-from sessionizer_airflow.launching.local import LocalLauncher, kill
-from sessionizer_airflow.launching.spark_submit import ClientModeDriver
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.project import Project
 from stage import Stage, clicks_spec
 
@@ -38,7 +38,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
     log.write_bytes(OLD * (LIMIT_BYTES // len(OLD) + 1))
     project = Project.from_environment({"SESSIONIZER_STREAMS": str(stage.streams)})
     call = DriverCall(stream=stage.name, uid="0123ab", folders=Folders(home=stage.home, streams=stage.streams))
-    launch = LocalLauncher(ClientModeDriver(project=project)).launch(home, call)
+    launch = ConnectionLauncher(project=project).launch(home, call)
     try:
         beat = _first_batch(home_beat=lambda: read_heartbeat(home))
         assert log.stat().st_size < LIMIT_BYTES
