@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from sessionizer.spec.loading import load_streams
+from sessionizer.spec.loading import survey_streams
 from sessionizer_airflow.argv import Folders, ReportCall
 from sessionizer_airflow.assets import sessions_asset
 from sessionizer_airflow.batch_jobs import batch_job
@@ -25,7 +25,7 @@ project = Project.from_environment()
 folders = Folders(home=project.home, streams=project.streams)
 settings = SupervisionSettings.from_environment()
 
-for spec in load_streams(project.streams).values():
+for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
         **dag_options(spec, "report", documentation, run_limit=timedelta(hours=2)),

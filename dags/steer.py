@@ -7,7 +7,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from sessionizer.control.desired_state import DesiredState
-from sessionizer.spec.loading import load_streams
+from sessionizer.spec.loading import survey_streams
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.operators import SetDesiredState
 from sessionizer_airflow.project import Project
@@ -23,15 +23,17 @@ VERBS = {
     ),
 }
 
+WHY = Param("", type="string", maxLength=500, title="Why", description="Kept with the desired state.")
+
 project = Project.from_environment()
 
-for spec in load_streams(project.streams).values():
+for spec in survey_streams(project.streams).specs.values():
     for verb, (state, documentation) in VERBS.items():
         text = documentation.format(stream=spec.name)
         with DAG(
             **dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
             schedule=None,
-            params={"why": Param("", type="string", title="Why", description="Kept with the desired state.")},
+            params={"why": WHY},
         ):
             SetDesiredState(
                 task_id=verb, stream=spec.name, project=project, state=state, why="{{ params.why }}", retries=0

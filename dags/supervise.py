@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from sessionizer.spec.loading import load_streams
+from sessionizer.spec.loading import survey_streams
+from sessionizer_airflow.alerting.overdue import watch_deadline
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.operators import SuperviseStream
 from sessionizer_airflow.project import Project
@@ -29,18 +30,21 @@ project = Project.from_environment()
 settings = SupervisionSettings.from_environment()
 watch_lease = timedelta(milliseconds=settings.watch_lease)
 
-for spec in load_streams(project.streams).values():
+for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
         **dag_options(spec, "supervise", documentation, run_limit=watch_lease + timedelta(hours=1)),
         schedule="@continuous",
         max_consecutive_failed_dag_runs=1,
+        deadline=watch_deadline(spec.name, project.home, watch_lease),
     ):
         SuperviseStream(
             task_id="supervise",
             stream=spec.name,
             project=project,
-            policy=settings.policy.for_trigger_interval(spec.trigger_interval_ms),
+            policy=settings.policy.for_trigger_interval(spec.trigger_interval_ms).for_watermark_delay(
+                spec.rules.watermark_delay_ms
+            ),
             watch_lease=settings.watch_lease,
             retries=3,
             retry_delay=timedelta(seconds=5),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from sessionizer.control.clock import epoch_ms
 from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.landing import Announcement, landed
@@ -63,10 +65,13 @@ class SessionsLanded(BaseEventTrigger):
             if found is None:
                 await asyncio.sleep(POLL_SECONDS)
                 continue
+            if last is not None:
+                # Also after a restart of the triggerer. What lands meanwhile is told with the rest.
+                await asyncio.sleep(last.due_in(self.interval, epoch_ms()) / 1000)
+                found = landed(await self._heartbeat(), last) or found
             yield TriggerEvent({"stream": self.stream, **found.payload})  # type: ignore[no-untyped-call]
-            last = found.announcement
+            last = replace(found.announcement, at=epoch_ms())
             await self._remember(last)
-            await asyncio.sleep(self.interval / 1000)
 
     async def _heartbeat(self) -> Heartbeat | None:
         return await asyncio.to_thread(read_heartbeat, StreamHome.of(Path(self.platform_home), self.stream))

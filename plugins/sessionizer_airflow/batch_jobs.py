@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from sessionizer_airflow.launching.spark_submit import CONNECTION, SparkJob, SparkTarget
+from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
+from sessionizer_airflow.launching.spark_submit import SparkJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,7 +39,9 @@ class SparkBatchJob(SparkSubmitOperator):
 
     def fit_to_connection(self) -> None:
         """Only now, not when the DAG is parsed: the connection is looked up."""
-        for option, value in SparkTarget.of(self.connection).options(self.job.jars).items():
+        target = SparkTarget.of(self.connection)
+        self.application = target.address(self.job.application)
+        for option, value in target.options(self.job.application, self.job.jars).items():
             setattr(self, option, value)
 
 

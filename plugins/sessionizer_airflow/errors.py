@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from sessionizer.errors import TerminalError, TransientError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+
+class BrokenSpecs(TerminalError):
+    """Spec files that give no stream, for `problems`."""
+
+    def __init__(self, problems: Iterable[TerminalError]) -> None:
+        self.problems = tuple(problems)
+        found = "\n".join(f"- {problem}" for problem in self.problems)
+        super().__init__(f"{len(self.problems)} broken in the folder of streams:\n{found}")
 
 
 class SparkConnectionMissing(TerminalError):
@@ -18,20 +28,36 @@ class SparkConnectionMissing(TerminalError):
         super().__init__(f"Airflow has no connection {name!r}, which names the Spark master")
 
 
-class DriverElsewhere(TerminalError):
-    """`connection` runs drivers in the cluster (deploy mode `cluster`), where they cannot be watched from here yet."""
+class UnusableConnection(TerminalError):
+    """Drivers cannot run where `connection` says: its `field` is `value`, `allowed` is something else."""
+
+    def __init__(self, connection: str, field: str, value: object, allowed: str) -> None:
+        self.connection, self.field, self.value, self.allowed = connection, field, value, allowed
+        super().__init__(f"connection {connection!r}: {field} is {value!r}; allowed: {allowed}")
+
+
+class KubernetesSupportMissing(TerminalError):
+    """`connection` names a Kubernetes master, for which the Spark provider needs a package that is not installed."""
 
     def __init__(self, connection: str) -> None:
         self.connection = connection
-        super().__init__(f"connection {connection!r} has deploy mode 'cluster'; drivers need 'client'")
+        super().__init__(f"connection {connection!r} names a Kubernetes master; the Spark provider lacks its client")
 
 
-class SparkSubmitMissing(TerminalError):
-    """The `binary` that starts Spark jobs is not on the PATH."""
+class ProgramMissing(TerminalError):
+    """The `program` that starts or ends Spark jobs is not on the PATH."""
 
-    def __init__(self, binary: str) -> None:
-        self.binary = binary
-        super().__init__(f"{binary} is not on the PATH of the Airflow worker")
+    def __init__(self, program: str) -> None:
+        self.program = program
+        super().__init__(f"{program} is not on the PATH of the Airflow worker")
+
+
+class ClusterUnreachable(TransientError):
+    """The cluster manager did not answer `command` for `cause`."""
+
+    def __init__(self, command: tuple[str, ...], cause: str) -> None:
+        self.command, self.cause = command, cause
+        super().__init__(f"no answer to `{' '.join(command)}`: {cause}")
 
 
 class SupervisionEnded(TerminalError):
@@ -40,6 +66,14 @@ class SupervisionEnded(TerminalError):
     def __init__(self, stream: str, reason: str, remedy: str) -> None:
         self.stream, self.reason, self.remedy = stream, reason, remedy
         super().__init__(f"gave up on {stream}: {reason}. What to do: {remedy}")
+
+
+class OrphanedDrivers(TerminalError):
+    """Drivers run whose streams have no spec; `lines` has one for each."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("; ".join(lines))
 
 
 class WatchCancelled(TransientError):
@@ -51,11 +85,11 @@ class WatchCancelled(TransientError):
 
 
 class DriverWouldNotEnd(TransientError):
-    """The driver's process `pid` is still there after a SIGKILL."""
+    """`what` (a process, an application of a cluster) is still there after it was killed."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        super().__init__(f"the driver's process {pid} is still there after SIGKILL")
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what} is still there after it was killed")
 
 
 class DriverOutOfReach(TerminalError):

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sessionizer.spec.stream import StreamSpec
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+PLATFORM = "sessionizer"
 WORKER_LIMIT = timedelta(minutes=10)
 """No task holds a worker for longer, unless it says why."""
 
@@ -16,16 +17,32 @@ WORKER_LIMIT = timedelta(minutes=10)
 def dag_options(spec: StreamSpec, verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
     """The options of the DAG that does `verb` for a stream; `run_limit` ends a run that hangs."""
     return {
-        "dag_id": f"{spec.name}.{verb}",
-        "dag_display_name": f"{spec.name}: {verb}",
-        "description": documentation.strip().splitlines()[0],
+        **_options(spec.name, verb, documentation, run_limit),
         "doc_md": _document(spec, documentation),
         "tags": ["sessionizer", f"stream:{spec.name}", verb],
+        "default_args": {"owner": spec.owner, "execution_timeout": WORKER_LIMIT},
+    }
+
+
+def platform_dag_options(verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
+    """As `dag_options`, for a DAG that does `verb` for all streams together."""
+    return {
+        **_options(PLATFORM, verb, documentation, run_limit),
+        "doc_md": f"{documentation.strip()}\n",
+        "tags": [PLATFORM, verb],
+        "default_args": {"owner": PLATFORM, "execution_timeout": WORKER_LIMIT},
+    }
+
+
+def _options(name: str, verb: str, documentation: str, run_limit: timedelta) -> dict[str, Any]:
+    return {
+        "dag_id": f"{name}.{verb}",
+        "dag_display_name": f"{name}: {verb}",
+        "description": documentation.strip().splitlines()[0],
         "start_date": EPOCH,
         "catchup": False,
         "max_active_runs": 1,
         "dagrun_timeout": run_limit,
-        "default_args": {"owner": spec.owner, "execution_timeout": WORKER_LIMIT},
     }
 
 

@@ -15,13 +15,17 @@ from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.errors import TerminalError
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import WatchCancelled
-from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.launching.spark_submit import ClientModeDriver
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.remedies import with_remedy
+from sessionizer_airflow.metrics import count
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
+from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
 from sessionizer_airflow.user_kill import WORKED_ON, after_kill
 
@@ -61,7 +65,7 @@ class SuperviseStream(BaseOperator):
         self.project = project
         self.policy = policy
         self.watch_lease = watch_lease
-        self.launcher = launcher or LocalLauncher(ClientModeDriver(project=project))
+        self.launcher = launcher or ConnectionLauncher(project=project)
 
     def execute(self, context: Context) -> None:
         """Begin a watch."""
@@ -86,7 +90,8 @@ class SuperviseStream(BaseOperator):
         self._supervisor.cancel()
 
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
-        if self._supervisor.settle() is None:
+        decision = self._supervisor.settle()
+        if decision is None:
             after_kill(self._supervisor.home, context["ti"], WORKED_ON, self.log.info)
             raise WatchCancelled(self.stream)
         self.defer(
@@ -95,6 +100,7 @@ class SuperviseStream(BaseOperator):
                 platform_home=str(self.project.home),
                 policy=asdict(self.policy),
                 watch_until=watch_until,
+                known=list(subject(decision)),
             ),
             method_name="resume",
             kwargs={"watch_until": watch_until},
@@ -109,7 +115,12 @@ class SuperviseStream(BaseOperator):
             launcher=self.launcher,
             policy=self.policy,
             say=self.log.info,
+            tell=self._tell,
         )
+
+    def _tell(self, alert: Alert) -> None:
+        count(self.stream, "surrenders" if alert.kind is Kind.GAVE_UP else "restarts")
+        notify(alert, self.log.warning)
 
 
 @contextmanager
@@ -117,7 +128,7 @@ def _no_retry_of_terminal_errors() -> Iterator[None]:
     try:
         yield
     except TerminalError as error:
-        raise AirflowFailException(str(error)) from error
+        raise AirflowFailException(with_remedy(error)) from error
 
 
 class SetDesiredState(BaseOperator):

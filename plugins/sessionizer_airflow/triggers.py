@@ -11,6 +11,9 @@ from asgiref.sync import sync_to_async
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.stream_home import StreamHome
+from sessionizer_airflow.alerting.notification import notify_from_triggerer
+from sessionizer_airflow.metrics import send_gauges
+from sessionizer_airflow.supervision.checkup import Doctor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watching import look_at
 from sessionizer_airflow.user_kill import WATCHED, after_kill
@@ -22,14 +25,26 @@ POLL_SECONDS = 2.0
 
 
 class StreamTrigger(BaseTrigger):
-    """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms)."""
+    """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms).
 
-    def __init__(self, *, stream: str, platform_home: str, policy: dict[str, int], watch_until: int) -> None:
+    `known` is what the worker has said of the stream already: a line is due when something else is seen.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        platform_home: str,
+        policy: dict[str, int],
+        watch_until: int,
+        known: list[str] | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
         self.platform_home = platform_home
         self.policy = policy
         self.watch_until = watch_until
+        self.known = known
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What Airflow stores of the trigger, and makes it of again."""
@@ -40,14 +55,16 @@ class StreamTrigger(BaseTrigger):
                 "platform_home": self.platform_home,
                 "policy": self.policy,
                 "watch_until": self.watch_until,
+                "known": self.known,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
-        known: tuple[str, ...] | None = None
+        doctor, known = Doctor(home, policy), tuple(self.known or ())
         while True:
+            await self._check_up(doctor)
             look = await asyncio.to_thread(look_at, home, policy)
             if look.about != known:
                 self.log.info("%s: %s", self.stream, look.line)
@@ -56,6 +73,15 @@ class StreamTrigger(BaseTrigger):
                 yield TriggerEvent({"watch_is_over": not look.call, "line": look.line})  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _check_up(self, doctor: Doctor) -> None:
+        """Pass on how the stream fares: to the metrics, and to people when that has changed."""
+        found = await asyncio.to_thread(doctor.look)
+        if found.beat is not None:
+            send_gauges(self.stream, found.beat)
+        if found.alert is not None:
+            self.log.warning("%s", found.alert.message)
+            await notify_from_triggerer(found.alert, self.log.warning)
 
     async def on_kill(self) -> None:
         """A person marked the task failed or successful, or cleared it, while nothing of it ran on a worker."""

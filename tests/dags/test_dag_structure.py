@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STREAMS = Path(__file__).parents[2] / "dags" / "streams"
 VERBS = {"supervise", "report", "stop", "start"}
+OF_THE_PLATFORM = {"sessionizer.orphans"}
 
 
 @pytest.fixture(scope="session")
@@ -27,19 +28,21 @@ def dags(dag_bag: DagBag) -> dict[str, DAG]:
 
 
 def test_every_stream_has_every_dag(dags: dict[str, DAG]) -> None:
-    assert set(dags) == {f"{stream}.{verb}" for stream in load_streams(STREAMS) for verb in VERBS}
+    of_streams = {f"{stream}.{verb}" for stream in load_streams(STREAMS) for verb in VERBS}
+    assert set(dags) == of_streams | OF_THE_PLATFORM
 
 
 def test_every_dag_says_what_it_is(dags: dict[str, DAG]) -> None:
     for dag_id, dag in dags.items():
         assert len(dag.doc_md or "") > 80, dag_id
         assert dag.description, dag_id
-        assert {"sessionizer", f"stream:{dag_id.split('.')[0]}", dag_id.split(".")[1]} <= set(dag.tags), dag_id
+        assert {"sessionizer", dag_id.split(".")[1]} <= set(dag.tags), dag_id
+        assert dag_id in OF_THE_PLATFORM or f"stream:{dag_id.split('.')[0]}" in dag.tags, dag_id
         assert "{" not in (dag.doc_md or ""), f"{dag_id}: a place-holder was left"
 
 
 def test_every_task_has_the_owner_of_its_stream(dags: dict[str, DAG]) -> None:
-    owners = {name: spec.owner for name, spec in load_streams(STREAMS).items()}
+    owners = {name: spec.owner for name, spec in load_streams(STREAMS).items()} | {"sessionizer": "sessionizer"}
     for dag_id, dag in dags.items():
         assert {task.owner for task in dag.tasks} == {owners[dag_id.split(".")[0]]}, dag_id
 
@@ -62,6 +65,19 @@ def test_a_run_of_the_supervisor_outlasts_its_watch(dags: dict[str, DAG]) -> Non
                 assert dag.dagrun_timeout > timedelta(milliseconds=task.watch_lease), dag_id
                 assert dag.max_consecutive_failed_dag_runs == 1, dag_id
                 assert task.policy.stale_limit >= 4 * load_streams(STREAMS)[task.stream].trigger_interval_ms, dag_id
+
+
+def test_a_watch_that_outlives_itself_is_told(dags: dict[str, DAG]) -> None:
+    for stream in load_streams(STREAMS):
+        dag = dags[f"{stream}.supervise"]
+        assert isinstance(dag.deadline, list)
+        (deadline,) = dag.deadline
+        (watch,) = dag.tasks
+        assert isinstance(watch, SuperviseStream)
+        assert isinstance(deadline.interval, timedelta)
+        assert dag.dagrun_timeout is not None
+        assert timedelta(milliseconds=watch.watch_lease) < deadline.interval < dag.dagrun_timeout
+        assert deadline.callback.kwargs["stream"] == stream
 
 
 def test_reports_wait_for_the_sessions_of_their_own_stream(dags: dict[str, DAG]) -> None:

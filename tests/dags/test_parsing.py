@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 STREAM_COUNT = 50
 DAGS_PER_STREAM = 4
+DAGS_OF_THE_PLATFORM = 1
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
-READS_PER_SPEC = 3
-"""One for each DAG file."""
+READS_PER_SPEC = 4
+"""One for each DAG file of streams."""
 SPEC = """
 name: {name}
 description: a stream
@@ -31,7 +34,7 @@ sys.addaudithook(lambda event, args: reads.append(args[0]) if event == "open" el
 bag = DagBag(sys.argv[1])
 print(json.dumps({
     "errors": {str(file): str(error) for file, error in bag.import_errors.items()},
-    "dags": len(bag.dags),
+    "dags": sorted(bag.dags),
     "modules": sorted({name.partition(".")[0] for name in sys.modules}),
     "spec_reads": sum(str(file).startswith(sys.argv[2]) and str(file).endswith(".yaml") for file in reads),
 }))
@@ -46,13 +49,36 @@ def many_streams(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_many_streams_are_parsed_without_heavy_imports(many_streams: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SESSIONIZER_STREAMS", str(many_streams))
-    monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY / 'jobs'}:{REPOSITORY / 'plugins'}")
-    parse = [sys.executable, "-c", PARSE, str(REPOSITORY / "dags"), str(many_streams)]
-    answer = subprocess.run(parse, capture_output=True, text=True, check=True).stdout
-    found = json.loads(answer.splitlines()[-1])
+def parse(streams: Path) -> dict[str, Any]:
+    """What a fresh process finds in the DAG folder, over the specs in `streams`."""
+    environment = {
+        **os.environ,
+        "SESSIONIZER_STREAMS": str(streams),
+        "PYTHONPATH": f"{REPOSITORY / 'jobs'}:{REPOSITORY / 'plugins'}",
+    }
+    command = [sys.executable, "-c", PARSE, str(REPOSITORY / "dags"), str(streams)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    found: dict[str, Any] = json.loads(answer.splitlines()[-1])
+    return found
+
+
+def test_many_streams_are_parsed_without_heavy_imports(many_streams: Path) -> None:
+    found = parse(many_streams)
     assert found["errors"] == {}
-    assert found["dags"] == STREAM_COUNT * DAGS_PER_STREAM
+    assert len(found["dags"]) == STREAM_COUNT * DAGS_PER_STREAM + DAGS_OF_THE_PLATFORM
     assert not set(HEAVY) & set(found["modules"])
     assert found["spec_reads"] == STREAM_COUNT * READS_PER_SPEC
+
+
+def test_a_broken_spec_is_an_import_error_and_the_others_keep_their_dags(tmp_path: Path) -> None:
+    for name in ("good", "bad"):
+        (tmp_path / f"{name}.yaml").write_text(SPEC.format(name=name))
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(bad.read_text().replace("key: k", "kee: k"))
+    found = parse(tmp_path)
+    assert {dag_id.partition(".")[0] for dag_id in found["dags"]} == {"good", "sessionizer"}
+    assert len(found["dags"]) == DAGS_PER_STREAM + DAGS_OF_THE_PLATFORM
+    ((file, error),) = found["errors"].items()
+    assert Path(file).name == "broken_specs.py"
+    for fact in (f"{bad}:6", "mapping.kee is 'k'", "the closest is 'key'"):
+        assert fact in error

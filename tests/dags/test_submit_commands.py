@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 
 from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.batch_jobs import SparkBatchJob
-from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.connection import SparkTarget
 from sessionizer_airflow.operators import SuperviseStream
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ CONNECTIONS = {
     "local": {"conn_type": "spark", "host": "local[2]"},
     "standalone_client": {"conn_type": "spark", "host": "spark://master", "port": 7077},
     "yarn_client": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client", "queue": "streams"}},
+    "yarn_cluster": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "streams"}},
+    "kubernetes_cluster": {
+        "conn_type": "spark",
+        "host": "k8s://https://kubernetes",
+        "port": 6443,
+        "extra": {"deploy-mode": "cluster", "namespace": "streams"},
+    },
 }
 
 
@@ -32,6 +41,8 @@ CONNECTIONS = {
 def test_submit_commands(
     kind: str, dag_bag: DagBag, jars: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The client that the provider's extra `cncf-kubernetes` brings; a submission does not use it.
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(CONNECTIONS[kind]))
     commands = {
         f"{dag_id}.{task.task_id}": command
@@ -39,17 +50,28 @@ def test_submit_commands(
         for task in dag.tasks
         if (command := command_of(task)) is not None
     }
-    assert len(commands) == len(dag_bag.dags) / 2, "each stream has two DAGs that start Spark"
+    of_streams = [dag_id for dag_id in dag_bag.dags if not dag_id.startswith("sessionizer.")]
+    assert len(commands) == len(of_streams) / 2, "each stream has two DAGs that start Spark"
     text = "".join(f"# {task}\n{shlex.join(command)}\n\n" for task, command in commands.items())
     golden(f"spark_submit/{kind}.txt", text.replace(str(jars), "$JARS").replace(str(REPOSITORY), "$ROOT"))
 
 
 def command_of(task: object) -> list[str] | None:
     if isinstance(task, SuperviseStream):
-        assert isinstance(task.launcher, LocalLauncher)
+        assert isinstance(task.launcher, ConnectionLauncher)
         folders = Folders(home=task.project.home, streams=task.project.streams)
-        return task.launcher.command_of(DriverCall(stream=task.stream, uid=UID, folders=folders))
+        call = DriverCall(stream=task.stream, uid=UID, folders=folders)
+        return task.launcher.command(call, settings_of(task.launcher))
     if isinstance(task, SparkBatchJob):
         task.fit_to_connection()
         return [str(word) for word in task._get_hook()._build_spark_submit_command(task.application)]
     return None
+
+
+def settings_of(launcher: ConnectionLauncher) -> dict[str, str]:
+    """What a cluster's launcher adds."""
+    target = SparkTarget.of(launcher.connection)
+    if not target.in_cluster:
+        return {}
+    manager = launcher._manager(target.master, target.namespace)
+    return manager.settings(manager.submission(UID))

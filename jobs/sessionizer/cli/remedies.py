@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.control.end_remedies import CAUSES
 from sessionizer.errors import (
     ControlUnreachable,
     DamagedFile,
@@ -24,24 +25,6 @@ from sessionizer.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-CAUSES: Final = {
-    "disk_full": "free some space; the stream then goes on where it was",
-    "memory": "give the driver more memory (spark.driver.memory) or let a batch bring less (source.options)",
-    "lease_lost": "nothing to do: another driver took over",
-    "source_data_loss": "events are gone from the source: decide what to do about them before you start it again",
-    "source_rewritten": "the source is no longer only added to; if that is meant, say so in source.options "
-    "(skipChangeCommits: true), else seed a new lineage",
-    "state_not_at_head": "the checkpoint lacks state; do not edit it: seed a new lineage from what is known",
-    "schema_change": "undo the change of the columns, or start a new lineage with it",
-    "bad_option": "correct the option in source.options, then run it again",
-    "bad_data": "remove or repair the file that the message names, then run it again",
-    "driver_jvm_died": "look for the JVM's last words (memory, kill) in the driver's log, then run it again",
-    "state_silent": "look for a full disk in the driver's log; running it again continues where it was",
-    "executor_lost": "look for memory or machine trouble in the driver's log; running it again continues",
-    "unknown": "the driver's log has the whole story; running it again continues where it was",
-}
-"""What to do about the death of a query, by its cause (``sessionizer.spark.failure``)."""
 
 
 def remedy_for(error: SessionizerError) -> str:

@@ -13,9 +13,10 @@ from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_f
 from sessionizer.cli.remedies import remedy_for
 from sessionizer.cli.status_table import print_table
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.orphans import Orphan, find_orphan, find_orphans
 from sessionizer.control.status import STALE_AFTER_MS, read_observation
 from sessionizer.control.stream_home import StreamHome
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.spec.loading import find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def status(
 ) -> None:
     """Show what each stream is doing, and what to do where something is wrong."""
     folder, platform = streams_folder(streams), home_folder(home)
-    found = [_of_spec(find_stream(folder, stream), platform)] if stream else list(_of_all(folder, platform))
+    found = [_of_one(folder, platform, stream)] if stream else list(_of_all(folder, platform))
     if as_json:
         typer.echo(json.dumps([status.to_json() for status in found], indent=1))
         return
@@ -69,12 +70,28 @@ def status(
             typer.echo(f"{status.stream}: {status.advice}")
 
 
+def _of_one(folder: Path, platform: Path, stream: str) -> StreamStatus:
+    try:
+        return _of_spec(find_stream(folder, stream), platform)
+    except UnknownStream:
+        orphan = find_orphan(platform, stream)
+        if orphan is None:
+            raise
+        return _of_orphan(orphan)
+
+
 def _of_all(folder: Path, platform: Path) -> Iterator[StreamStatus]:
-    for path in spec_files(folder):
+    files = spec_files(folder)
+    for path in files:
         try:
             yield _of_spec(load_stream(path), platform)
         except SessionizerError as error:
             yield StreamStatus(path.stem, None, f"{error} → {remedy_for(error)}")
+    yield from map(_of_orphan, find_orphans(platform, {path.stem for path in files}))
+
+
+def _of_orphan(orphan: Orphan) -> StreamStatus:
+    return StreamStatus(orphan.name, orphan.seen, f"ORPHAN: {orphan.line}")
 
 
 def _of_spec(spec: StreamSpec, platform: Path) -> StreamStatus:

@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
-import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Final
+from dataclasses import asdict
 
 import typer
 
 from sessionizer.cli.places import AsJson, Home, Stream, Streams, home_folder, stream_spec
 from sessionizer.control.stream_home import StreamHome
-
-QUESTIONS: Final = {
-    "sessions": "select client, close_reason, count(*) as sessions, round(avg(duration_ms) / 1000, 1) as seconds "
-    "from {table} group by all order by all",
-    "quarantine": "select reason, count(*) as n from {table} group by all order by n desc",
-    "late_events": "select date, count(*) as n from {table} group by all order by all",
-    "sessions_daily": "select * from {table} order by date desc, sessions desc limit 20",
-}
-"""A query for each table, in words that Spark, DuckDB and Polars all understand."""
-
-
-@dataclass(frozen=True, slots=True)
-class TablePlace:
-    """Where a table is, its newest version (None: there is no table, or it is not on this machine), and queries."""
-
-    name: str
-    path: str
-    version: int | None
-    spark_sql: str
-    duckdb: str
-    polars: str
+from sessionizer.control.table_places import place_of, table_locations
 
 
 def tables(stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None) -> None:
     """Show where the stream's Delta tables are, with a query to paste for Spark SQL, DuckDB and Polars."""
-    from sessionizer.spark.run import table_locations  # noqa: PLC0415  fast --help
-
     spec, platform = stream_spec(streams, stream), home_folder(home)
-    locations = table_locations(spec, platform, StreamHome.of(platform, stream))
+    locations = table_locations(StreamHome.of(platform, stream), platform, spec.sink.path)
     places = [place_of(name, path) for name, path in locations.items()]
     if as_json:
         typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))
@@ -52,41 +25,3 @@ def tables(stream: Stream, *, as_json: AsJson = False, streams: Streams = None, 
         typer.echo(f"{place.name} ({version})\n  {place.path}")
         if place.version is not None:
             typer.echo(f"  Spark SQL  {place.spark_sql}\n  DuckDB     {place.duckdb}\n  Polars     {place.polars}")
-
-
-def place_of(name: str, path: str) -> TablePlace:
-    """All about the table ``name`` at ``path``."""
-    question = QUESTIONS[name]
-    query = question.format(table=name)
-    duckdb = f"{name} = deltalake.DeltaTable({path!r}).to_pyarrow_table(); print(duckdb.sql({query!r}))"
-    polars = f"print(pl.scan_delta({path!r}).sql({_for_polars(query, name)!r}).collect())"
-    return TablePlace(
-        name=name,
-        path=path,
-        version=newest_version(path),
-        spark_sql=question.format(table=f"delta.`{path}`") + ";",
-        duckdb=_python(f"import deltalake, duckdb; {duckdb}"),
-        polars=_python(f"import polars as pl; {polars}"),
-    )
-
-
-def newest_version(path: str) -> int | None:
-    """The version of the Delta table at ``path`` by the names in its log; None if there is none to see."""
-    if "://" in path:
-        return None
-    try:
-        names = [entry.name for entry in (Path(path) / "_delta_log").iterdir()]
-    except OSError:
-        return None
-    return max((int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)), default=None)
-
-
-def _for_polars(query: str, name: str) -> str:
-    """A lazy frame calls itself self."""
-    return query.replace(f"from {name}", "from self")
-
-
-def _python(program: str) -> str:
-    """A command line; in double quotes, as the program has single ones all over."""
-    quoted = re.sub(r'([\\$`"])', r"\\\1", program)
-    return f'{shlex.quote(sys.executable)} -c "{quoted}"'

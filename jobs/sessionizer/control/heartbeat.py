@@ -52,6 +52,8 @@ class Heartbeat(JsonRecord):
     sessions_rows: int | None = None
     """Sessions emitted since the driver started."""
     source_lag: int | None = None
+    spark_ui: str | None = None
+    """Address of the driver's Spark UI, where it has one."""
 
 
 def write_heartbeat(home: StreamHome, heartbeat: Heartbeat) -> None:

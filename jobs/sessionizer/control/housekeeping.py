@@ -1,8 +1,10 @@
-"""Removes what dead drivers left in the control directory, so that a crash loop cannot fill it."""
+"""Removes what dead drivers left in the stream's home, so that a crash loop cannot fill it."""
 
 from __future__ import annotations
 
+import re
 import time
+from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -17,15 +19,38 @@ ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""
 
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
-"""Seconds for which exit records and stop markers of earlier drivers are kept for people to read."""
+"""Seconds for which exit records, stop markers and submissions of earlier drivers are kept for people to read."""
+
+LOGS_KEPT: Final = 20
+"""Earlier drivers whose logs are kept."""
+
+_LOG_NAME: Final = re.compile(r"driver\.([A-Za-z0-9_-]+)\.log(\.\d+)?")
 
 
-def sweep(home: StreamHome) -> None:
-    """Remove abandoned temporary files and forgotten records. Only for the holder of the lease. Never raises."""
+def sweep(home: StreamHome, uid: str) -> None:
+    """Remove abandoned temporary files, forgotten records and old logs.
+
+    Only for the holder of the lease, driver ``uid``, whose own log stays. Never raises.
+    """
     for directory in (home.control, home.leases):
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
-    for pattern in ("exit.*.json", "stop.*"):
+    for pattern in ("exit.*.json", "stop.*", "submit.*"):
         _remove_older(home.control, pattern, FORGOTTEN_AFTER_S)
+    with suppress(OSError):
+        _prune_logs(home.logs, uid)
+
+
+def _prune_logs(logs: Path, uid: str) -> None:
+    """Keep the logs, with all their parts, of the ``LOGS_KEPT`` drivers that printed last."""
+    parts: dict[str, list[Path]] = defaultdict(list)
+    for path in logs.iterdir():
+        named = _LOG_NAME.fullmatch(path.name)
+        if named and named[1] != uid:
+            parts[named[1]].append(path)
+    by_age = sorted(parts.values(), key=lambda paths: max(path.stat().st_mtime for path in paths), reverse=True)
+    for path in (path for paths in by_age[LOGS_KEPT:] for path in paths):
+        with suppress(OSError):
+            path.unlink()
 
 
 def _remove_older(directory: Path, pattern: str, seconds: int) -> None:

@@ -82,7 +82,7 @@ def acquire(home: StreamHome, uid: str, *, takeover_after_ms: int | None = None)
             raise LeaseHeld(home.name, last.uid or "an unknown driver", last.pid or 0, last.host or "unknown")
         record = owned_by(last.token + 1 if last else 1, uid, this_process(), epoch_ms())
         if give_out(home, record):
-            sweep(home)
+            sweep(home, uid)
             return Lease(home, record)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.errors import ControlUnreachable, InvalidSpec, UnwritablePath
 
 HOME_VARIABLE: Final = "SESSIONIZER_HOME"
 DEFAULT_HOME: Final = ".sessionizer"
@@ -94,6 +94,18 @@ class StreamHome:
         """Make the directories and prove that they can be written; raises UnwritablePath."""
         for directory in (self.leases, self.control, self.lineages, self.tables, self.logs):
             _make_writable(directory)
+
+
+def stream_homes(platform_home: Path) -> list[StreamHome]:
+    """The homes of all streams that ever ran, by name; raises ControlUnreachable."""
+    folder = platform_home.absolute() / "streams"
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ControlUnreachable(folder, error.strerror or str(error)) from error
+    return [StreamHome(folder / name) for name in names if re.fullmatch(NAME_PATTERN, name)]
 
 
 def _make_writable(directory: Path) -> None:

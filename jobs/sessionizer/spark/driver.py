@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from sessionizer.control.bounded_log import BoundedLog
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.failed_exit import record_failure, record_false_start
@@ -112,6 +113,7 @@ class _Driver:
         self._spec, self._options, self._home, self._lease = spec, options, home, lease
         self._signals, self._say = signals, say
         self._signs = VitalSigns(home, lease)
+        self._log = BoundedLog.from_environment()
         self._gate = BatchGate(self._must_stop)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
         rules = spec.rules
@@ -159,7 +161,7 @@ class _Driver:
         spark.streams.addListener(ProgressListener(self._signs))
         lineage = lineage or start_lineage(self._home)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
-        self._signs.say(lineage=lineage, open_keys=counts.total)
+        self._signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return Run(
             spark=spark,
             spec=self._spec,
@@ -201,6 +203,8 @@ class _Driver:
                 self._drain(query)
                 return
             self._tell_progress()
+            if self._log is not None:
+                self._log.trim()
             self._wake_quiet_stream(query)
             if self._timeouts is not None and epoch_ms() >= next_look:
                 self._announce_timeouts()

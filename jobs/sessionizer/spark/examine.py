@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
+from sessionizer.control.table_places import located
 from sessionizer.spark import rows, tables
 from sessionizer.spark.guard import Guarded, guard
 from sessionizer.spark.measures import measure_types
-from sessionizer.spark.source import located, read_source
+from sessionizer.spark.source import read_source
 from sessionizer.spark.timeout_table import check_timeout_table
 from sessionizer.spark.unpack import NOWHERE, unpack_sessions
 from sessionizer.spark.unreadable import without

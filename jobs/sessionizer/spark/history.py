@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from sessionizer.control.table_places import located
 from sessionizer.core import schema
 from sessionizer.core.rules import Rules, TimeMode
 from sessionizer.errors import InvalidSpec
@@ -15,7 +16,7 @@ from sessionizer.spark.examine import types_of_measures
 from sessionizer.spark.guard import EVENT_TIME, REASON, guard
 from sessionizer.spark.measures import with_measures
 from sessionizer.spark.query import rules_of
-from sessionizer.spark.source import located, read_source
+from sessionizer.spark.source import read_source
 from sessionizer.spark.timeout_table import check_timeout_table, read_timeouts
 from sessionizer.spec.source import DeltaSource, FilesSource
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.spark import tables
+from sessionizer.control import table_places
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import columns_changed
 from sessionizer.spark.file_log import files_of_batch
 from sessionizer.spark.query import SessionQuery, sessionized
 from sessionizer.spark.sinks import Sinks
-from sessionizer.spark.source import located
 from sessionizer.spark.unreadable import UnreadableFiles
 
 if TYPE_CHECKING:
@@ -102,8 +101,4 @@ class Run:
 
 def table_locations(spec: StreamSpec, platform_home: Path, home: StreamHome) -> dict[str, str]:
     """Where each table of the stream is."""
-    names = (tables.SESSIONS, tables.QUARANTINE, tables.LATE_EVENTS, tables.SESSIONS_DAILY)
-    if spec.sink.path is None:
-        return {name: str(home.table(name)) for name in names}
-    base = located(spec.sink.path, platform_home)
-    return {name: f"{base}/{name}" for name in names}
+    return table_places.table_locations(home, platform_home, spec.sink.path)

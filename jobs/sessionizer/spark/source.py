@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from sessionizer.control.table_places import located
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.spark.expressions import first_line
 from sessionizer.spark.files import read_files
@@ -37,11 +38,6 @@ def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes
             return _kafka(reader, source, max_event_bytes)
         case "socket":
             return _socket(reader, source, max_event_bytes)
-
-
-def located(path: str, platform_home: Path) -> str:
-    """A path of a spec: as it is when absolute or a URI, else under the platform's home."""
-    return path if "://" in path else str(platform_home / path)
 
 
 def check_reachable(source: Source, timeout_s: float = 5.0) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sessionizer.control.atomic_file import read_json, write_json
+from sessionizer.control.table_places import located
 from sessionizer.core.timeouts import changed_timeouts
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.expressions import first_line
 from sessionizer.spark.punctuation import change_timeouts
-from sessionizer.spark.source import located
 
 if TYPE_CHECKING:
     from pathlib import Path

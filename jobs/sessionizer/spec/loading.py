@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
+from sessionizer.errors import DuplicateStream, InvalidSpec, TerminalError, UnknownStream
 from sessionizer.spec.problems import invalid_spec
 from sessionizer.spec.refusal import Shown
 from sessionizer.spec.stream import StreamSpec
 from sessionizer.spec.yaml_text import YamlDocument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
@@ -26,19 +29,55 @@ def load_stream(path: Path) -> StreamSpec:
     return spec
 
 
+@dataclass(frozen=True)
+class StreamFolder:
+    """The streams of a folder that can run, by name, and what is wrong with its other files."""
+
+    specs: dict[str, StreamSpec]
+    problems: tuple[TerminalError, ...]
+
+
 def load_streams(folder: Path) -> dict[str, StreamSpec]:
     """Read all specs in ``folder``, by name; raises InvalidSpec and DuplicateStream."""
-    specs = {path: read_spec(path) for path in spec_files(folder)}
+    found = survey_streams(folder)
+    if found.problems:
+        raise found.problems[0]
+    return found.specs
+
+
+def survey_streams(folder: Path) -> StreamFolder:
+    """Read all specs in ``folder``, whatever is wrong with some of them: one bad file must not stop all streams."""
+    specs: dict[Path, StreamSpec] = {}
+    problems: list[TerminalError] = []
+    with _collected(problems):
+        for path in spec_files(folder):
+            with _collected(problems):
+                specs[path] = read_spec(path)
+    # before the file names: a copied file is better called a duplicate than misnamed
+    duplicates = _duplicates(specs)
+    problems += [DuplicateStream(name, files) for name, files in duplicates.items()]
+    for path in sorted(set(specs).difference(*duplicates.values())):
+        with _collected(problems):
+            check_file_name(path, specs[path])
+    files_of_stem = Counter(path.stem for path in specs)
+    good = [path for path, spec in specs.items() if spec.name == path.stem and files_of_stem[path.stem] == 1]
+    return StreamFolder({path.stem: specs[path] for path in good}, tuple(problems))
+
+
+@contextmanager
+def _collected(problems: list[TerminalError]) -> Iterator[None]:
+    try:
+        yield
+    except TerminalError as error:
+        problems.append(error)
+
+
+def _duplicates(specs: dict[Path, StreamSpec]) -> dict[str, list[Path]]:
+    """The files of each name that more than one of them has."""
     files_of = defaultdict(list)
     for path, spec in specs.items():
         files_of[spec.name].append(path)
-    # before the file names: a copied file is better called a duplicate than misnamed
-    for name, files in files_of.items():
-        if len(files) > 1:
-            raise DuplicateStream(name, files)
-    for path, spec in specs.items():
-        check_file_name(path, spec)
-    return {spec.name: spec for spec in specs.values()}
+    return {name: files for name, files in files_of.items() if len(files) > 1}
 
 
 def find_stream(folder: Path, name: str) -> StreamSpec:

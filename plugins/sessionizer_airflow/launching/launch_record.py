@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from sessionizer.control.atomic_file import write_json
 from sessionizer.control.json_record import JsonRecord, read_record
 from sessionizer.control.process_identity import ProcessIdentity
+from sessionizer.control.stream_home import checked_identifier
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sessionizer.control.stream_home import StreamHome
 
 FILE = "launch.json"
@@ -19,7 +22,9 @@ FILE = "launch.json"
 class LaunchRecord(JsonRecord):
     """Driver `uid` was launched at `at` (epoch ms) and prints into the file `log`.
 
-    It is written before the process exists, too: then `pid` and what follows are None.
+    It is written before the process exists, too: then the process's fields, from `pid` on, are None. In cluster mode
+    that process only submits; the driver is what the cluster manager of `master` knows as `submission` (a YARN tag, a
+    Kubernetes `namespace:pod`), until `ended_at` (epoch ms), when it was ended by force.
     """
 
     uid: str
@@ -30,6 +35,9 @@ class LaunchRecord(JsonRecord):
     host: str | None = None
     boot_id: str | None = None
     namespace: str | None = None
+    master: str | None = None
+    submission: str | None = None
+    ended_at: int | None = None
 
     def of_process(self, process: ProcessIdentity) -> LaunchRecord:
         """The same launch, now that its process exists."""
@@ -58,3 +66,16 @@ def read_launch(home: StreamHome) -> LaunchRecord | None:
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
     """:raises UnwritablePath: the control directory cannot be written."""
     write_json(home.control / FILE, launch.to_json())
+
+
+def exit_file(home: StreamHome, uid: str) -> Path:
+    """Where the exit code of the process that submits driver `uid` to a cluster is noted."""
+    return home.control / f"submit.{checked_identifier('uid', uid)}"
+
+
+def submission_failed(home: StreamHome, uid: str) -> bool:
+    """Whether spark-submit ended without having handed driver `uid` over to its cluster."""
+    try:
+        return exit_file(home, uid).read_text().strip() not in {"", "0"}
+    except OSError:
+        return False

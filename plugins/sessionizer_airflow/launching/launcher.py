@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -11,19 +12,47 @@ if TYPE_CHECKING:
     from sessionizer_airflow.launching.launch_record import LaunchRecord
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriverTraces:
+    """By what driver `uid` can be found: its launch, if it was launched from here, and the processes that are known."""
+
+    uid: str
+    launch: LaunchRecord | None = None
+    processes: tuple[ProcessIdentity, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Whether a driver lives (None: nobody here can tell), and what was said about it, for people."""
+
+    alive: bool | None
+    said: str = ""
+
+
 class Launcher(Protocol):
-    """Starts drivers that live on without us, and ends those that no longer listen."""
+    """Starts drivers that live on without us, and ends those that no longer listen.
+
+    Ending is only tidying: a driver's right to write is taken by fencing its lease, before.
+    """
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
         """Start the driver and return at once; the launch is on record before the process exists, and after.
 
         :raises SparkConnectionMissing: the connection is not there.
-        :raises SparkSubmitMissing: the program that starts Spark jobs is not there.
+        :raises UnusableConnection: it names a place where drivers cannot run.
+        :raises ProgramMissing: the program that starts Spark jobs is not there.
         """
 
-    def end_by_force(self, process: ProcessIdentity) -> None:
-        """Kill the driver, and return only when its process is gone.
+    def look_for(self, traces: DriverTraces) -> Sighting:
+        """Ask whoever runs the driver whether it lives.
+
+        :raises ClusterUnreachable: there was no answer.
+        """
+
+    def end_by_force(self, traces: DriverTraces) -> None:
+        """Kill the driver, and return only when it is gone.
 
         :raises DriverWouldNotEnd: it is still there.
-        :raises DriverOutOfReach: it is on a machine that we cannot reach.
+        :raises DriverOutOfReach: it is a process of a machine that we cannot reach.
+        :raises ClusterUnreachable: the cluster that runs it did not answer.
         """

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
+from sessionizer.control.bounded_log import LOG_VARIABLE
 from sessionizer.control.clock import epoch_ms
-from sessionizer.control.process_identity import ProcessIdentity, identify, is_alive
-from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd, SparkSubmitMissing
+from sessionizer.control.process_identity import ProcessIdentity, is_alive
+from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd
+from sessionizer_airflow.launching.detached import start_detached
 from sessionizer_airflow.launching.launch_record import LaunchRecord, write_launch
+from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
 from sessionizer_airflow.launching.spark_submit import job_environment
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ DEATH_LIMIT_SECONDS = 20.0
 class LocalLauncher:
     """Runs the command of a driver in a session of its own: no signal, terminal or end of ours reaches it.
 
-    With a `local[...]` master the whole job is that process; with `spark://` or YARN in client mode its driver is.
+    With a `local[...]` master the whole job is that process; with any other in client mode its driver is.
     """
 
     command_of: Callable[[DriverCall], list[str]]
@@ -43,40 +44,32 @@ class LocalLauncher:
         home.prepare()
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.logs / f"driver.{call.uid}.log"))
         write_launch(home, launch)
-        launch = launch.of_process(start_detached(command, Path(launch.log)))
+        environment = {**job_environment(os.environ), LOG_VARIABLE: launch.log}
+        launch = launch.of_process(start_detached(command, Path(launch.log), environment))
         write_launch(home, launch)
         return launch
 
-    def end_by_force(self, process: ProcessIdentity) -> None:
+    def look_for(self, traces: DriverTraces) -> Sighting:
+        """See `Launcher.look_for`."""
+        lives = [is_alive(process) for process in traces.processes]
+        return Sighting(True if True in lives else None if None in lives else False)
+
+    def end_by_force(self, traces: DriverTraces) -> None:
         """See `Launcher.end_by_force`."""
-        if is_alive(process) is None:
-            raise DriverOutOfReach(process.pid, process.host)
-        kill(process)
-        deadline = time.monotonic() + DEATH_LIMIT_SECONDS
-        while is_alive(process):
-            if time.monotonic() > deadline:
-                raise DriverWouldNotEnd(process.pid)
-            time.sleep(0.1)
+        for process in traces.processes:
+            end_process(process)
 
 
-def start_detached(command: list[str], log: Path) -> ProcessIdentity:
-    """Start `command` in a new session, with everything that it prints appended to `log`."""
-    with log.open("ab") as output:
-        try:
-            started = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=job_environment(os.environ),
-                cwd=log.parent,
-            )
-        except FileNotFoundError as error:
-            raise SparkSubmitMissing(command[0]) from error
-    # Should it end while we live, somebody has to take note, or it stays a zombie.
-    Thread(target=started.wait, name=f"reap-{started.pid}", daemon=True).start()
-    return identify(started.pid) or ProcessIdentity(started.pid, None, os.uname().nodename)
+def end_process(process: ProcessIdentity) -> None:
+    """Kill a process and return when it is gone; raises DriverWouldNotEnd, DriverOutOfReach."""
+    if is_alive(process) is None:
+        raise DriverOutOfReach(process.pid, process.host)
+    kill(process)
+    deadline = time.monotonic() + DEATH_LIMIT_SECONDS
+    while is_alive(process):
+        if time.monotonic() > deadline:
+            raise DriverWouldNotEnd(f"process {process.pid}")
+        time.sleep(0.1)
 
 
 def kill(process: ProcessIdentity) -> None:

@@ -74,11 +74,15 @@ class Api:
             raise AirflowUnavailable(verb, path, str(error)) from error
         return json.loads(text) if text else None
 
-    def _authorization(self) -> dict[str, str]:
+    def token(self) -> str:
+        """What shows who we are; a browser has it in a cookie."""
         if self._token is None:
             credentials = {"username": USER, "password": self.installation.password}
-            self._token = self.call("POST", "/auth/token", credentials, authorized=False)["access_token"]
-        return {"Authorization": f"Bearer {self._token}"}
+            self._token = str(self.call("POST", "/auth/token", credentials, authorized=False)["access_token"])
+        return self._token
+
+    def _authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token()}"}
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:

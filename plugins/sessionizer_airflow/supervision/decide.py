@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.end_remedies import KILLED, remedy_of_end
 from sessionizer.control.observation import State
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 
@@ -48,7 +49,8 @@ def _judge_live(driver: Driver, now_ms: int) -> Decision:
     if driver.torso:
         return Replace(driver.uid, "its JVM is gone")
     if driver.batch_id is None:
-        return Replace(driver.uid, f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch")
+        why = f": {driver.start_problem.said}" if driver.start_problem else ""
+        return Replace(driver.uid, f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch{why}")
     return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}, last after batch {driver.batch_id}")
 
 
@@ -76,13 +78,21 @@ def _judge_failed(driver: Driver, history: History, policy: SupervisionPolicy, n
         return GiveUp(f"{history.failures} failures in a row, the last: {history.last_failure}", _remedy(driver))
     restart_ms = history.last_failure_ms + policy.backoff(history.failures)
     if now_ms < restart_ms:
-        return Wait(restart_ms, f"{history.last_failure} (failure {history.failures} in a row)")
+        why = f"{history.last_failure} (failure {history.failures} in a row). What to do: {mending(driver)}"
+        return Wait(restart_ms, why)
     return Launch(history.last_failure)
 
 
 def _remedy(driver: Driver) -> str:
-    look = f"read {driver.log}, " if driver.log else ""
-    return f"{look}mend the cause, then unpause this DAG: its next run starts with a full restart budget"
+    look = f" (its log: {driver.log})" if driver.log else ""
+    return f"{mending(driver)}{look}; then unpause this DAG: its next run starts with a full restart budget"
+
+
+def mending(driver: Driver) -> str:
+    """What to do about the way in which the driver ended, or never began."""
+    if driver.start_problem:
+        return driver.start_problem.remedy
+    return remedy_of_end(driver.ending.error_type) if driver.ending else KILLED
 
 
 def failed(driver: Driver | None) -> bool:
@@ -93,6 +103,8 @@ def failed(driver: Driver | None) -> bool:
 def describe_end(driver: Driver) -> str:
     """How the driver ended, in one line."""
     ending = driver.ending
+    if driver.start_problem is not None:
+        return f"driver {driver.uid} did not start: {driver.start_problem.said}"
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
     cause = ": ".join(part for part in (ending.error_type, _first_line(ending.message or "")) if part)

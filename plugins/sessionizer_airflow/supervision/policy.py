@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sessionizer.errors import InvalidSpec
 
 SECOND = 1_000
 MINUTE = 60 * SECOND
+DURATIONS = (
+    "startup_grace", "stale_limit", "first_backoff", "longest_backoff", "healthy_after", "stale_alert", "lag_alert",
+)  # fmt: skip
+"""The fields that are lengths of time."""
+
 STALE_TRIGGERS = 4
 """A driver may miss this many triggers in a row before its silence counts as a hang."""
 
@@ -20,6 +25,9 @@ class SupervisionPolicy:
     `stale_limit` runs from the newest heartbeat. A restart waits `first_backoff`, doubled at each further failure up
     to `longest_backoff`. After `restart_budget` restarts in a row the supervisor gives up; a driver that lived for
     `healthy_after` refills the budget.
+
+    People are told of a stream that did nothing for `stale_alert`, whatever the reason, and of one whose watermark is
+    more than `lag_alert` behind the clock.
     """
 
     startup_grace: int = 3 * MINUTE
@@ -28,9 +36,11 @@ class SupervisionPolicy:
     longest_backoff: int = 5 * MINUTE
     restart_budget: int = 5
     healthy_after: int = 10 * MINUTE
+    stale_alert: int = 10 * MINUTE
+    lag_alert: int = 15 * MINUTE
 
     def __post_init__(self) -> None:
-        for field in ("startup_grace", "stale_limit", "first_backoff", "longest_backoff", "healthy_after"):
+        for field in DURATIONS:
             if getattr(self, field) <= 0:
                 raise InvalidSpec(field, getattr(self, field), "a positive number of milliseconds")
         if self.restart_budget < 0:
@@ -38,14 +48,13 @@ class SupervisionPolicy:
 
     def for_trigger_interval(self, interval: int) -> SupervisionPolicy:
         """The same policy with a stale limit that a driver triggered every `interval` ms cannot reach by waiting."""
-        return SupervisionPolicy(
-            startup_grace=self.startup_grace,
-            stale_limit=max(self.stale_limit, STALE_TRIGGERS * interval),
-            first_backoff=self.first_backoff,
-            longest_backoff=self.longest_backoff,
-            restart_budget=self.restart_budget,
-            healthy_after=self.healthy_after,
-        )
+        stale_limit = max(self.stale_limit, STALE_TRIGGERS * interval)
+        # A hang is first dealt with, then, if that did not help, told.
+        return replace(self, stale_limit=stale_limit, stale_alert=max(self.stale_alert, 2 * stale_limit))
+
+    def for_watermark_delay(self, delay: int) -> SupervisionPolicy:
+        """The same policy for a stream whose watermark stays `delay` ms behind the newest event by intent."""
+        return replace(self, lag_alert=self.lag_alert + delay)
 
     def backoff(self, failures: int) -> int:
         """Ms to wait before the restart after `failures` failures in a row (1 or more)."""

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spec.duration import parse_duration
-from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.policy import DURATIONS, SupervisionPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "SESSIONIZER_"
-DURATIONS = ("startup_grace", "stale_limit", "first_backoff", "longest_backoff", "healthy_after")
-DEFAULTS = {"SESSIONIZER_WATCH_LEASE": "1 hour", "SESSIONIZER_LANDING_INTERVAL": "1 minute"}
+DEFAULTS = {"SESSIONIZER_WATCH_LEASE": "4 hours", "SESSIONIZER_LANDING_INTERVAL": "1 minute"}
 
 
 @dataclass(frozen=True, kw_only=True)

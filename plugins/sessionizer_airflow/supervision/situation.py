@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from sessionizer.control.desired_state import Desired
     from sessionizer.control.exit_record import ExitRecord
     from sessionizer.control.observation import State
+    from sessionizer_airflow.supervision.start_problem import StartProblem
 
-RACES = frozenset({"LeaseHeld", "LeaseLost"})
-"""Errors that are terminal for a driver, but not for the stream: another driver was quicker."""
+RACES = frozenset({"LeaseHeld", "LeaseLost", "lease_lost"})
+"""Ends that are terminal for a driver, but not for the stream: another driver was quicker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,8 @@ class Driver:
     """The driver that matters: the lease's owner while it lives, else the newest one.
 
     `present` tells whether a process of it may still exist; `heard_ms` is its newest sign of life; `torso`, that its
-    Python lives on without its JVM; `log` is the file that has what it printed, if it was launched from here.
+    Python lives on without its JVM; `log` is the file that has what it printed, if it was launched from here;
+    `start_problem`, what kept it from its first batch, if that is known.
     """
 
     uid: str
@@ -35,6 +37,8 @@ class Driver:
     ending: ExitRecord | None = None
     torso: bool = False
     log: str | None = None
+    lineage: str | None = None
+    start_problem: StartProblem | None = None
 
     @property
     def lifetime(self) -> int:
@@ -49,6 +53,8 @@ class Driver:
     @property
     def restart_is_useless(self) -> bool:
         """Whether it would end the same way again."""
+        if self.start_problem is not None:
+            return self.start_problem.terminal
         return self.ending is not None and self.ending.terminal and self.ending.error_type not in RACES
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
@@ -11,8 +12,11 @@ from sessionizer.control.lease import fence
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.stop_marker import request_stop
 from sessionizer_airflow.argv import DriverCall, Folders
-from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
+from sessionizer_airflow.launching.launch_record import read_launch, write_launch
+from sessionizer_airflow.launching.launcher import DriverTraces
+from sessionizer_airflow.log_tail import tail
+from sessionizer_airflow.supervision.alerts import alert_on
 from sessionizer_airflow.supervision.decide import decide, describe_end, failed
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.history import History, read_history, write_history
@@ -22,8 +26,8 @@ from sessionizer_airflow.supervision.wording import describe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.process_identity import ProcessIdentity
     from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Situation
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Supervisor:
-    """Keeps the driver of one stream up. `say` takes one line for each thing done."""
+    """Keeps the driver of one stream up. `say` takes one line for each thing done, `tell` what people should know."""
 
     stream: str
     home: StreamHome
@@ -39,6 +43,7 @@ class Supervisor:
     launcher: Launcher
     policy: SupervisionPolicy
     say: Callable[[str], None]
+    tell: Callable[[Alert], None] = lambda _: None
     cancelled: bool = field(default=False, init=False)
 
     def take_over(self) -> None:
@@ -56,17 +61,18 @@ class Supervisor:
         while not self.cancelled:
             now_ms = epoch_ms()
             situation = read_situation(self.home, self.policy, now_ms)
-            history = self._account(situation, now_ms)
+            known = read_history(self.home)
+            history = self._account(situation, known, now_ms)
             decision = decide(situation, history, self.policy, now_ms)
             self.say(describe(decision, situation, now_ms))
+            self._report(decision, situation, failed_now=history != known)
             self._act(decision, situation, history)
             if isinstance(decision, Adopt | Wait | StandBy):
                 return decision
         return None
 
-    def _account(self, situation: Situation, now_ms: int) -> History:
+    def _account(self, situation: Situation, history: History, now_ms: int) -> History:
         """The history, with a failure that it does not know yet."""
-        history = read_history(self.home)
         driver = situation.driver
         if driver is None or not failed(driver) or driver.uid == history.forgiven_uid:
             return history
@@ -74,6 +80,16 @@ class Supervisor:
         if charged != history:
             write_history(self.home, charged)
         return charged
+
+    def _report(self, decision: Decision, situation: Situation, *, failed_now: bool) -> None:
+        """Show the last words of a driver that failed, and tell people."""
+        driver = situation.driver
+        alert = alert_on(decision, situation, self.stream, failed_now=failed_now)
+        if driver is None or alert is None:
+            return
+        for line in tail(Path(driver.log)) if driver.log else ():
+            self.say(f"{driver.uid} | {line}")
+        self.tell(alert)
 
     def _act(self, decision: Decision, situation: Situation, history: History) -> None:
         match decision:
@@ -91,24 +107,45 @@ class Supervisor:
         """Start a driver under a new uid."""
         uid = secrets.token_hex(6)
         record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
-        self.say(f"driver {uid} launched: pid {record.pid}, log {record.log}")
+        whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
+        self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
 
     def _replace(self, uid: str, why: str, situation: Situation, history: History) -> None:
         """End the driver: first its right to write, then its processes."""
-        driver = situation.driver
+        driver, traces = situation.driver, self._traces(uid)
+        said = self._asked_about(traces)
         if driver is not None and situation.wanted:
-            write_history(
-                self.home, history.charge(driver, f"driver {uid} was replaced: {why}", self.policy, epoch_ms())
-            )
+            what = f"driver {uid} was replaced: {why}" + (f"; {said}" if said else "")
+            write_history(self.home, history.charge(driver, what, self.policy, epoch_ms()))
         fence(self.home, uid)
-        for process in self._processes(uid):
-            self.launcher.end_by_force(process)
+        self._end(traces)
 
-    def _processes(self, uid: str) -> list[ProcessIdentity]:
+    def _asked_about(self, traces: DriverTraces) -> str:
+        """What a cluster says of its driver, while it can still be asked."""
+        if traces.launch is None or traces.launch.submission is None:
+            return ""
+        try:
+            said = self.launcher.look_for(traces).said
+        except ClusterUnreachable as error:
+            said = str(error)
+        self.say(f"driver {traces.uid}: {said}")
+        return said
+
+    def _end(self, traces: DriverTraces) -> None:
+        """End the driver by force. That a cluster cannot be reached must not keep the stream down: it is fenced."""
+        try:
+            self.launcher.end_by_force(traces)
+        except ClusterUnreachable as error:
+            self.say(f"driver {traces.uid} may still be there, though it can write nothing more: {error}")
+        if traces.launch is not None and traces.launch.submission is not None:
+            write_launch(self.home, replace(traces.launch, ended_at=epoch_ms()))
+
+    def _traces(self, uid: str) -> DriverTraces:
         """The process that was launched and the one that took the lease: with spark-submit, a JVM and its Python."""
         launch, lease = read_launch(self.home), read_lease(self.home)
         records = [record for record in (launch, lease) if record is not None and record.uid == uid]
-        return [record.process for record in records if record.process is not None]
+        processes = tuple(record.process for record in records if record.process is not None)
+        return DriverTraces(uid=uid, launch=launch if launch in records else None, processes=processes)
 
     def cancel(self) -> None:
         """Launch nothing more. It may be called from a signal handler while `settle` is under way."""

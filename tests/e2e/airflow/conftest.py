@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,8 @@ from sessionizer_airflow.local_airflow.parts import Parts, end_processes, left_b
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCRIPTED_DRIVER = Path(__file__).parents[2] / "scripted_driver.py"
+REPOSITORY = Path(__file__).parents[3]
+SCRIPTED_DRIVER = REPOSITORY / "tests" / "scripted_driver.py"
 SPEC = """
 name: clicks
 description: clicks of a test
@@ -41,6 +44,10 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
             "SESSIONIZER_LANDING_INTERVAL": "5 seconds",
             "SESSIONIZER_STALE_LIMIT": "10 seconds",
             "SESSIONIZER_FIRST_BACKOFF": "2 seconds",
+            "SESSIONIZER_NOTIFIER": "file_notifier.FileNotifier",
+            "SESSIONIZER_NOTIFIER_ARGUMENTS": json.dumps({"path": str(root / "told.jsonl")}),
+            # as users have it who keep their own notifiers beside ours
+            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "tests")),
         },
     )
     parts, api = Parts(installation), Api(installation)

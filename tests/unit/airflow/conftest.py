@@ -19,6 +19,8 @@ from sessionizer_airflow.supervision.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sessionizer_airflow.alerting.alert import Alert
+
 SCRIPTED_DRIVER = Path(__file__).parents[2] / "scripted_driver.py"
 IMPATIENT = SupervisionPolicy(
     startup_grace=4_000,
@@ -49,7 +51,12 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def new_supervisor(home: StreamHome, tmp_path: Path, said: list[str]) -> Callable[[], Supervisor]:
+def alerts() -> list[Alert]:
+    return []
+
+
+@pytest.fixture
+def new_supervisor(home: StreamHome, tmp_path: Path, said: list[str], alerts: list[Alert]) -> Callable[[], Supervisor]:
     def build() -> Supervisor:
         return Supervisor(
             stream="clicks",
@@ -58,6 +65,7 @@ def new_supervisor(home: StreamHome, tmp_path: Path, said: list[str]) -> Callabl
             launcher=LocalLauncher(scripted_command),
             policy=IMPATIENT,
             say=said.append,
+            tell=alerts.append,
         )
 
     return build

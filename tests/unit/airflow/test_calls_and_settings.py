@@ -9,14 +9,11 @@ import pytest
 
 from sessionizer.errors import InvalidSpec
 from sessionizer_airflow.argv import DriverCall, Folders, ReportCall
-from sessionizer_airflow.errors import DriverElsewhere, SparkConnectionMissing
-from sessionizer_airflow.launching.spark_submit import ClientModeDriver, SparkTarget, job_environment
-from sessionizer_airflow.project import Project
+from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
 from sessionizer_airflow.supervision.policy import MINUTE, SECOND, SupervisionPolicy
 from sessionizer_airflow.supervision.settings import SupervisionSettings
 
 FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))
-PROJECT = Project(application=Path("/jobs/main.py"), streams=Path("/specs"), jars=Path("/jars"), home=Path("/data"))
 
 
 def test_driver_call() -> None:
@@ -53,7 +50,7 @@ def test_settings_from_the_environment() -> None:
     given = {"SESSIONIZER_STALE_LIMIT": "5 minutes", "SESSIONIZER_RESTART_BUDGET": "9"}
     settings = SupervisionSettings.from_environment(given)
     assert settings.policy == SupervisionPolicy(stale_limit=5 * MINUTE, restart_budget=9)
-    assert settings.watch_lease == 60 * MINUTE
+    assert settings.watch_lease == 240 * MINUTE
     assert settings.landing_interval == MINUTE
 
 
@@ -72,22 +69,13 @@ def test_stale_limit_follows_a_slow_trigger() -> None:
     assert policy.for_trigger_interval(10 * MINUTE).stale_limit == 40 * MINUTE
 
 
-def test_missing_connection_is_said() -> None:
-    with pytest.raises(SparkConnectionMissing, match="no connection 'no_such_connection'"):
-        SparkTarget.of("no_such_connection")
-
-
-def test_cluster_mode_is_refused_for_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type":"spark","host":"yarn","extra":{"deploy-mode":"cluster"}}'
-    )
-    with pytest.raises(DriverElsewhere, match="spark_default"):
-        ClientModeDriver(project=PROJECT)(DriverCall(stream="clicks", uid="0123ab", folders=FOLDERS))
-
-
 def test_job_gets_its_secrets_but_not_those_of_airflow() -> None:
     ours = {"PATH": "/bin", "BROKER_LOGIN": "x", "AIRFLOW__CORE__FERNET_KEY": "y", "AIRFLOW_CONN_DB": "z"}
     job = job_environment(ours)
     assert job["BROKER_LOGIN"] == "x"
     assert job["PYSPARK_PYTHON"] == sys.executable
     assert not [name for name in job if "AIRFLOW" in name]
+
+
+def test_a_cluster_is_not_told_of_our_python() -> None:
+    assert "PYSPARK_PYTHON" not in submitter_environment({"PATH": "/bin"})

@@ -19,6 +19,7 @@ from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.process_identity import identify, is_alive
 from sessionizer.control.stop_marker import stop_requested
 from sessionizer_airflow import user_kill
+from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
@@ -137,6 +138,31 @@ def test_crash_loop_gives_up_then_goes_on_after_a_person_lets_it(
     behave(home, "steady")
     launch_and_wait(new_supervisor())
     assert read_history(home).failures == 0
+
+
+def test_each_failure_is_told_once_with_the_last_words_of_the_driver(
+    new_supervisor: NewSupervisor, home: StreamHome, said: list[str], alerts: list[Alert]
+) -> None:
+    behave(home, "crash")
+
+    def settle() -> None:
+        new_supervisor().settle()
+
+    with pytest.raises(SupervisionEnded, match="memory killer"):
+        eventually(settle)
+    assert [alert.kind for alert in alerts] == [Kind.REPLACED, Kind.REPLACED, Kind.GAVE_UP]
+    assert "vanished without an exit record" in alerts[0].reason
+    shown = [line.partition(" | ")[2] for line in said if " | " in line]
+    assert shown == ["opening the broker with password=***", "it is beyond me"] * 3
+
+
+def test_a_driver_that_works_shows_no_log_and_alarms_nobody(
+    new_supervisor: NewSupervisor, said: list[str], alerts: list[Alert]
+) -> None:
+    launch_and_wait(new_supervisor())
+    new_supervisor().settle()
+    assert alerts == []
+    assert not [line for line in said if " | " in line]
 
 
 def test_terminal_error_is_not_retried(new_supervisor: NewSupervisor, home: StreamHome) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer import errors
-from sessionizer.cli.remedies import CAUSES, REMEDIES, remedy_for, remedy_for_end
+from sessionizer.cli.remedies import REMEDIES, remedy_for, remedy_for_end
+from sessionizer.control.end_remedies import CAUSES
 from sessionizer.control.heartbeat import Heartbeat, Phase
 from sessionizer.control.progress_line import ProgressTeller, in_words, progress_line
 from sessionizer.errors import SessionizerError

@@ -153,7 +153,7 @@ def test_a_sweep_removes_only_what_nobody_needs(home: StreamHome) -> None:
         path.write_text(json.dumps({}))
         at = epoch_ms() / 1000 - seconds
         os.utime(path, (at, at))
-    sweep(home)
+    sweep(home, "nobody")
     assert {path.name for path in home.control.iterdir() if path.is_file()} == {
         ".heartbeat.json.b2.tmp",
         "exit.new.json",

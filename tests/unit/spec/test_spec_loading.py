@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
-from sessionizer.spec.loading import find_stream, load_stream, load_streams
+from sessionizer.spec.loading import find_stream, load_stream, load_streams, survey_streams
 from spoiled_specs import changed
 
 if TYPE_CHECKING:
@@ -57,6 +57,39 @@ def test_a_stream_is_found_beside_broken_ones(tmp_path: Path) -> None:
     write(tmp_path, "one.yaml", "one")
     (tmp_path / "broken.yaml").write_text("{")
     assert find_stream(tmp_path, "one").name == "one"
+
+
+def test_broken_files_leave_their_neighbours_alone(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write(tmp_path, f"{name}.yaml", name)
+    (tmp_path / "broken.yaml").write_text("{")
+    write(tmp_path, "misnamed.yaml", "three")
+    found = survey_streams(tmp_path)
+    assert set(found.specs) == {"one", "two"}
+    assert [str(problem).partition(": ")[0].rpartition("/")[2] for problem in found.problems] == [
+        "broken.yaml:2",
+        "misnamed.yaml",
+    ]
+
+
+def test_a_copied_file_does_not_take_the_stream_down(tmp_path: Path) -> None:
+    first, second = write(tmp_path, "copy_of_one.yaml", "one"), write(tmp_path, "one.yaml", "one")
+    found = survey_streams(tmp_path)
+    assert set(found.specs) == {"one"}
+    (problem,) = found.problems
+    assert isinstance(problem, DuplicateStream)
+    assert problem.files == (first, second)
+
+
+def test_of_two_suffixes_neither_is_taken(tmp_path: Path) -> None:
+    write(tmp_path, "one.yaml", "one")
+    write(tmp_path, "one.yml", "one")
+    assert survey_streams(tmp_path).specs == {}
+
+
+def test_a_missing_folder_is_a_problem_too(tmp_path: Path) -> None:
+    (problem,) = survey_streams(tmp_path / "nowhere").problems
+    assert "folder of streams" in str(problem)
 
 
 @pytest.mark.parametrize("name", ["three", "../one", "", "stream.schema"])

@@ -1,0 +1,71 @@
+"""The log file of a driver, kept short by the driver itself while others write to it.
+
+Whoever launched us opened the file for appending and gave it to the whole process tree as stdout and stderr. So it can
+be copied and cut to nothing in place: every writer goes on at its new end. What is printed between the copy and the
+cut is lost; a rename would lose the rest of the driver's life.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOG_VARIABLE: Final = "SESSIONIZER_DRIVER_LOG"
+"""Environment variable by which a launcher names the file, which it must have opened for appending."""
+
+LIMIT_BYTES: Final = 8 * 1024 * 1024
+KEPT: Final = 3
+"""Older parts that are kept beside the file, the newest as ``<name>.1``."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedLog:
+    """At most about ``(kept + 1) * limit_bytes`` on disk."""
+
+    path: Path
+    limit_bytes: int = LIMIT_BYTES
+    kept: int = KEPT
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> BoundedLog | None:
+        """The log that our launcher named; None where others look after our output: a terminal, a cluster."""
+        named = environment.get(LOG_VARIABLE)
+        return cls(Path(named)) if named else None
+
+    def trim(self) -> bool:
+        """Set what is there aside if it is too much; whether it was. Never raises: the log must not end the driver."""
+        try:
+            if self.path.stat().st_size <= self.limit_bytes:
+                return False
+            self._set_aside()
+            os.truncate(self.path, 0)
+        except OSError:
+            return False
+        return True
+
+    def parts(self) -> list[Path]:
+        """The older parts, the newest first."""
+        return [self._part(number) for number in range(1, self.kept + 1)]
+
+    def _set_aside(self) -> None:
+        with suppress(FileNotFoundError):
+            self._part(self.kept).unlink()
+        for number in range(self.kept - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                self._part(number).rename(self._part(number + 1))
+        newest = self._part(1)
+        try:
+            shutil.copyfile(self.path, newest)
+        except OSError:
+            # A full disk: to stay bounded goes before keeping the past.
+            newest.unlink(missing_ok=True)
+
+    def _part(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}")

@@ -1,0 +1,49 @@
+"""What people are told: pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What has happened."""
+
+    REPLACED = "replaced"
+    """Its driver died or hung, and is started again."""
+    GAVE_UP = "gave_up"
+    """It is not started again until a person has mended the cause."""
+    STALE = "stale"
+    """It is wanted, and has shown no sign of work for too long."""
+    LAGGING = "lagging"
+    """It works, but too far behind the events."""
+    RECOVERED = "recovered"
+    """It is neither stale nor lagging any more."""
+    ORPHANED = "orphaned"
+    """Its driver runs, but no spec describes it."""
+    UNWATCHED = "unwatched"
+    """The run that watches it is overdue: nobody may be looking."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alert:
+    """News of `stream`; `what_to_do` is empty where nothing has to be done."""
+
+    stream: str
+    kind: Kind
+    reason: str
+    what_to_do: str = ""
+    lineage: str | None = None
+    batch_id: int | None = None
+
+    @property
+    def message(self) -> str:
+        """All of it, in one line."""
+        batch = "" if self.batch_id is None else f" (batch {self.batch_id})"
+        remedy = f". What to do: {self.what_to_do}" if self.what_to_do else ""
+        return f"{self.stream} {self.kind.replace('_', ' ')}{batch}: {self.reason}{remedy}"
+
+    def context(self) -> dict[str, Any]:
+        """What a notifier's templates may name: `{{ stream }}`, `{{ message }}` and so on."""
+        return {**asdict(self), "kind": str(self.kind), "message": self.message}

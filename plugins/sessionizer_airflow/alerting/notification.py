@@ -1,0 +1,109 @@
+"""The notifier of an installation: any of Airflow's, named in the environment of its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseNotifier
+from asgiref.sync import sync_to_async
+
+from sessionizer.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sessionizer_airflow.alerting.alert import Alert
+
+CLASS: Final = "SESSIONIZER_NOTIFIER"
+ARGUMENTS: Final = "SESSIONIZER_NOTIFIER_ARGUMENTS"
+PATIENCE_SECONDS: Final = 30.0
+"""A service that does not answer must not keep the triggerer from watching."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notification:
+    """The notifier's import `path` and the keyword `arguments` to make it with; an alert is a new one's context."""
+
+    path: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Notification | None:
+        """None where no notifier is named.
+
+        :raises InvalidSpec: the arguments are not a JSON object.
+        """
+        path = environment.get(CLASS)
+        return cls(path=path, arguments=_arguments(environment.get(ARGUMENTS, "{}"))) if path else None
+
+    def notifier(self) -> BaseNotifier:
+        """A new notifier.
+
+        :raises InvalidSpec: the path names none.
+        """
+        module, _, name = self.path.rpartition(".")
+        try:
+            kind = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InvalidSpec(CLASS, self.path, f"the import path of a notifier ({error})") from error
+        if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
+            raise InvalidSpec(CLASS, self.path, "the import path of a subclass of airflow.sdk.BaseNotifier")
+        return kind(**self.arguments)
+
+
+def notify(alert: Alert, say: Callable[[str], None]) -> None:
+    """Tell people from a worker. Never raises: the stream goes before its messages."""
+    try:
+        if (notification := Notification.from_environment()) is not None:
+            _send(notification.notifier(), alert)
+    except Exception as error:  # noqa: BLE001 - notifiers are other people's code
+        say(f"no notification could be sent: {type(error).__name__}: {error}")
+
+
+async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> None:
+    """As `notify`, without holding up what else the triggerer watches."""
+    try:
+        if (notification := Notification.from_environment()) is not None:
+            await asyncio.wait_for(_send_async(notification.notifier(), alert), PATIENCE_SECONDS)
+    except Exception as error:  # noqa: BLE001 - as above
+        say(f"no notification could be sent: {type(error).__name__}: {error}")
+
+
+def _send(notifier: BaseNotifier, alert: Alert) -> None:
+    if _is_asynchronous(notifier):
+        asyncio.run(_await(notifier, alert))
+    else:
+        notifier(alert.context())
+
+
+async def _send_async(notifier: BaseNotifier, alert: Alert) -> None:
+    if _is_asynchronous(notifier):
+        await _await(notifier, alert)
+    else:
+        # In the thread in which Airflow lets a trigger look up connections.
+        await sync_to_async(notifier)(alert.context())
+
+
+async def _await(notifier: BaseNotifier, alert: Alert) -> None:
+    notifier.context = alert.context()  # type: ignore[assignment]  # ours has no task
+    await notifier
+
+
+def _is_asynchronous(notifier: BaseNotifier) -> bool:
+    """Whether it can be sent only by awaiting it; many can be sent either way."""
+    return type(notifier).notify is BaseNotifier.notify
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise InvalidSpec(ARGUMENTS, text, f"a JSON object ({error})") from error
+    if not isinstance(arguments, dict):
+        raise InvalidSpec(ARGUMENTS, text, "a JSON object")
+    return arguments

@@ -1,0 +1,78 @@
+"""The one thing that a watch cannot tell of itself: that it is not looking any more."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import DesiredState
+from sessionizer.control.status import read_observation
+from sessionizer.control.stream_home import StreamHome
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import notify
+
+if TYPE_CHECKING:
+    from sessionizer.control.observation import Observation
+
+GRACE: Final = timedelta(minutes=10)
+"""A watch that ends this late has not been looked after."""
+
+UNFINISHED: Final = frozenset({"queued", "running"})
+log = logging.getLogger(__name__)
+
+
+def watch_deadline(stream: str, platform_home: Path, watch_lease: timedelta) -> DeadlineAlert:
+    """Tells people when a run of `supervise` outlives its watch. Airflow's scheduler keeps the time.
+
+    The callback runs in the executor, not in the triggerer: that may be what is broken. The reference is the logical
+    date, which for a continuous DAG is when the run was made: with `DAGRUN_QUEUED_AT` Airflow 3.3.2 cannot clear a task
+    (the API answers 500: it takes the stored interval for a number of seconds).
+    """
+    limit = watch_lease + GRACE
+    facts = {"stream": stream, "platform_home": str(platform_home), "limit_seconds": limit.total_seconds()}
+    return DeadlineAlert(
+        name=f"{stream} is watched",
+        reference=DeadlineReference.DAGRUN_LOGICAL_DATE,
+        interval=limit,
+        callback=SyncCallback(tell_overdue_watch, kwargs=facts),
+    )
+
+
+def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, context: dict[str, Any]) -> None:
+    """What Airflow calls when the deadline has passed."""
+    if _was_cleared(context["dag_run"], limit_seconds):
+        return
+    seen = read_observation(StreamHome.of(Path(platform_home), stream), epoch_ms())
+    alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
+    if alert is not None:
+        log.error("%s", alert.message)
+        notify(alert, log.warning)
+
+
+def _was_cleared(run: dict[str, Any], limit_seconds: float) -> bool:
+    """Whether the run was begun anew since: it is queued again, but its deadline stays where it was."""
+    queued_at = run.get("queued_at")
+    if queued_at is None:
+        return False
+    return epoch_ms() / 1000 - datetime.fromisoformat(str(queued_at)).timestamp() < limit_seconds
+
+
+def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: Observation) -> Alert | None:
+    """None where the run has ended meanwhile, or people do not want the stream to run."""
+    if run.get("state") not in UNFINISHED or seen.desired.state is not DesiredState.RUNNING:
+        return None
+    beat = seen.heartbeat
+    return Alert(
+        stream=stream,
+        kind=Kind.UNWATCHED,
+        reason=f"run {run.get('run_id')} should have ended; the stream itself is {seen.state}",
+        what_to_do=f"see that Airflow's triggerer and scheduler are up; `sessionizer status {stream}` needs neither",
+        lineage=beat.lineage if beat else None,
+        batch_id=beat.batch_id if beat else None,
+    )

@@ -1,0 +1,74 @@
+"""Drivers where the Spark connection says: the one launcher that the operator uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer_airflow.launching.cluster import ClusterLauncher
+from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of
+from sessionizer_airflow.launching.kubernetes import KubernetesManager
+from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.launching.spark_submit import SparkJob, submit_command
+from sessionizer_airflow.launching.yarn import YarnManager
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.argv import DriverCall
+    from sessionizer_airflow.launching.cluster import ClusterManager
+    from sessionizer_airflow.launching.launch_record import LaunchRecord
+    from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
+    from sessionizer_airflow.project import Project
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionLauncher:
+    """See `Launcher`. The connection is read at each launch; a driver is ended where it was launched, though."""
+
+    project: Project
+    connection: str = CONNECTION
+
+    def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
+        """See `Launcher.launch`."""
+        target = SparkTarget.of(self.connection)
+        launcher = self._cluster(target.master, target.namespace) if target.in_cluster else self._local
+        return launcher.launch(home, call)
+
+    def look_for(self, traces: DriverTraces) -> Sighting:
+        """See `Launcher.look_for`."""
+        return self._launcher_of(traces).look_for(traces)
+
+    def end_by_force(self, traces: DriverTraces) -> None:
+        """See `Launcher.end_by_force`."""
+        self._launcher_of(traces).end_by_force(traces)
+
+    def command(self, call: DriverCall, settings: Mapping[str, str] | None = None) -> list[str]:
+        """The command that is the driver in client mode, and submits it in cluster mode."""
+        job = SparkJob(
+            name=f"{call.stream}.driver",
+            application=self.project.application,
+            arguments=call.argv(),
+            jars=self.project.jars,
+            settings=settings or {},
+        )
+        return submit_command(job, self.connection)
+
+    def _launcher_of(self, traces: DriverTraces) -> ClusterLauncher | LocalLauncher:
+        launch = traces.launch
+        if launch is None or launch.submission is None or launch.master is None:
+            return self._local
+        return self._cluster(launch.master, launch.submission.partition(":")[0])
+
+    @property
+    def _local(self) -> LocalLauncher:
+        return LocalLauncher(self.command)
+
+    def _cluster(self, master: str, namespace: str | None) -> ClusterLauncher:
+        return ClusterLauncher(self._manager(master, namespace), master, self.command)
+
+    def _manager(self, master: str, namespace: str | None) -> ClusterManager:
+        if manager_of(master) is Manager.KUBERNETES:
+            return KubernetesManager(master, namespace, SparkTarget.of(self.connection).binary)
+        return YarnManager()

@@ -1,0 +1,133 @@
+"""Drivers that a cluster runs: submitted from here, then found, asked after and killed through its manager."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.process_identity import is_alive
+from sessionizer_airflow.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
+from sessionizer_airflow.launching.detached import start_detached
+from sessionizer_airflow.launching.launch_record import LaunchRecord, exit_file, write_launch
+from sessionizer_airflow.launching.local import end_process
+from sessionizer_airflow.launching.spark_submit import submitter_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.argv import DriverCall
+    from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
+
+ANSWER_LIMIT_SECONDS = 60.0
+"""The managers' programs are JVMs: seconds to start, and they retry on their own."""
+DEATH_LIMIT_SECONDS = 90.0
+"""Kubernetes grants a pod 30 s to leave; YARN is quicker."""
+LOOK_AGAIN_SECONDS = 3.0
+SUBMIT_AND_NOTE_THE_EXIT = '"$@"; echo $? >"$0"'
+
+
+class ClusterManager(Protocol):
+    """What differs between clusters."""
+
+    def submission(self, uid: str) -> str:
+        """The name under which the manager knows driver `uid`; made of the uid, so known before it is submitted."""
+
+    def settings(self, submission: str) -> dict[str, str]:
+        """Spark settings that give the driver this name and let spark-submit end once it is handed over.
+
+        The cluster must not start it a second time by itself: that is the supervisor's to decide.
+        """
+
+    def look_for(self, submission: str) -> Sighting:
+        """What the manager says of it; raises ClusterUnreachable."""
+
+    def kill(self, submission: str) -> None:
+        """Have it killed, if it is there; raises ClusterUnreachable."""
+
+
+@dataclass(frozen=True)
+class ClusterLauncher:
+    """Submits drivers to a cluster. The submitting process only hands over, detached as well: uploads may take long."""
+
+    manager: ClusterManager
+    master: str
+    command_of: Callable[[DriverCall, Mapping[str, str]], list[str]]
+    """The command that submits a driver with further Spark settings."""
+
+    def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
+        """See `Launcher.launch`."""
+        submission = self.manager.submission(call.uid)
+        command = self.command_of(call, self.manager.settings(submission))
+        environment = submitter_environment(os.environ)
+        if shutil.which(command[0], path=environment["PATH"]) is None:
+            raise ProgramMissing(command[0])
+        home.prepare()
+        log = home.logs / f"driver.{call.uid}.log"
+        launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(log), master=self.master, submission=submission)
+        write_launch(home, launch)
+        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(exit_file(home, call.uid)), *command]
+        launch = launch.of_process(start_detached(noting, Path(launch.log), environment))
+        write_launch(home, launch)
+        return launch
+
+    def look_for(self, traces: DriverTraces) -> Sighting:
+        """See `Launcher.look_for`."""
+        return self.manager.look_for(self._submission(traces))
+
+    def end_by_force(self, traces: DriverTraces) -> None:
+        """See `Launcher.end_by_force`."""
+        submission = self._submission(traces)
+        for process in traces.processes:
+            # One that still submits would do so after we have asked.
+            if is_alive(process):
+                end_process(process)
+        self.manager.kill(submission)
+        deadline = time.monotonic() + DEATH_LIMIT_SECONDS
+        while self.manager.look_for(submission).alive:
+            if time.monotonic() > deadline:
+                raise DriverWouldNotEnd(submission)
+            time.sleep(LOOK_AGAIN_SECONDS)
+
+    def _submission(self, traces: DriverTraces) -> str:
+        recorded = traces.launch.submission if traces.launch else None
+        return recorded or self.manager.submission(traces.uid)
+
+
+def answer_of(command: list[str]) -> str:
+    """What a manager's program prints.
+
+    :raises ClusterUnreachable: it failed, or took too long.
+    :raises ProgramMissing: it is not there.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=ANSWER_LIMIT_SECONDS,
+            env=submitter_environment(os.environ),
+        )
+    except FileNotFoundError as error:
+        raise ProgramMissing(command[0]) from error
+    except subprocess.TimeoutExpired as error:
+        raise ClusterUnreachable(tuple(command), f"nothing for {ANSWER_LIMIT_SECONDS:.0f} s") from error
+    printed = done.stdout + done.stderr
+    if done.returncode != 0:
+        raise ClusterUnreachable(tuple(command), cause_in(printed) or f"exit code {done.returncode}")
+    return printed
+
+
+def cause_in(printed: str) -> str:
+    """The line in the output of a Java program that says most about its failure: its last, innermost cause."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("Caused by:", 'Exception in thread "'))]
+    return (causes or lines or [""])[-1]

@@ -1,0 +1,125 @@
+"""Where Spark runs, as the Airflow connection says."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing, UnusableConnection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONNECTION = "spark_default"
+MASTERS = "local[n], spark://host:port, yarn or k8s://https://host:port"
+
+
+class Manager(StrEnum):
+    """Who gives Spark its executors, and in cluster mode runs its driver."""
+
+    LOCAL = "local"
+    STANDALONE = "standalone"
+    YARN = "yarn"
+    KUBERNETES = "kubernetes"
+
+
+COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
+"""For these the provider makes settings of environment variables, for machines where our Python may not be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkTarget:
+    """`master` and, if given, `deploy_mode` and Kubernetes `namespace`; `binary` is the program that submits."""
+
+    manager: Manager
+    master: str
+    deploy_mode: str | None
+    namespace: str | None
+    binary: str
+
+    @classmethod
+    def of(cls, connection: str) -> SparkTarget:
+        """The target that the provider's hook makes of `connection`.
+
+        :raises SparkConnectionMissing: the hook itself would fall back to YARN without a word.
+        :raises UnusableConnection: no such master or deploy mode.
+        """
+        found = resolved(connection)
+        manager = manager_of(found["master"])
+        if manager is None:
+            raise UnusableConnection(connection, "host", found["master"], MASTERS)
+        target = cls(
+            manager=manager,
+            master=found["master"],
+            deploy_mode=found["deploy_mode"],
+            namespace=found["namespace"],
+            binary=found["spark_binary"],
+        )
+        target.require_runnable(connection)
+        return target
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether the driver is run by the cluster, not by a process of this machine."""
+        return self.deploy_mode == "cluster"
+
+    def require_runnable(self, connection: str) -> None:
+        """:raises UnusableConnection: Spark cannot run Python drivers like that, or we could not find them again."""
+        if self.deploy_mode not in {None, "client", "cluster"}:
+            raise UnusableConnection(connection, "deploy-mode", self.deploy_mode, "client or cluster")
+        if self.in_cluster and self.manager in {Manager.LOCAL, Manager.STANDALONE}:
+            raise UnusableConnection(connection, "deploy-mode", "cluster", f"client, for Python on {self.master}")
+        if self.in_cluster and self.manager is Manager.KUBERNETES and not self.namespace:
+            raise UnusableConnection(connection, "namespace", None, "the namespace of the driver's pod")
+
+    def options(self, application: Path, jars: Path) -> dict[str, Any]:
+        """How `application`, `jars` and Python reach the job: on this machine it finds ours, elsewhere they are named.
+
+        What is named by path must be at that path wherever the job runs.
+        """
+        python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
+        if self.manager is Manager.LOCAL:
+            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": {}, "env_vars": python}
+        files = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar")))
+        variables = ["spark.executorEnv"]
+        if self.in_cluster and self.manager is Manager.YARN:
+            # YARN copies the application into the container, away from the package beside it.
+            variables.append("spark.yarn.appMasterEnv")
+        conf = {f"{prefix}.PYTHONPATH": str(application.parent) for prefix in variables}
+        return {"driver_class_path": None, "jars": files or None, "conf": conf, "env_vars": python}
+
+    def address(self, file: Path) -> str:
+        """How spark-submit is told of a file: on Kubernetes the pod has it already, for nothing can be copied there."""
+        return f"local://{file}" if self.in_cluster and self.manager is Manager.KUBERNETES else str(file)
+
+
+def resolved(connection: str) -> dict[str, Any]:
+    """The fields of `connection` as the provider's hook understands them: `master`, `deploy_mode` and so on.
+
+    :raises SparkConnectionMissing: there is no such connection.
+    :raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
+    """
+    try:
+        found = spark_submit.SparkSubmitHook.get_connection(connection)
+    except AirflowNotFoundException as error:
+        raise SparkConnectionMissing(connection) from error
+    if "k8s" in f"{found.conn_type}{found.host}" and not hasattr(spark_submit, "kube_client"):
+        # The hook means to say so itself, but stumbles over the name that it failed to import.
+        raise KubernetesSupportMissing(connection)
+    fields: dict[str, Any] = spark_submit.SparkSubmitHook(conn_id=connection)._connection  # noqa: SLF001 - no other way
+    return fields
+
+
+def manager_of(master: str) -> Manager | None:
+    """Who is meant by the URL of a master; None if nobody."""
+    if master.startswith("local"):
+        return Manager.LOCAL
+    for prefix, manager in (("spark://", Manager.STANDALONE), ("k8s://", Manager.KUBERNETES)):
+        if master.startswith(prefix) and master != prefix:
+            return manager
+    return Manager.YARN if master == "yarn" else None

@@ -1,0 +1,67 @@
+"""Drivers as pods: the pod's name is made from the driver's uid, spark-submit asks after it and deletes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sessionizer_airflow.errors import ClusterUnreachable
+from sessionizer_airflow.launching.cluster import answer_of
+from sessionizer_airflow.launching.launcher import Sighting
+
+LIVE_PHASES = frozenset({"Pending", "Running", "Unknown"})
+PHASE = re.compile(r"^\s*phase: (\w+)", re.MULTILINE)
+STATE = re.compile(r"^\s*(?:container state|termination reason): (.+)$", re.MULTILINE)
+ABSENT = re.compile(r"^(?:Application not found|No applications found)\.", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class KubernetesManager:
+    """See `ClusterManager`. A submission is `namespace:pod`, as spark-submit calls it."""
+
+    master: str
+    namespace: str | None
+    binary: str = "spark-submit"
+
+    def submission(self, uid: str) -> str:
+        """See `ClusterManager`."""
+        return f"{self.namespace}:sessionizer-{uid}"
+
+    def settings(self, submission: str) -> dict[str, str]:
+        """See `ClusterManager`. Spark never starts a pod a second time."""
+        pod = submission.partition(":")[2]
+        return {
+            "spark.kubernetes.submission.waitAppCompletion": "false",
+            "spark.kubernetes.driver.pod.name": pod,
+            "spark.kubernetes.driver.label.sessionizer-driver": pod.removeprefix("sessionizer-"),
+        }
+
+    def look_for(self, submission: str) -> Sighting:
+        """See `ClusterManager`."""
+        command = self.status_command(submission)
+        found = sighting(answer_of(command))
+        if found is None:
+            raise ClusterUnreachable(tuple(command), "the answer tells no phase")
+        return found
+
+    def kill(self, submission: str) -> None:
+        """See `ClusterManager`. Deleting a pod that is not there is no error."""
+        answer_of(self.kill_command(submission))
+
+    def status_command(self, submission: str) -> list[str]:
+        """Ask after the driver's pod."""
+        return [self.binary, "--master", self.master, "--status", submission]
+
+    def kill_command(self, submission: str) -> list[str]:
+        """Delete the driver's pod; its executors' pods go with it."""
+        return [self.binary, "--master", self.master, "--kill", submission]
+
+
+def sighting(printed: str) -> Sighting | None:
+    """What `spark-submit --status` says; None if it says nothing about a pod."""
+    phase = PHASE.search(printed)
+    if phase is None:
+        return Sighting(alive=False, said="Kubernetes knows no pod of it") if ABSENT.search(printed) else None
+    details = ", ".join(STATE.findall(printed))
+    said = f"Kubernetes says that its pod is {phase[1]}" + (f" ({details})" if details else "")
+    return Sighting(alive=phase[1] in LIVE_PHASES, said=said)

@@ -1,0 +1,58 @@
+"""The last lines of a driver's log, fit to be shown: without credentials."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.bounded_log import BoundedLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES: Final = 30
+LINE_LIMIT: Final = 1_000
+READ_BYTES: Final = 128 * 1024
+HIDDEN: Final = "***"
+
+_NAMED = r"(?:passwo?r?d|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|\bsig(?:nature)?\b)[\w.-]*"
+_VALUE = r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;&)}\]]+)"""
+_CREDENTIALS: Final = (
+    # name=value, name: value, "name": "value", with or without quotes
+    (re.compile(rf"""(?i)({_NAMED}["']?\s*(?:[=:]|=>)\s*){_VALUE}"""), r"\1"),
+    (re.compile(r"(?i)\b((?:authorization\s*[=:]\s*)?(?:bearer|basic)\s+)[\w.~+/=-]{8,}"), r"\1"),
+    (re.compile(r"(\w[\w+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"), r"\1"),
+    (re.compile(r"\b()(?:AKIA|ASIA)[0-9A-Z]{16}\b"), r"\1"),
+)
+
+
+def redacted(line: str) -> str:
+    """The line with whatever looks like a credential replaced by asterisks."""
+    for pattern, kept in _CREDENTIALS:
+        line = pattern.sub(kept + HIDDEN, line)
+    return line
+
+
+def tail(path: Path, lines: int = LINES) -> list[str]:
+    """The last lines that are not blank, redacted; of the part before too, if the log was cut short a moment ago.
+
+    Empty when the log is not there or not on this machine. Never raises.
+    """
+    found: list[str] = []
+    for part in (path, *BoundedLog(path).parts()):
+        missing = lines - len(found)
+        if missing <= 0:
+            break
+        found = _last_lines(part)[-missing:] + found
+    return [redacted(line[:LINE_LIMIT]) for line in found]
+
+
+def _last_lines(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - READ_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line for line in map(str.rstrip, text.splitlines()) if line]

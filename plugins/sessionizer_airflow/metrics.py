@@ -1,0 +1,56 @@
+"""A heartbeat as metrics (docs/metrics.md), and their way into whatever Airflow sends its own to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow.observability import stats as triggerer_stats
+from airflow.sdk.observability import stats as worker_stats
+
+from sessionizer.control.heartbeat import Phase
+
+if TYPE_CHECKING:
+    from sessionizer.control.heartbeat import Heartbeat
+
+PREFIX = "sessionizer"
+OF_HEARTBEAT = {
+    "batch_time_ms": "batch_ms",
+    "rows_per_second": "rows_per_second",
+    "source_lag": "source_lag",
+    "watermark_lag_ms": "watermark_lag_ms",
+    "state_rows": "state_rows",
+    "state_bytes": "state_bytes",
+    "open_keys": "open_keys",
+    "sessions": "sessions_rows",
+    "late": "late",
+    "quarantined": "quarantined",
+}
+"""Gauges, by name: the field of the heartbeat that each shows."""
+
+COUNTERS = ("restarts", "surrenders")
+
+
+def gauges(stream: str, beat: Heartbeat) -> dict[str, float]:
+    """The gauges that a heartbeat has a value for, by their full names."""
+    values = {name: getattr(beat, field) for name, field in OF_HEARTBEAT.items()}
+    if beat.phase is Phase.IDLE and values["rows_per_second"] is not None:
+        # The figures of the last batch stay in the heartbeat; an idle stream handles nothing.
+        values["rows_per_second"] = 0.0
+    return {full_name(stream, name): value for name, value in values.items() if value is not None}
+
+
+def full_name(stream: str, name: str) -> str:
+    """The stream is a part of the name, as DAGs and tasks are in Airflow's own metrics."""
+    return f"{PREFIX}.{stream}.{name}"
+
+
+def send_gauges(stream: str, beat: Heartbeat) -> None:
+    """For the triggerer. Does nothing unless Airflow's metrics are on."""
+    for name, value in gauges(stream, beat).items():
+        triggerer_stats.gauge(name, value)
+
+
+def count(stream: str, name: str) -> None:
+    """Count one more, from a worker; `name` is one of `COUNTERS`."""
+    # Airflow has two instances of one module: a worker sets up that of the SDK, the triggerer that of the core.
+    worker_stats.incr(full_name(stream, name))

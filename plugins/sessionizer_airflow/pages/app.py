@@ -1,0 +1,94 @@
+"""The pages as an application that Airflow's API server mounts. Each asks for the reader's rights on the DAG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.status import read_observation
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.table_places import place_of, table_locations
+from sessionizer.errors import SessionizerError
+from sessionizer.spec.loading import find_stream
+from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.log_tail import tail
+from sessionizer_airflow.pages.html import log_page, message_page, tables_page
+from sessionizer_airflow.project import Project
+
+LINES_SHOWN = 500
+SUPERVISE = ".supervise"
+HEADERS = {
+    # Nothing of what a driver prints may become a script, whatever slips through the escaping.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+MayReadLogs = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
+MayReadDag = Depends(requires_access_dag("GET"))
+
+
+def create_app(project: Project | None = None) -> FastAPI:
+    """The application; the routes carry the id of the DAG, by which Airflow decides who may see them."""
+    app = FastAPI(title="sessionizer", openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.project = project or Project.from_environment()
+    app.get("/{dag_id}/log", dependencies=[MayReadLogs])(driver_log)
+    app.get("/{dag_id}/spark-ui", dependencies=[MayReadDag])(spark_ui)
+    app.get("/{dag_id}/tables", dependencies=[MayReadDag])(tables)
+    return app
+
+
+def project_of(request: Request) -> Project:
+    """Where the platform is."""
+    project: Project = request.app.state.project
+    return project
+
+
+def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> StreamHome:
+    """The home of the stream that the DAG supervises; 404 where there is none."""
+    try:
+        home = StreamHome.of(project.home, dag_id.removesuffix(SUPERVISE))
+    except SessionizerError as error:
+        raise HTTPException(404, "no such stream") from error
+    if not dag_id.endswith(SUPERVISE) or not home.control.is_dir():
+        raise HTTPException(404, "no such stream, or it never ran")
+    return home
+
+
+def driver_log(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
+    """The end of the newest driver's log, without credentials."""
+    launch = read_launch(home)
+    if launch is None:
+        return _html(message_page(home.name, "driver log", "Its driver was not launched from Airflow."))
+    return _html(log_page(home.name, launch.log, tail(Path(launch.log), LINES_SHOWN)))
+
+
+def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
+    """Where the live driver's Spark UI is now: it moves with each driver."""
+    seen = read_observation(home, epoch_ms())
+    address = seen.heartbeat.spark_ui if seen.heartbeat else None
+    if not seen.state.is_live:
+        return _html(message_page(home.name, "Spark UI", f"No driver runs now ({seen.state})."))
+    if address is None or not address.startswith(("http://", "https://")):
+        return _html(message_page(home.name, "Spark UI", "The driver has no Spark UI (spark.ui.enabled), or not yet."))
+    return RedirectResponse(address, headers=HEADERS)
+
+
+def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]) -> Response:
+    """Where the tables are, with queries to paste."""
+    try:
+        folder = find_stream(project.streams, home.name).sink.path
+    except SessionizerError as error:
+        return _html(message_page(home.name, "tables", str(error)))
+    locations = table_locations(home, project.home, folder)
+    return _html(tables_page(home.name, [place_of(name, path) for name, path in locations.items()]))
+
+
+def _html(text: str) -> HTMLResponse:
+    return HTMLResponse(text, headers=HEADERS)

@@ -1,0 +1,62 @@
+"""The pages as text: pure. Everything that is put in is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sessionizer.control.table_places import TablePlace
+
+STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;max-width:80rem}"
+    "pre{background:#8881;padding:.8rem;overflow-x:auto;white-space:pre-wrap;overflow-wrap:anywhere}"
+    "h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:2rem}:root{color-scheme:light dark}"
+)
+
+
+def page(title: str, blocks: Iterable[str]) -> str:
+    """A whole document; `blocks` are HTML already."""
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style><h1>{escape(title)}</h1>{''.join(blocks)}</html>"
+    )
+
+
+def paragraph(text: str) -> str:
+    """A line of prose."""
+    return f"<p>{escape(text)}</p>"
+
+
+def preformatted(text: str) -> str:
+    """Something to read as it is, or to paste."""
+    return f"<pre>{escape(text)}</pre>"
+
+
+def log_page(stream: str, path: str, lines: Sequence[str]) -> str:
+    """The last lines of the driver's log."""
+    if not lines:
+        seen = paragraph(f"Nothing to be read in {path}: it is empty, or on another machine.")
+        return page(f"{stream}: driver log", [seen])
+    about = paragraph(f"The last {len(lines)} lines of {path}. Reload for newer ones.")
+    return page(f"{stream}: driver log", [about, preformatted("\n".join(lines))])
+
+
+def tables_page(stream: str, places: Sequence[TablePlace]) -> str:
+    """Where each table is, with queries to paste."""
+    return page(f"{stream}: tables", [_table(place) for place in places])
+
+
+def _table(place: TablePlace) -> str:
+    if place.version is None:
+        return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path} (not there yet, or not on this machine)')}"
+    queries = (("Spark SQL", place.spark_sql), ("DuckDB", place.duckdb), ("Polars", place.polars))
+    shown = "".join(f"{paragraph(label)}{preformatted(query)}" for label, query in queries)
+    return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path}, version {place.version}')}{shown}"
+
+
+def message_page(stream: str, title: str, message: str) -> str:
+    """A page that says why there is nothing to show."""
+    return page(f"{stream}: {title}", [paragraph(message)])

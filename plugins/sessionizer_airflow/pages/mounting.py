@@ -1,0 +1,23 @@
+"""The application, made when the first request comes: every Airflow process loads the plugin, one serves pages."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+PREFIX: Final = "/sessionizer"
+
+
+async def pages(scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass the request on."""
+    await _app()(scope, receive, send)
+
+
+@cache
+def _app() -> ASGIApp:
+    from sessionizer_airflow.pages.app import create_app  # noqa: PLC0415  see above
+
+    return create_app()

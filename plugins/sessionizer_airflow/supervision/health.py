@@ -1,0 +1,87 @@
+"""Whether a stream does its work: pure. A driver that lives may still be of no use to those who read its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sessionizer.control.desired_state import DesiredState
+from sessionizer.control.heartbeat import Phase
+from sessionizer.control.json_record import JsonRecord
+from sessionizer.control.progress_line import in_words
+from sessionizer_airflow.alerting.alert import Alert, Kind
+
+if TYPE_CHECKING:
+    from sessionizer.control.desired_state import Desired
+    from sessionizer.control.heartbeat import Heartbeat
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+WORKING = frozenset({Phase.RUNNING, Phase.IDLE, Phase.DRAINING})
+
+
+class Ailment(StrEnum):
+    """What a stream may suffer from."""
+
+    STALE = "stale"
+    LAGGING = "lagging"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health(JsonRecord):
+    """The stream was last seen working at `worked_at`, and has had its `ailment` `since` then (epoch ms)."""
+
+    worked_at: int
+    ailment: Ailment | None = None
+    since: int | None = None
+
+
+def examined(
+    health: Health, beat: Heartbeat | None, desired: Desired, policy: SupervisionPolicy, now_ms: int
+) -> Health:
+    """The health after a look at the newest heartbeat, at `now_ms` (epoch)."""
+    if beat is not None and beat.phase in WORKING:
+        health = replace(health, worked_at=max(health.worked_at, beat.at))
+    found = _ailment(health, beat, desired, policy, now_ms)
+    if found is health.ailment:
+        return health
+    return replace(health, ailment=found, since=None if found is None else now_ms)
+
+
+def _ailment(
+    health: Health, beat: Heartbeat | None, desired: Desired, policy: SupervisionPolicy, now_ms: int
+) -> Ailment | None:
+    if desired.state is not DesiredState.RUNNING:
+        return None
+    if now_ms - max(health.worked_at, desired.at) > policy.stale_alert:
+        return Ailment.STALE
+    if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows:
+        # Nothing came in, so nothing can be said about how far behind it is; a quiet source has no lag.
+        return None if beat is not None and beat.phase is Phase.IDLE else _unless_stale(health.ailment)
+    return Ailment.LAGGING if (beat.watermark_lag_ms or 0) > policy.lag_alert else None
+
+
+def _unless_stale(ailment: Ailment | None) -> Ailment | None:
+    return None if ailment is Ailment.STALE else ailment
+
+
+def alert_on_change(
+    stream: str, before: Health, after: Health, beat: Heartbeat | None, desired: Desired, now_ms: int
+) -> Alert | None:
+    """What people are told when the health has changed; None when it has not, or they stopped the stream."""
+    if before.ailment is after.ailment or desired.state is not DesiredState.RUNNING:
+        return None
+    lineage, batch_id = (beat.lineage, beat.batch_id) if beat else (None, None)
+    kind, reason, what_to_do = _words(stream, before, after, beat, now_ms)
+    return Alert(stream=stream, kind=kind, reason=reason, what_to_do=what_to_do, lineage=lineage, batch_id=batch_id)
+
+
+def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, now_ms: int) -> tuple[Kind, str, str]:
+    if after.ailment is Ailment.STALE:
+        silence = in_words(now_ms - after.worked_at)
+        return Kind.STALE, f"no sign of work for {silence}", f"`sessionizer status {stream}` says what it is doing"
+    if after.ailment is Ailment.LAGGING:
+        behind = in_words((beat.watermark_lag_ms if beat else None) or 0)
+        remedy = "compare batch time and trigger interval: give it more cores, or let a batch bring more"
+        return Kind.LAGGING, f"its watermark is {behind} behind the clock", remedy
+    return Kind.RECOVERED, f"it was {before.ailment} for {in_words(now_ms - (before.since or now_ms))}", ""

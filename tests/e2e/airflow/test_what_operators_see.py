@@ -1,0 +1,96 @@
+"""What a person finds in a running Airflow at three in the morning: log, buttons, alarms."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from file_notifier import told
+from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.local_airflow.api import wait_until
+
+if TYPE_CHECKING:
+    from live_airflow import Platform
+
+DAG = "clicks.supervise"
+LINES_A_DAY = 200
+WATCHES_A_DAY = 6
+
+
+def test_a_quiet_watch_says_little(platform: Platform) -> None:
+    platform.api.unpause(DAG)
+    platform.wait_for_driver(seconds=60)
+    # The first one launches; the second one only watches.
+    wait_until(lambda: len(ended(platform)) >= 2, 120, "two watches")
+    lines = log_of(platform, ended(platform)[0])
+    assert any("watching driver" in line for line in lines)
+    assert len(lines) * WATCHES_A_DAY <= LINES_A_DAY, "\n".join(lines)
+
+
+def test_the_buttons_open_pages_for_those_who_may(platform: Platform) -> None:
+    run = platform.runs(DAG)[0]["dag_run_id"]
+    answer = platform.api.call("GET", f"/api/v2/dags/{DAG}/dagRuns/{run}/taskInstances/supervise/links")
+    links = answer["extra_links"]
+    assert set(links) == {"Driver log", "Spark UI", "Tables"}
+    for link in links.values():
+        assert status_of(link, {}) == 401
+        assert status_of(link, {"Cookie": f"_token={platform.api.token()}"}) in {200, 307}
+
+
+def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform) -> None:
+    uid = platform.wait_for_driver()
+    launch = read_launch(platform.home)
+    assert launch is not None
+    with open(launch.log, "a") as log:  # noqa: PTH123 - as its driver would
+        log.write("password=hunter2\nits last words\n")
+    os.killpg(launch.pid or 0, signal.SIGKILL)
+    platform.wait_for_driver(other_than=uid)
+    (alert,) = [alert for alert in alerts(platform) if alert["kind"] == "replaced"]
+    assert (alert["stream"], alert["lineage"]) == ("clicks", "of-the-script")
+    assert alert["batch_id"] > 0
+    assert "vanished" in alert["reason"]
+    lines = log_of(platform, platform.runs(DAG)[0]["dag_run_id"])
+    assert any(line.endswith(f"{uid} | its last words") for line in lines)
+    assert any("failure 1 in a row). What to do: find out who ended it" in line for line in lines)
+    assert not any("hunter2" in line for line in lines)
+
+
+def test_a_driver_whose_spec_is_gone_turns_the_dag_of_orphans_red(platform: Platform) -> None:
+    uid = platform.wait_for_driver()
+    spec = platform.installation.root / "specs" / "clicks.yaml"
+    spec.rename(spec.with_suffix(".away"))
+    try:
+        run = platform.run_now("sessionizer.orphans")
+        wait_until(lambda: state_of(platform, run) == "failed", 60, "a failed run")
+        assert [alert["stream"] for alert in alerts(platform) if alert["kind"] == "orphaned"] == ["clicks"]
+        assert platform.working_uid() == uid, "it was ended"
+    finally:
+        spec.with_suffix(".away").rename(spec)
+
+
+def ended(platform: Platform) -> list[str]:
+    return [run["dag_run_id"] for run in platform.runs(DAG) if run["state"] == "success"]
+
+
+def state_of(platform: Platform, run: str) -> str:
+    runs: list[dict[str, Any]] = platform.runs("sessionizer.orphans")
+    return str(next(found["state"] for found in runs if found["dag_run_id"] == run))
+
+
+def alerts(platform: Platform) -> list[dict[str, Any]]:
+    return told(platform.installation.root / "told.jsonl")
+
+
+def log_of(platform: Platform, run: str) -> list[str]:
+    """The lines that the UI shows of the task's log."""
+    path = f"/api/v2/dags/{DAG}/dagRuns/{run}/taskInstances/supervise/logs/1?full_content=true"
+    found = platform.api.call("GET", path)["content"]
+    return [str(line["event"]) if isinstance(line, dict) else str(line) for line in found]
+
+
+def status_of(link: str, headers: dict[str, str]) -> int:
+    """Of the page itself, wherever it sends the reader."""
+    return httpx.get(link, headers=headers, timeout=20, follow_redirects=False).status_code

@@ -1,0 +1,77 @@
+"""A real driver as the supervisor launches it, through spark-submit: its log stays short, its Spark UI is known."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from typing import TYPE_CHECKING
+
+from click_files import write_click_files
+from sessionizer.control.bounded_log import LIMIT_BYTES, BoundedLog
+from sessionizer.control.exit_record import Outcome, read_exit
+from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
+from sessionizer.control.stop_marker import request_stop
+from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.local import kill
+from sessionizer_airflow.project import Project
+from stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+OLD = b"what it printed in the months before\n"
+
+
+def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))
+    write_click_files(stage.feed, 4)
+    home = stage.stream_home
+    home.prepare()
+    log = home.logs / "driver.0123ab.log"
+    log.write_bytes(OLD * (LIMIT_BYTES // len(OLD) + 1))
+    project = Project.from_environment({"SESSIONIZER_STREAMS": str(stage.streams)})
+    call = DriverCall(stream=stage.name, uid="0123ab", folders=Folders(home=stage.home, streams=stage.streams))
+    launch = ConnectionLauncher(project=project).launch(home, call)
+    try:
+        beat = _first_batch(home_beat=lambda: read_heartbeat(home))
+        assert log.stat().st_size < LIMIT_BYTES
+        assert BoundedLog(log).parts()[0].read_bytes().startswith(OLD)
+        assert beat.spark_ui is not None
+        with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
+            assert page.status == 200
+        request_stop(home, "0123ab", "test")
+        _until(lambda: read_exit(home, "0123ab") is not None)
+        assert "stop requested" in log.read_text(), "it goes on printing into the same file"
+        ended = read_exit(home, "0123ab")
+        assert ended is not None
+        assert ended.outcome is Outcome.DRAINED
+    finally:
+        assert launch.process is not None
+        kill(launch.process)
+
+
+def _first_batch(home_beat: Callable[[], Heartbeat | None]) -> Heartbeat:
+    found: list[Heartbeat] = []
+
+    def has_batch() -> bool:
+        beat = home_beat()
+        if beat is not None and beat.batch_id is not None:
+            found.append(beat)
+        return bool(found)
+
+    _until(has_batch)
+    return found[0]
+
+
+def _until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.2)

@@ -1,0 +1,130 @@
+"""The supervisor's launcher before a real standalone master: driver here, executors there."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from sessionizer.control.exit_record import Outcome, read_exit
+from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.lease_ledger import read_lease
+from sessionizer.control.process_identity import is_alive
+from sessionizer.control.stop_marker import request_stop
+from sessionizer.control.stream_home import StreamHome
+from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.project import SOURCE_ROOT, Project
+from sessionizer_airflow.supervision.decisions import Adopt
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.supervisor import Supervisor
+from standalone_spark import standalone_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SPEC = """
+name: clicks
+owner: tests
+source: {format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string, last boolean"}
+mapping: {key: k, event_time: t, event_id: i, closes: last}
+trigger_interval: 1 second
+"""
+FRUGAL = """
+spark.sql.shuffle.partitions 2
+spark.databricks.delta.snapshotPartitions 1
+spark.executor.memory 512m
+spark.driver.memory 768m
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.ui.enabled false
+"""
+PATIENT = SupervisionPolicy(startup_grace=180_000)
+
+
+@pytest.fixture
+def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(FRUGAL)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    with standalone_cluster(folder) as url:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": url}))
+        yield url
+
+
+@pytest.mark.usefixtures("master")
+def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
+    project = Project(
+        application=SOURCE_ROOT / "jobs" / "main.py",
+        streams=tmp_path / "streams",
+        jars=SOURCE_ROOT / ".jars" / "spark",
+        home=tmp_path,
+    )
+    write_stream(project)
+    home, said = StreamHome.of(tmp_path, "clicks"), list[str]()
+    supervisor = Supervisor(
+        stream="clicks",
+        home=home,
+        folders=Folders(home=tmp_path, streams=project.streams),
+        launcher=ConnectionLauncher(project=project),
+        policy=PATIENT,
+        say=said.append,
+    )
+    try:
+        decision = supervisor.settle()
+        assert isinstance(decision, Adopt)
+        eventually(lambda: has_landed(home, decision.uid), 150)
+        rows = DeltaTable(str(home.table("sessions"))).to_pyarrow_table().to_pylist()
+        assert [row["key"] for row in rows] == ["ann"]
+        request_stop(home, decision.uid, "the test is over")
+        eventually(lambda: read_exit(home, decision.uid), 60)
+        record = read_exit(home, decision.uid)
+        assert record is not None
+        assert record.outcome is Outcome.DRAINED
+        assert list((tmp_path / "cluster" / "work").glob("app-*/0")), "its executors ran on the worker"
+    finally:
+        supervisor.launcher.end_by_force(supervisor._traces(supervisor_uid(home)))
+    lease = read_lease(home)
+    assert lease is not None
+    assert lease.process is not None
+    assert is_alive(lease.process) is False
+
+
+def supervisor_uid(home: StreamHome) -> str:
+    launch = read_launch(home)
+    assert launch is not None
+    return launch.uid
+
+
+def write_stream(project: Project) -> None:
+    project.streams.mkdir()
+    (project.streams / "clicks.yaml").write_text(SPEC)
+    feed = project.home / "feed"
+    feed.mkdir()
+    events = [
+        {"k": "ann", "t": f"2026-01-01T10:0{minute}:00Z", "i": f"e{minute}", "last": minute == 3} for minute in range(4)
+    ]
+    later = [{"k": "bob", "t": "2026-01-01T18:00:00Z", "i": "late", "last": False}]
+    for name, rows in (("one", events), ("two", later)):
+        (feed / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def has_landed(home: StreamHome, uid: str) -> bool:
+    beat, ended = read_heartbeat(home), read_exit(home, uid)
+    assert ended is None, ended
+    return beat is not None and beat.uid == uid and bool(beat.sessions_rows)
+
+
+def eventually(condition: Callable[[], object], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.5)

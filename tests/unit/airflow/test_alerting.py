@@ -1,0 +1,142 @@
+"""People are told through a real notifier of Airflow, from a worker and from the triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+from airflow.sdk.execution_time.callback_supervisor import execute_callback
+
+from file_notifier import told
+from sessionizer.control.desired_state import Desired, DesiredState
+from sessionizer.control.observation import Evidence
+from sessionizer.control.status import observe
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import notify, notify_from_triggerer
+from sessionizer_airflow.alerting.overdue import alert_on_overdue_watch, tell_overdue_watch, watch_deadline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALERT = Alert(
+    stream="clicks",
+    kind=Kind.GAVE_UP,
+    reason="it broke",
+    what_to_do="mend it",
+    lineage="20261121T105501-3f",
+    batch_id=7,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "told.jsonl"
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.FileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(path)}))
+    return path
+
+
+def tell(where: str, said: list[str]) -> None:
+    if where == "worker":
+        notify(ALERT, said.append)
+    else:
+        asyncio.run(notify_from_triggerer(ALERT, said.append))
+
+
+@pytest.mark.parametrize("where", ["worker", "triggerer"])
+def test_the_notifier_is_told_everything(where: str, file: Path, said: list[str]) -> None:
+    tell(where, said)
+    assert told(file) == [
+        {
+            "text": "clicks gave up (batch 7): it broke. What to do: mend it",
+            "stream": "clicks",
+            "kind": "gave_up",
+            "lineage": "20261121T105501-3f",
+            "batch_id": 7,
+            "reason": "it broke",
+            "what_to_do": "mend it",
+        }
+    ]
+    assert said == []
+
+
+@pytest.mark.parametrize("where", ["worker", "triggerer"])
+def test_one_that_can_only_be_awaited(where: str, file: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.AsyncFileNotifier")
+    tell(where, said)
+    assert told(file) == [{"kind": "gave_up"}]
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("SESSIONIZER_NOTIFIER", "no.such.Notifier", "SESSIONIZER_NOTIFIER is 'no.such.Notifier'"),
+        ("SESSIONIZER_NOTIFIER", "Notifier", "SESSIONIZER_NOTIFIER is 'Notifier'"),
+        ("SESSIONIZER_NOTIFIER", "pathlib.Path", "a subclass of airflow.sdk.BaseNotifier"),
+        ("SESSIONIZER_NOTIFIER_ARGUMENTS", "path", "a JSON object"),
+        ("SESSIONIZER_NOTIFIER_ARGUMENTS", "[]", "a JSON object"),
+        ("SESSIONIZER_NOTIFIER_ARGUMENTS", '{"text": "x"}', "TypeError"),
+        ("SESSIONIZER_NOTIFIER_ARGUMENTS", '{"path": "/proc/nowhere/x"}', "FileNotFoundError"),
+    ],
+)
+def test_a_notifier_that_fails_is_a_line_in_the_log_and_no_more(
+    name: str, value: str, complaint: str, file: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    tell("worker", said)
+    tell("triggerer", said)
+    assert len(said) == 2
+    assert all(line.startswith("no notification could be sent: ") and complaint in line for line in said)
+    assert told(file) == []
+
+
+def test_without_a_notifier_nobody_is_told(said: list[str]) -> None:
+    tell("worker", said)
+    tell("triggerer", said)
+    assert said == []
+
+
+def test_an_overdue_watch_is_told(file: Path, tmp_path: Path) -> None:
+    context = {"dag_run": {"run_id": "now", "state": "running", "queued_at": "2026-01-01T00:00:00Z"}}
+    tell_overdue_watch("clicks", str(tmp_path), 60.0, context)
+    (alert,) = told(file)
+    assert alert["kind"] == "unwatched"
+    assert "the stream itself is NEVER_STARTED" in alert["reason"]
+    assert "triggerer" in alert["what_to_do"]
+
+
+def test_a_run_that_was_cleared_meanwhile_is_not_overdue(file: Path, tmp_path: Path) -> None:
+    just_now = datetime.now(UTC).isoformat()
+    context = {"dag_run": {"run_id": "now", "state": "running", "queued_at": just_now}}
+    tell_overdue_watch("clicks", str(tmp_path), 3600.0, context)
+    assert told(file) == []
+
+
+def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) -> None:
+    deadline = watch_deadline("clicks", tmp_path, timedelta(hours=1))
+    assert deadline.interval == timedelta(hours=1, minutes=10)
+    context = {"dag_run": {"run_id": "now", "state": "running"}, "deadline": {"id": "1"}}
+    succeeded, message = execute_callback(
+        callback_path=deadline.callback.path,
+        callback_kwargs={**deadline.callback.kwargs, "context": context},
+        dag_rel_path=PurePath("supervise.py"),
+        bundle_path=None,
+        log=structlog.get_logger(),
+    )
+    assert succeeded, message
+    assert [alert["kind"] for alert in told(file)] == ["unwatched"]
+
+
+@pytest.mark.parametrize(
+    ("run", "wish"),
+    [("failed", DesiredState.RUNNING), ("success", DesiredState.RUNNING), ("running", DesiredState.STOPPED)],
+)
+def test_a_run_that_ended_or_a_stream_that_is_stopped_is_no_news(run: str, wish: DesiredState) -> None:
+    seen = observe(Evidence(desired=Desired(wish)), 1)
+    assert alert_on_overdue_watch("clicks", {"run_id": "now", "state": run}, seen) is None

@@ -1,0 +1,101 @@
+"""Understanding what `yarn` and `spark-submit --status` print: texts as the pinned versions print them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fake_cluster import YARN_HEAD, YARN_ROW
+from sessionizer_airflow.launching import kubernetes, yarn
+from sessionizer_airflow.launching.cluster import cause_in
+from sessionizer_airflow.launching.launcher import Sighting
+
+YARN_LOG = """26/11/21 14:54:02 INFO client.RMProxy: Connecting to ResourceManager at rm/10.0.0.1:8032
+Total number of applications (application-types: [], states: [NEW, RUNNING, FINISHED] and tags: [0123456789ab]):1
+"""
+STATUS = """WARNING: Using incubator modules: jdk.incubator.vector
+Submitting a request for the status of submission streams:sessionizer-0123456789ab in k8s://https://kubernetes:6443.
+Application status (driver):\x20
+\t pod name: sessionizer-0123456789ab
+\t namespace: streams
+\t labels: spark-role -> driver, sessionizer-driver -> 0123456789ab
+\t service account name: spark
+\t volumes: N/A
+\t start time: 2026-11-21T14:00:01Z
+\t phase: {phase}
+\t container status:\x20
+\t\t container name: spark-kubernetes-driver
+\t\t container state: {state}
+"""
+REFUSED = """Exception in thread "main" java.net.ConnectException: Call From vm/127.0.0.1 to localhost:1 failed
+\tat java.base/jdk.internal.reflect.NativeConstructorAccessorImpl.newInstance0(Native Method)
+\tat org.apache.hadoop.yarn.client.cli.ApplicationCLI.main(ApplicationCLI.java:128)
+Caused by: java.net.ConnectException: Connection refused
+\tat java.base/sun.nio.ch.Net.pollConnect(Native Method)
+\t... 22 more
+"""
+
+
+def row(state: str, final: str, number: int = 1) -> str:
+    name = f"application_1700000000000_000{number}"
+    return YARN_ROW % (name, "clicks.driver", "SPARK", "alice", "streams", state, final, "10%", "http://rm:8088/x")
+
+
+def seen(*rows: str) -> Sighting:
+    return yarn.sighting(yarn.applications("\n".join([YARN_LOG + YARN_HEAD, *rows, ""])))
+
+
+@pytest.mark.parametrize("state", ["NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"])
+def test_applications_that_live(state: str) -> None:
+    said = f"YARN says that application_1700000000000_0001 is {state}"
+    assert seen(row(state, "UNDEFINED")) == Sighting(True, said)
+
+
+@pytest.mark.parametrize(
+    ("state", "final", "told"),
+    [
+        ("FINISHED", "SUCCEEDED", "FINISHED (SUCCEEDED)"),
+        ("FINISHED", "FAILED", "FINISHED (FAILED)"),
+        ("KILLED", "KILLED", "KILLED"),
+    ],
+)
+def test_applications_that_ended(state: str, final: str, told: str) -> None:
+    assert seen(row(state, final)) == Sighting(False, f"YARN says that application_1700000000000_0001 is {told}")
+
+
+def test_one_live_application_of_two_is_enough() -> None:
+    assert seen(row("FAILED", "FAILED"), row("RUNNING", "UNDEFINED", 2)).alive
+
+
+def test_no_application() -> None:
+    assert seen() == Sighting(False, "YARN knows no application of it")
+
+
+@pytest.mark.parametrize(
+    ("phase", "alive"),
+    [("Pending", True), ("Running", True), ("Unknown", True), ("Succeeded", False), ("Failed", False)],
+)
+def test_phases_of_a_pod(phase: str, alive: bool) -> None:
+    found = kubernetes.sighting(STATUS.format(phase=phase, state="terminated"))
+    assert found == Sighting(alive, f"Kubernetes says that its pod is {phase} (terminated)")
+
+
+def test_pod_that_is_not_there() -> None:
+    assert kubernetes.sighting("Submitting a request.\nApplication not found.\n") == Sighting(
+        False, "Kubernetes knows no pod of it"
+    )
+
+
+def test_answer_without_a_pod_is_no_answer() -> None:
+    assert kubernetes.sighting("WARNING: Using incubator modules: jdk.incubator.vector\n") is None
+
+
+@pytest.mark.parametrize(
+    ("printed", "cause"),
+    [
+        (REFUSED, "Caused by: java.net.ConnectException: Connection refused"),
+        ("yarn: cannot find JAVA_HOME\n", "yarn: cannot find JAVA_HOME"),
+        ("", ""),
+    ],
+)
+def test_cause_of_a_failed_call(printed: str, cause: str) -> None:
+    assert cause_in(printed) == cause

@@ -1,0 +1,233 @@
+"""The supervisor over drivers that a cluster runs, before stand-ins for the programs that talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
+
+import fake_cluster
+from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.exit_record import read_exit
+from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.lease_ledger import Vacancy, read_lease
+from sessionizer.control.process_identity import is_alive
+from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
+from sessionizer_airflow.supervision.history import read_history
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.watching import look_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.control.stream_home import StreamHome
+
+CONNECTIONS = {
+    "yarn": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "streams"}},
+    "kubernetes": {
+        "conn_type": "spark",
+        "host": "k8s://https://kubernetes:6443",
+        "extra": {"deploy-mode": "cluster", "namespace": "streams"},
+    },
+}
+PATIENT_ENOUGH = SupervisionPolicy(
+    startup_grace=8_000, stale_limit=2_500, first_backoff=300, longest_backoff=1_000, restart_budget=2
+)
+NewSupervisor = Callable[[], Supervisor]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    state, programs = tmp_path / "cluster", tmp_path / "programs"
+    state.mkdir()
+    programs.mkdir()
+    for name in ("yarn", "spark-submit"):
+        program = programs / name
+        program.write_text(f"#!{sys.executable}\n{Path(fake_cluster.__file__).read_text()}")
+        program.chmod(0o755)
+    (programs / "scripted_driver.py").symlink_to(fake_cluster.SCRIPTED_DRIVER)
+    monkeypatch.setenv("FAKE_CLUSTER", str(state))
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    yield state
+    for file in state.glob("*.pid"):
+        if int(file.read_text()):
+            fake_cluster.end(int(file.read_text()))
+
+
+@pytest.fixture(params=CONNECTIONS)
+def manager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(CONNECTIONS[request.param]))
+    return str(request.param)
+
+
+@pytest.fixture
+def in_cluster(manager: str, cluster: Path, home: StreamHome, tmp_path: Path, said: list[str]) -> NewSupervisor:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "delta.jar").touch()
+    project = Project(
+        application=Path("/shared/jobs/main.py"), streams=Path("/shared/streams"), jars=jars, home=tmp_path
+    )
+
+    def build() -> Supervisor:
+        return Supervisor(
+            stream="clicks",
+            home=home,
+            folders=Folders(home=tmp_path, streams=project.streams),
+            launcher=ConnectionLauncher(project=project),
+            policy=PATIENT_ENOUGH,
+            say=said.append,
+        )
+
+    return build
+
+
+def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def launched(home: StreamHome) -> LaunchRecord:
+    found = read_launch(home)
+    assert found is not None
+    return found
+
+
+def works(home: StreamHome, uid: str) -> bool:
+    beat = read_heartbeat(home)
+    return beat is not None and beat.uid == uid and beat.batch_id is not None
+
+
+def launch_and_wait(supervisor: Supervisor) -> str:
+    decision = supervisor.settle()
+    assert isinstance(decision, Adopt)
+    eventually(lambda: works(supervisor.home, decision.uid))
+    return decision.uid
+
+
+def pid_of(cluster: Path, home: StreamHome) -> int:
+    return int((cluster / f"{launched(home).submission}.pid").read_text())
+
+
+def replaced(in_cluster: NewSupervisor, home: StreamHome, uid: str) -> bool:
+    in_cluster().settle()
+    return launched(home).uid != uid
+
+
+def test_driver_on_another_host_is_watched_and_drained(in_cluster: NewSupervisor, home: StreamHome) -> None:
+    uid = launch_and_wait(in_cluster())
+    assert in_cluster().settle() == Adopt(uid, "RUNNING")
+    lease = read_lease(home)
+    assert lease is not None
+    assert lease.host == "worker-7"
+    write_desired(home, DesiredState.STOPPED, by="ops", why="")
+    assert isinstance(in_cluster().settle(), StandBy)
+    eventually(lambda: read_exit(home, uid))
+    assert not look_at(home, PATIENT_ENOUGH).call
+
+
+def test_killed_driver_is_replaced_with_the_word_of_the_cluster(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, manager: str
+) -> None:
+    uid = launch_and_wait(in_cluster())
+    fake_cluster.end(pid_of(cluster, home))
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    eventually(lambda: replaced(in_cluster, home, uid))
+    word = "application_1700000000000_0001 is FINISHED (FAILED)" if manager == "yarn" else "its pod is Failed"
+    assert word in read_history(home).last_failure
+
+
+def test_frozen_driver_is_fenced_then_killed_by_the_cluster(
+    in_cluster: NewSupervisor,
+    home: StreamHome,
+    cluster: Path,
+    manager: str,
+    golden: Callable[[str, str], None],
+    tmp_path: Path,
+) -> None:
+    uid = launch_and_wait(in_cluster())
+    pid = pid_of(cluster, home)
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    in_cluster().settle()
+    assert not fake_cluster.lives(pid)
+    lines = (cluster / "calls").read_text().splitlines(keepends=True)
+    next_driver = next((at for at, line in enumerate(lines) if "--uid" in line and uid not in line), None)
+    calls = "".join(lines[:next_driver]).replace(uid, "$UID").replace(str(tmp_path), "$HOME")
+    golden(f"cluster_calls/{manager}.txt", calls)
+    eventually(lambda: replaced(in_cluster, home, uid))
+
+
+def test_refused_submission_is_noticed_at_once(in_cluster: NewSupervisor, home: StreamHome, cluster: Path) -> None:
+    (cluster / "mood").write_text("refuses")
+    in_cluster().settle()
+    uid = launched(home).uid
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call, seconds=6)
+    assert isinstance(in_cluster().settle(), Wait)
+    (cluster / "mood").write_text("steady")
+    eventually(lambda: replaced(in_cluster, home, uid))
+
+
+def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, manager: str
+) -> None:
+    (cluster / "mood").write_text("full")
+    in_cluster().settle()
+    waiting = cluster / f"{launched(home).submission}.pid"
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    in_cluster().settle()
+    assert not waiting.exists()
+    assert ("is ACCEPTED" if manager == "yarn" else "is Pending") in read_history(home).last_failure
+
+
+def test_silent_cluster_does_not_keep_the_stream_down(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, said: list[str]
+) -> None:
+    uid = launch_and_wait(in_cluster())
+    os.kill(pid_of(cluster, home), signal.SIGSTOP)
+    (cluster / "mood").write_text("silent")
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    eventually(lambda: replaced(in_cluster, home, uid))
+    lease = read_lease(home)
+    assert lease is not None
+    assert lease.uid != uid or lease.vacancy is Vacancy.FENCED
+    (warning,) = [line for line in said if "may still be there, though it can write nothing more" in line]
+    assert "Connection refused" in warning
+
+
+def test_no_secret_reaches_a_command_line(
+    in_cluster: NewSupervisor, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKER_PASSWORD", "s3cr3t-of-the-broker")
+    launch_and_wait(in_cluster())
+    assert "s3cr3t" not in (cluster / "calls").read_text()
+
+
+def test_submission_that_hangs_is_ended_before_the_cluster_is_asked(
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path
+) -> None:
+    (cluster / "mood").write_text("hangs")
+    in_cluster().settle()
+    launch = launched(home)
+    assert launch.process is not None
+    assert is_alive(launch.process)
+    eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
+    (cluster / "mood").write_text("steady")
+    eventually(lambda: replaced(in_cluster, home, launch.uid))
+    assert is_alive(launch.process) is False

@@ -1,0 +1,107 @@
+"""When a stream is stale or lagging, and how often people hear of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.desired_state import Desired, DesiredState, write_desired
+from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.supervision import checkup
+from sessionizer_airflow.supervision.checkup import Doctor
+from sessionizer_airflow.supervision.health import Ailment, Health, examined
+from sessionizer_airflow.supervision.policy import MINUTE, SECOND, SupervisionPolicy
+
+if TYPE_CHECKING:
+    from sessionizer.control.stream_home import StreamHome
+
+NOW = 1_800_000_000_000
+POLICY = SupervisionPolicy()
+WELL = Health(worked_at=NOW)
+RUNNING = Desired(DesiredState.RUNNING)
+
+
+def beat(at: int = NOW, phase: Phase = Phase.RUNNING, lag: int | None = 0, rows: int = 5) -> Heartbeat:
+    return Heartbeat(
+        uid="a", at=at, started_at=1, phase=phase, lineage="old", batch_id=3, input_rows=rows, watermark_lag_ms=lag
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "age", "found"),
+    [
+        (beat(), POLICY.stale_alert, None),
+        (beat(), POLICY.stale_alert + 1, Ailment.STALE),
+        (beat(NOW + MINUTE), POLICY.stale_alert + 1, None),
+        (beat(NOW + MINUTE, Phase.STARTING), POLICY.stale_alert + 1, Ailment.STALE),
+        (None, POLICY.stale_alert + 1, Ailment.STALE),
+        (beat(lag=POLICY.lag_alert), 0, None),
+        (beat(lag=POLICY.lag_alert + 1), 0, Ailment.LAGGING),
+        (beat(lag=POLICY.lag_alert + 1, rows=0), 0, None),
+        (beat(lag=POLICY.lag_alert + 1, phase=Phase.IDLE), 0, None),
+        (beat(lag=None), 0, None),
+    ],
+)
+def test_what_is_found(seen: Heartbeat | None, age: int, found: Ailment | None) -> None:
+    assert examined(WELL, seen, RUNNING, POLICY, NOW + age).ailment is found
+
+
+def test_a_batch_without_rows_does_not_end_a_lag() -> None:
+    lagging = Health(worked_at=NOW, ailment=Ailment.LAGGING, since=NOW)
+    assert examined(lagging, beat(rows=0), RUNNING, POLICY, NOW) == lagging
+    assert examined(lagging, beat(phase=Phase.IDLE), RUNNING, POLICY, NOW).ailment is None
+
+
+@pytest.mark.parametrize("wish", [DesiredState.STOPPED, DesiredState.MAINTENANCE])
+def test_a_stream_that_nobody_wants_cannot_be_stale(wish: DesiredState) -> None:
+    assert examined(WELL, None, Desired(wish), POLICY, NOW + 9 * POLICY.stale_alert).ailment is None
+
+
+def test_a_stream_that_was_stopped_for_long_is_not_stale_the_moment_it_is_wanted() -> None:
+    wanted = Desired(DesiredState.RUNNING, at=NOW + 99 * MINUTE)
+    assert examined(WELL, None, wanted, POLICY, NOW + 100 * MINUTE).ailment is None
+
+
+def test_a_slow_stream_has_more_time_and_a_late_one_more_lag() -> None:
+    assert POLICY.for_trigger_interval(10 * MINUTE).stale_alert == 80 * MINUTE
+    assert POLICY.for_trigger_interval(SECOND).stale_alert == POLICY.stale_alert
+    assert POLICY.for_watermark_delay(MINUTE).lag_alert == POLICY.lag_alert + MINUTE
+
+
+def test_people_hear_of_each_change_once_however_many_watches_see_it(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    write_heartbeat(home, beat())
+    told = []
+    for minute in range(40):
+        monkeypatch.setattr(checkup, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
+        if minute == 30:
+            write_heartbeat(home, beat(NOW + 30 * MINUTE))
+        for doctor in (Doctor(home, POLICY), Doctor(home, POLICY)):
+            found = doctor.look()
+            assert found.beat is not None, "a new watch sends the metrics once"
+            assert doctor.look().beat is None
+            told.append((minute, found.alert))
+    alerts = [(minute, alert.kind, alert.reason) for minute, alert in told if alert]
+    assert alerts == [
+        (11, Kind.STALE, "no sign of work for 11 m"),
+        (30, Kind.RECOVERED, "it was stale for 19 m"),
+    ]
+    assert {(alert.lineage, alert.batch_id) for _, alert in told if alert} == {("old", 3)}
+
+
+def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.prepare()
+    write_heartbeat(home, beat())
+    monkeypatch.setattr(checkup, "epoch_ms", lambda: NOW)
+    doctor = Doctor(home, POLICY)
+    doctor.look()
+    monkeypatch.setattr(checkup, "epoch_ms", lambda: NOW + 20 * MINUTE)
+    alert = doctor.look().alert
+    assert alert is not None
+    assert alert.kind is Kind.STALE
+    write_desired(home, DesiredState.STOPPED, by="ops", why="")
+    assert doctor.look().alert is None

@@ -1,0 +1,132 @@
+"""The pages behind the buttons: what they show, to whom, and that nothing in them can become a script."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from fabricated_platform import Platform
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer_airflow.launching.launch_record import LaunchRecord, write_launch
+from sessionizer_airflow.links import DriverLogLink, SparkUiLink, TablesLink
+from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
+from sessionizer_airflow.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+
+@dataclass
+class Client:
+    """Speaks HTTP to the application, without a network."""
+
+    app: FastAPI
+
+    def get(self, path: str) -> httpx.Response:
+        return asyncio.run(self._get(path))
+
+    async def _get(self, path: str) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://airflow.example") as client:
+            return await client.get(path)
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    return Platform(tmp_path / "home", tmp_path / "specs")
+
+
+def client_of(platform: Platform, *, allowed: bool = True) -> Client:
+    nowhere = platform.home / "nothing"
+    app = create_app(Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home))
+    for right in (MayReadDag, MayReadLogs) if allowed else ():
+        app.dependency_overrides[right.dependency] = lambda: None
+    return Client(app)
+
+
+def launched(platform: Platform, text: str) -> None:
+    _, home = platform.drive("clicks")
+    log = home.logs / "driver.driver-1.log"
+    log.write_text(text)
+    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log=str(log)))
+
+
+@pytest.mark.parametrize("page", ["log", "spark-ui", "tables"])
+def test_a_stranger_sees_nothing(page: str, platform: Platform) -> None:
+    launched(platform, "secret matter")
+    answer = client_of(platform, allowed=False).get(f"/clicks.supervise/{page}")
+    assert answer.status_code == 401
+    assert "secret matter" not in answer.text
+
+
+def test_the_log_is_escaped_and_without_credentials(platform: Platform) -> None:
+    launched(platform, "<script>alert(1)</script>\npassword=hunter2\n")
+    answer = client_of(platform).get("/clicks.supervise/log")
+    assert answer.status_code == 200
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
+    assert "<script" not in answer.text
+    assert "hunter2" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_log_that_is_not_here(platform: Platform) -> None:
+    _, home = platform.drive("clicks")
+    assert "not launched from Airflow" in client_of(platform).get("/clicks.supervise/log").text
+    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log="/elsewhere/driver.log"))
+    assert "or on another machine" in client_of(platform).get("/clicks.supervise/log").text
+
+
+@pytest.mark.parametrize("dag_id", ["visits.supervise", "clicks.stop", "clicks", "..%2F..", "Clicks.supervise"])
+def test_what_is_no_stream(dag_id: str, platform: Platform) -> None:
+    launched(platform, "")
+    assert client_of(platform).get(f"/{dag_id}/log").status_code == 404
+
+
+def test_the_spark_ui_is_where_the_live_driver_says(platform: Platform) -> None:
+    lease, home = platform.drive("clicks", spark_ui="http://127.0.0.1:4040")
+    answer = client_of(platform).get("/clicks.supervise/spark-ui")
+    assert (answer.status_code, answer.headers["location"]) == (307, "http://127.0.0.1:4040")
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    assert "No driver runs now (STOPPED)" in client_of(platform).get("/clicks.supervise/spark-ui").text
+
+
+@pytest.mark.parametrize("address", [None, "javascript:alert(1)"])
+def test_no_spark_ui(address: str | None, platform: Platform) -> None:
+    platform.drive("clicks", spark_ui=address)
+    answer = client_of(platform).get("/clicks.supervise/spark-ui")
+    assert answer.status_code == 200
+    assert "has no Spark UI" in answer.text
+
+
+def test_the_tables_with_queries(platform: Platform) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks")
+    log = home.table("sessions") / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{7:020d}.json").touch()
+    text = client_of(platform).get("/clicks.supervise/tables").text
+    assert f"{home.table('sessions')}, version 7" in text
+    assert f"from delta.`{home.table('sessions')}`" in text
+    assert f"{home.table('quarantine')} (not there yet" in text
+    (platform.streams / "clicks.yaml").unlink()
+    assert "no stream named &#x27;clicks&#x27;" in client_of(platform).get("/clicks.supervise/tables").text
+
+
+def test_the_buttons_lead_to_the_pages(monkeypatch: pytest.MonkeyPatch, platform: Platform) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example/below/")
+    key: Any = SimpleNamespace(dag_id="clicks.supervise")
+    operator: Any = None
+    links = [link.get_link(operator, ti_key=key) for link in (DriverLogLink(), SparkUiLink(), TablesLink())]
+    pages = [link.removeprefix("http://airflow.example/below/sessionizer") for link in links]
+    assert pages == [f"/clicks.supervise/{page}" for page in ("log", "spark-ui", "tables")]
+    platform.drive("clicks")
+    assert [client_of(platform).get(page).status_code for page in pages] == [200, 200, 200]

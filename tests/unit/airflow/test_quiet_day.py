@@ -1,0 +1,123 @@
+"""A day on which nothing happens fits on a few screens: simulated watch for watch, on the code that runs in Airflow."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from fabricated_platform import beat
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.heartbeat import Phase
+from sessionizer.control.lease import acquire
+from sessionizer.control.stream_home import StreamHome
+from sessionizer_airflow import triggers
+from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.supervision import checkup, supervisor, watching
+from sessionizer_airflow.supervision.decisions import Adopt
+from sessionizer_airflow.supervision.policy import MINUTE, SupervisionPolicy
+from sessionizer_airflow.supervision.settings import SupervisionSettings
+from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.wording import subject
+from sessionizer_airflow.triggers import StreamTrigger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+DAY = 24 * 60 * MINUTE
+POLL = MINUTE
+LINES_OF_AIRFLOW = 25
+"""What Airflow itself logs about one run of a task that defers once and resumes once, at level INFO."""
+LINES_A_DAY = 200
+
+
+class Day:
+    """A clock that only sleeping moves, and a driver that is now busy, now idle."""
+
+    def __init__(self, home: StreamHome) -> None:
+        self.home, self.now, self.beats = home, epoch_ms(), 0
+
+    def epoch_ms(self) -> int:
+        return self.now
+
+    async def sleep(self, _: float) -> None:
+        self.now += POLL
+        self.beat()
+
+    def beat(self) -> None:
+        self.beats += 1
+        busy = self.beats % 3 > 0
+        phase = Phase.RUNNING if busy else Phase.IDLE
+        beat(self.home, at=self.now, phase=phase, batch_id=self.beats // 2, input_rows=5 * busy, watermark_lag_ms=9_000)
+
+
+class Log:
+    """What a logger is used for here."""
+
+    def __init__(self, said: list[str]) -> None:
+        self._said = said
+
+    def info(self, pattern: str, *values: object) -> None:
+        self._said.append(pattern % values)
+
+    warning = info
+
+
+def test_a_quiet_day(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    home = StreamHome.of(tmp_path / "platform", "clicks")
+    home.prepare()
+    acquire(home, "driver-1")
+    day = Day(home)
+    for module in (triggers, watching, checkup, supervisor):
+        monkeypatch.setattr(module, "epoch_ms", day.epoch_ms)
+    monkeypatch.setattr("asyncio.sleep", day.sleep)
+    monkeypatch.setattr(StreamTrigger, "log", Log(said))
+    settings = SupervisionSettings.from_environment({})
+    policy, began, watches = settings.policy, day.now, 0
+    day.beat()
+    while day.now < began + DAY:
+        watches += 1
+        assert isinstance(one_watch(supervisor_of(home, policy, said), policy, day.now + settings.watch_lease), Adopt)
+    assert day.beats > DAY // POLL
+    assert watches == DAY // settings.watch_lease
+    assert not [line for line in said if "watching driver driver-1: working" not in line]
+    assert len(said) + watches * LINES_OF_AIRFLOW <= LINES_A_DAY, said
+
+
+def supervisor_of(home: StreamHome, policy: SupervisionPolicy, said: list[str]) -> Supervisor:
+    platform = home.root.parents[1]
+    return Supervisor(
+        stream="clicks",
+        home=home,
+        folders=Folders(home=platform, streams=platform / "specs"),
+        launcher=LocalLauncher(lambda _: ["false"]),
+        policy=policy,
+        say=said.append,
+    )
+
+
+def one_watch(supervisor_of_a_run: Supervisor, policy: SupervisionPolicy, watch_until: int) -> object:
+    """What `SuperviseStream` and its trigger do in one run."""
+    supervisor_of_a_run.take_over()
+    decision = supervisor_of_a_run.settle()
+    assert decision is not None
+    trigger = StreamTrigger(
+        stream="clicks",
+        platform_home=str(supervisor_of_a_run.home.root.parents[1]),
+        policy=dataclasses.asdict(policy),
+        watch_until=watch_until,
+        known=list(subject(decision)),
+    )
+
+    async def fired() -> dict[str, Any]:
+        async for event in trigger.run():
+            payload: dict[str, Any] = event.payload
+            return payload
+        message = "the trigger ended without firing"
+        raise AssertionError(message)
+
+    assert asyncio.run(fired())["watch_is_over"]
+    return decision

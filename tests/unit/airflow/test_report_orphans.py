@@ -1,0 +1,64 @@
+"""Orphans are reported again and again, told once, and never touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fabricated_platform import Platform
+from sessionizer.control.stop_marker import stop_requested
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.errors import OrphanedDrivers
+from sessionizer_airflow.orphans import report_orphans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_airflow.alerting.alert import Alert
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    return Platform(tmp_path / "home", tmp_path / "specs")
+
+
+def test_orphan_is_reported_until_it_is_gone(platform: Platform, said: list[str], alerts: list[Alert]) -> None:
+    platform.add("clicks")
+    _, home = platform.drive("clicks", lineage="old", batch_id=4)
+    report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    assert said.pop() == "every driver that runs has a spec"
+    (platform.streams / "clicks.yaml").unlink()
+    for _ in range(2):
+        with pytest.raises(OrphanedDrivers, match="`sessionizer stop clicks` ends it"):
+            report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    assert len(said) == 2
+    (alert,) = alerts
+    assert (alert.kind, alert.stream, alert.lineage, alert.batch_id) == (Kind.ORPHANED, "clicks", "old", 4)
+    assert "`sessionizer stop clicks`" in alert.what_to_do
+    assert not stop_requested(home, "driver-1")
+    platform.add("clicks")
+    report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    (platform.streams / "clicks.yaml").unlink()
+    with pytest.raises(OrphanedDrivers):
+        report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    assert len(alerts) == 2, "it is news again"
+
+
+def test_two_streams_one_of_them_renamed(platform: Platform, said: list[str], alerts: list[Alert]) -> None:
+    for name in ("clicks", "visits"):
+        platform.add(name)
+        platform.drive(name)
+    (platform.streams / "visits.yaml").rename(platform.streams / "visitors.yaml")
+    with pytest.raises(OrphanedDrivers) as caught:
+        report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    assert [alert.stream for alert in alerts] == ["visits"]
+    assert len(caught.value.lines) == 1
+
+
+def test_spec_that_cannot_be_read_makes_no_orphan(platform: Platform, said: list[str], alerts: list[Alert]) -> None:
+    platform.add("clicks", "name: [")
+    platform.drive("clicks")
+    report_orphans(platform.home, platform.streams, said.append, alerts.append)
+    assert alerts == []

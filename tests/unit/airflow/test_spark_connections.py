@@ -1,0 +1,123 @@
+"""What a Spark connection comes to, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
+
+from sessionizer_airflow.errors import (
+    DriverOutOfReach,
+    KubernetesSupportMissing,
+    ProgramMissing,
+    SparkConnectionMissing,
+    UnusableConnection,
+)
+from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
+from sessionizer_airflow.launching.remedies import with_remedy
+
+if TYPE_CHECKING:
+    from sessionizer.errors import TerminalError
+
+JARS = Path("/shared/jars")
+APPLICATION = Path("/shared/jobs/main.py")
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, host: str, **extra: Any) -> None:
+    connection = {"conn_type": "spark", "host": host, "extra": {name.replace("_", "-"): extra[name] for name in extra}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+
+
+@pytest.mark.parametrize(
+    ("master", "manager"),
+    [
+        ("local", Manager.LOCAL),
+        ("local[*]", Manager.LOCAL),
+        ("local-cluster[2,1,1024]", Manager.LOCAL),
+        ("spark://one:7077,two:7077", Manager.STANDALONE),
+        ("yarn", Manager.YARN),
+        ("k8s://https://kubernetes:6443", Manager.KUBERNETES),
+        ("sparkle://one", None),
+        ("spark://", None),
+        ("http://one:7077", None),
+    ],
+)
+def test_masters(master: str, manager: Manager | None) -> None:
+    assert manager_of(master) is manager
+
+
+def test_missing_connection_is_said() -> None:
+    with pytest.raises(SparkConnectionMissing, match="no connection 'no_such_connection'"):
+        SparkTarget.of("no_such_connection")
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "message"),
+    [
+        ("sparkle://one:7077", {}, "host is 'sparkle://one:7077'; allowed: local"),
+        ("spark://one:7077", {"deploy_mode": "cluster"}, "deploy-mode is 'cluster'; allowed: client, for Python"),
+        ("local[2]", {"deploy_mode": "cluster"}, "deploy-mode is 'cluster'; allowed: client"),
+        ("yarn", {"deploy_mode": "somewhere"}, "deploy-mode is 'somewhere'; allowed: client or cluster"),
+        ("k8s://https://kubernetes:6443", {"deploy_mode": "cluster"}, "namespace is None; allowed: the namespace"),
+    ],
+)
+def test_connection_that_cannot_run_drivers(
+    host: str, extra: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    connect(monkeypatch, host, **extra)
+    with pytest.raises(UnusableConnection, match=message):
+        SparkTarget.of("spark_default")
+
+
+def test_kubernetes_needs_the_provider_s_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(spark_submit, "kube_client", raising=False)
+    connect(monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="cluster", namespace="streams")
+    with pytest.raises(KubernetesSupportMissing, match="spark_default"):
+        SparkTarget.of("spark_default")
+
+
+def test_pods_are_told_of_files_that_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    connect(monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="cluster", namespace="streams")
+    assert SparkTarget.of("spark_default").address(APPLICATION) == "local:///shared/jobs/main.py"
+    connect(monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="client", namespace="streams")
+    assert SparkTarget.of("spark_default").address(APPLICATION) == "/shared/jobs/main.py"
+
+
+@pytest.mark.parametrize(
+    ("host", "extra", "settings"),
+    [
+        ("local[2]", {}, set()),
+        ("spark://one:7077", {}, {"spark.executorEnv.PYTHONPATH"}),
+        (
+            "yarn",
+            {"deploy_mode": "cluster"},
+            {"spark.executorEnv.PYTHONPATH", "spark.yarn.appMasterEnv.PYTHONPATH"},
+        ),
+    ],
+)
+def test_our_package_is_found_where_the_job_runs(
+    host: str, extra: dict[str, str], settings: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, host, **extra)
+    conf = SparkTarget.of("spark_default").options(APPLICATION, JARS)["conf"]
+    assert conf == dict.fromkeys(settings, "/shared/jobs")
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (SparkConnectionMissing("spark_default"), "airflow connections add spark_default"),
+        (UnusableConnection("spark_default", "host", "sparkle://one", "yarn"), "correct host of the connection"),
+        (KubernetesSupportMissing("spark_default"), "cncf-kubernetes"),
+        (ProgramMissing("yarn"), "put it on its PATH"),
+        (DriverOutOfReach(17, "worker-7"), "`kill -9 17`"),
+    ],
+)
+def test_every_refusal_says_what_to_do(error: TerminalError, remedy: str) -> None:
+    assert with_remedy(error).startswith(f"{error}. What to do: ")
+    assert remedy in with_remedy(error)

@@ -1,0 +1,148 @@
+"""Stuck starts are told apart, by what spark-submit really printed (tests/start_logs, paths and hosts replaced)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import Desired, DesiredState
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.observation import State
+from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.supervision.decide import decide
+from sessionizer_airflow.supervision.decisions import GiveUp, Replace
+from sessionizer_airflow.supervision.history import History
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.situation import Driver, Situation
+from sessionizer_airflow.supervision.start_problem import REMEDIES, StartFault, StartProblem, start_problem
+from sessionizer_airflow.supervision.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.stream_home import StreamHome
+
+LOGS = Path(__file__).parents[2] / "start_logs"
+NOW = 1_800_000_000_000
+PROBLEMS = {
+    "no_java": (StartFault.NO_JAVA, "there is no Java"),
+    "java_home_elsewhere": (StartFault.NO_JAVA, "there is no Java at /nowhere/java/bin/java"),
+    "old_java": (StartFault.OLD_JAVA, "Java is too old (class files up to 52)"),
+    "no_memory": (StartFault.NO_MEMORY, "no memory for 94371840000KB of heap"),
+    "missing_application": (StartFault.NO_APPLICATION, "there is no application /nowhere/main.py"),
+    "missing_jar": (StartFault.NO_JAR, "there is no jar /opt/jars/delta.jar"),
+    "no_jars": (StartFault.NO_JAR, "no jar has io.delta.sql.DeltaSparkSessionExtension"),
+    "malformed_master": (StartFault.BAD_MASTER, "sparkle://x is no Spark master"),
+    "yarn_without_configuration": (
+        StartFault.NO_YARN_CONFIGURATION,
+        "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
+    ),
+    "unknown_host": (StartFault.UNREACHABLE, "there is no host no-such-host.invalid"),
+    "unreachable_master": (StartFault.UNREACHABLE, "master 127.0.0.1:1 does not answer"),
+    "unreachable_yarn": (StartFault.UNREACHABLE, "YARN does not answer at localhost:1"),
+    "unreachable_kubernetes": (
+        StartFault.UNREACHABLE,
+        "Kubernetes does not answer (Connection refused: /127.0.0.1:1)",
+    ),
+    "no_workers": (StartFault.NO_RESOURCES, "the cluster gives it no executor"),
+}
+
+
+def driver(problem: StartProblem, state: State) -> Driver:
+    return Driver(
+        uid="abc123",
+        state=state,
+        present=state.is_live,
+        launched_ms=NOW - 200_000,
+        heard_ms=NOW - 200_000,
+        start_problem=problem,
+    )
+
+
+def test_every_log_has_its_problem() -> None:
+    assert {file.stem for file in LOGS.glob("*.log")} == set(PROBLEMS)
+    assert {fault for fault, _ in PROBLEMS.values()} == set(REMEDIES) == set(StartFault)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_problems_are_told_apart(name: str) -> None:
+    assert start_problem((LOGS / f"{name}.log").read_text()) == StartProblem(*PROBLEMS[name])
+
+
+def test_a_log_without_a_known_symptom() -> None:
+    assert start_problem("26/11/21 14:43:49 INFO SparkContext: Running Spark version 4.2.0\n") is None
+
+
+def test_what_people_must_mend_is_not_tried_again() -> None:
+    problem = StartProblem(StartFault.OLD_JAVA, "Java is too old")
+    decision = decide(_situation(driver(problem, State.VANISHED)), History(), SupervisionPolicy(), NOW)
+    assert isinstance(decision, GiveUp)
+    assert decision.reason == "driver abc123 did not start: Java is too old"
+    assert "set JAVA_HOME to Java 17 or 21" in decision.remedy
+
+
+def test_what_may_pass_is_tried_again_then_given_up_with_its_remedy() -> None:
+    seen = driver(StartProblem(StartFault.UNREACHABLE, "master one:7077 does not answer"), State.VANISHED)
+    policy = SupervisionPolicy()
+    assert not isinstance(decide(_situation(seen), History(), policy, NOW), GiveUp)
+    spent = History(failures=6, last_failure_ms=NOW, last_failure="it did not start", charged_uid="abc123")
+    decision = decide(_situation(seen), spent, policy, NOW)
+    assert isinstance(decision, GiveUp)
+    assert "correct the host and port" in decision.remedy
+
+
+def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
+    seen = driver(StartProblem(StartFault.NO_RESOURCES, "the cluster gives it no executor"), State.STALLED)
+    decision = decide(_situation(seen), History(), SupervisionPolicy(), NOW)
+    assert decision == Replace("abc123", "no batch 200 s after its launch: the cluster gives it no executor")
+
+
+def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_path: Path, said: list[str]) -> None:
+    """The real spark-submit, before the real absence of Java."""
+    command = ["env", "JAVA_HOME=/nowhere/java", "spark-submit", "--master", "local[1]", "main.py"]
+    with pytest.raises(SupervisionEnded, match="there is no Java at /nowhere/java/bin/java") as caught:
+        _settle_until_the_end(_supervisor(home, tmp_path, said, lambda _: command))
+    assert "install Java 17 or 21" in caught.value.remedy
+    assert sum("launching" in line for line in said) == 1
+
+
+def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: Path, said: list[str]) -> None:
+    log = (LOGS / "no_workers.log").as_posix()
+
+    def command(call: object) -> list[str]:
+        home.prepare()
+        write_exit(home, ExitRecord(call.uid, epoch_ms() + 1, Outcome.FAILED, True, "InvalidSpec", "gap is 'x'"))  # type: ignore[attr-defined]
+        return ["cat", log]
+
+    with pytest.raises(SupervisionEnded, match="InvalidSpec: gap is 'x'"):
+        _settle_until_the_end(_supervisor(home, tmp_path, said, command))
+
+
+def _situation(seen: Driver) -> Situation:
+    return Situation(desired=Desired(DesiredState.RUNNING), driver=seen)
+
+
+def _supervisor(
+    home: StreamHome, tmp_path: Path, said: list[str], command: Callable[..., list[str]]
+) -> Callable[[], Supervisor]:
+    return lambda: Supervisor(
+        stream="clicks",
+        home=home,
+        folders=Folders(home=tmp_path, streams=tmp_path),
+        launcher=LocalLauncher(command),
+        policy=SupervisionPolicy(),
+        say=said.append,
+    )
+
+
+def _settle_until_the_end(new_supervisor: Callable[[], Supervisor]) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        new_supervisor().settle()
+        time.sleep(0.1)

@@ -1,0 +1,69 @@
+"""A stream that was renamed or removed while its driver ran: said, and stopped only by a person."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.observation import Evidence, State
+from sessionizer.control.orphans import find_orphans, orphans_among
+from sessionizer.control.status import observe
+from sessionizer.control.stop_marker import stop_requested
+from sessionizer.errors import UnknownStream
+
+if TYPE_CHECKING:
+    from fabricated_platform import Platform
+
+
+@pytest.mark.parametrize(("specified", "found"), [((), ["visits"]), (("clicks",), ["visits"]), (("visits",), [])])
+def test_only_live_drivers_without_a_spec(platform: Platform, specified: tuple[str, ...], found: list[str]) -> None:
+    lease, home = platform.drive("visits")
+    assert [orphan.name for orphan in find_orphans(platform.home, specified)] == found
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    assert find_orphans(platform.home, specified) == []
+
+
+def test_every_state(platform: Platform) -> None:
+    seen = observe(Evidence(), 1)
+    live = {state for state in State if orphans_among([("visits", replace(seen, state=state))], ())}
+    assert live == {state for state in State if state.is_live}
+
+
+def test_no_platform_yet(platform: Platform) -> None:
+    assert find_orphans(platform.home, ()) == []
+
+
+def test_status_shows_it_with_the_command(platform: Platform) -> None:
+    platform.add("visits")
+    platform.drive("visits")
+    assert "ORPHAN" not in platform.call("status").stdout
+    (platform.streams / "visits.yaml").rename(platform.streams / "visitors.yaml")
+    result = platform.call("status")
+    assert "visits: ORPHAN: driver driver-1" in result.stdout
+    assert "`sessionizer stop visits` ends it" in result.stdout
+    (one,) = json.loads(platform.call("status", "visits", "--json").stdout)
+    assert one["advice"].startswith("ORPHAN")
+
+
+def test_a_broken_spec_makes_no_orphan(platform: Platform) -> None:
+    platform.add("visits", "name: [")
+    platform.drive("visits")
+    assert "ORPHAN" not in platform.call("status").stdout
+
+
+def test_stop_needs_no_spec(platform: Platform) -> None:
+    _, home = platform.drive("visits")
+    result = platform.call("stop", "visits", "--wait", "0")
+    assert result.stdout == "asked driver driver-1 of visits to stop\n"
+    assert stop_requested(home, "driver-1")
+
+
+def test_a_dead_stream_without_a_spec_is_unknown(platform: Platform) -> None:
+    lease, home = platform.drive("visits")
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    assert isinstance(platform.call("status", "visits").exception, UnknownStream)
