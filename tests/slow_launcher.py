@@ -1,0 +1,37 @@
+"""A launch that takes as long as a test wants it to."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.control.process_identity import ProcessIdentity
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.argv import DriverCall
+    from sessionizer_airflow.launching.launch_record import LaunchRecord
+    from sessionizer_airflow.launching.launcher import Launcher
+
+
+def hold_of(home: StreamHome) -> Path:
+    """While this file is there, a launch of the stream goes on."""
+    return home.root / "hold"
+
+
+@dataclass(frozen=True)
+class SlowLauncher:
+    """Launches, and returns when it is let go."""
+
+    launcher: Launcher
+
+    def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
+        record = self.launcher.launch(home, call)
+        while hold_of(home).exists():
+            time.sleep(0.05)
+        return record
+
+    def end_by_force(self, process: ProcessIdentity) -> None:
+        self.launcher.end_by_force(process)
