@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_faults import batches, freeze_driver, has_drained, kill_driver
 from file_notifier import told
+from live_airflow import TASK
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, read_desired
 from sessionizer.control.exit_record import read_exit
@@ -137,7 +138,8 @@ def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> 
     assert failed["state"] == "failed"
     assert failed["dag_run_id"] == platform.watch()
     reason = f"{BUDGET + 1} failures in a row"
-    lines = platform.log_of(failed["dag_run_id"])
+    tries = platform.task(platform.dag, failed["dag_run_id"], TASK)["try_number"]
+    lines = platform.log_of(failed["dag_run_id"], tries)
     assert any("giving up: " + reason in line and "What to do: " in line and "unpause" in line for line in lines), lines
     (alert,) = [alert for alert in told(platform.told) if alert["kind"] == "gave_up" and reason in alert["reason"]]
     assert alert["what_to_do"]
