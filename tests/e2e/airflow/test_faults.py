@@ -45,7 +45,8 @@ def test_one_driver_throughout(platform: Platform, name: str) -> None:
     survive(platform, FAULTS[name], SURVIVED_SECONDS)
 
 
-def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform) -> None:
+@pytest.mark.parametrize("killed", ["task", "scheduler"])
+def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform, killed: str) -> None:
     before = platform.wait_for_driver()
     hold = hold_of(platform.home)
     hold.touch()
@@ -53,10 +54,13 @@ def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform) -> N
     task = catch_task(platform)
     wait_until(lambda: launched(platform) not in {None, before}, 60, "a launch")
     uid = launched(platform)
-    task.kill()
+    if killed == "task":
+        task.kill()
+    else:
+        FAULTS["kill the scheduler"].inflict(platform)
     hold.unlink()
     assert platform.wait_for_driver(other_than=before, seconds=SURVIVED_SECONDS) == uid
-    platform.wait_for_watch()
+    platform.wait_for_watch(seconds=SURVIVED_SECONDS)
     assert platform.working_uid() == uid
 
 
