@@ -110,14 +110,20 @@ class Platform:
 
     def mark_failed(self) -> None:
         """As a person does it in the UI."""
-        path = f"/api/v2/dags/{self.dag}/dagRuns/{self.watch()}/taskInstances/{TASK}"
+        run = self._run_under_way()
+        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{TASK}"
         self.api.call("PATCH", path, {"new_state": "failed"})
 
     def clear(self) -> None:
         """As a person does it in the UI."""
         cleared = {"dry_run": False, "task_ids": [TASK], "only_failed": False, "reset_dag_runs": True}
-        path = f"/api/v2/dags/{self.dag}/clearTaskInstances"
-        self.api.call("POST", path, {**cleared, "dag_run_id": self.watch()})
+        run = self._run_under_way()
+        self.api.call("POST", f"/api/v2/dags/{self.dag}/clearTaskInstances", {**cleared, "dag_run_id": run})
+
+    def _run_under_way(self) -> str:
+        """A person acts on a task that is at work, not on one between two watches."""
+        wait_until(lambda: self.state_of_watch() in {"deferred", "running"}, 60, "a task at work")
+        return self.watch()
 
     def log_of(self, run: str, try_number: int = 1) -> list[str]:
         """The lines that the UI shows of the task's log."""
