@@ -74,7 +74,7 @@ def kill_all_of_airflow(platform: Platform) -> None:
 
 
 def kill_task(platform: Platform) -> None:
-    """The process of the next watch, as soon as it is there."""
+    """The process in which a worker runs the task; if there is none, that of the next watch as soon as it is there."""
     caught = catch_task(platform)
     caught.kill()
 

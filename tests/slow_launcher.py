@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sessionizer.control.process_identity import ProcessIdentity
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
     from sessionizer_airflow.argv import DriverCall
     from sessionizer_airflow.launching.launch_record import LaunchRecord
     from sessionizer_airflow.launching.launcher import Launcher
+
+
+@contextmanager
+def launches_held_up(home: StreamHome) -> Iterator[None]:
+    """Within it, a launch of the stream that has begun does not end."""
+    hold_of(home).touch()
+    try:
+        yield
+    finally:
+        hold_of(home).unlink()
 
 
 def hold_of(home: StreamHome) -> Path:

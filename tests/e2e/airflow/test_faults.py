@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_faults import FAULTS, api_away, catch_task, drawn, has_drained, kill_driver, survive
+from airflow_faults import FAULTS, api_away, drawn, has_drained, kill_driver, kill_task, survive
 from one_writer import OneWriterWatch
 from sessionizer.control.desired_state import DesiredState, read_desired
 from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
-from slow_launcher import hold_of
+from slow_launcher import launches_held_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,17 +48,13 @@ def test_one_driver_throughout(platform: Platform, name: str) -> None:
 @pytest.mark.parametrize("killed", ["task", "scheduler"])
 def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform, killed: str) -> None:
     before = platform.wait_for_driver()
-    hold = hold_of(platform.home)
-    hold.touch()
-    kill_driver(platform)
-    task = catch_task(platform)
-    wait_until(lambda: launched(platform) not in {None, before}, 60, "a launch")
-    uid = launched(platform)
-    if killed == "task":
-        task.kill()
-    else:
-        FAULTS["kill the scheduler"].inflict(platform)
-    hold.unlink()
+    with launches_held_up(platform.home):
+        kill_driver(platform)
+        uid = wait_for_launch(platform, other_than=before)
+        if killed == "task":
+            kill_task(platform)
+        else:
+            FAULTS["kill the scheduler"].inflict(platform)
     assert platform.wait_for_driver(other_than=before, seconds=SURVIVED_SECONDS) == uid
     platform.wait_for_watch(seconds=SURVIVED_SECONDS)
     assert platform.working_uid() == uid
@@ -66,15 +62,12 @@ def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform, kill
 
 def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
     before = platform.wait_for_driver()
-    hold = hold_of(platform.home)
-    hold.touch()
-    kill_driver(platform)
-    wait_until(lambda: launched(platform) not in {None, before}, 60, "a launch")
-    uid = launched(platform)
-    assert uid is not None
-    assert platform.state_of_watch() == "running"
-    platform.mark_failed()
-    hold.unlink()
+    with launches_held_up(platform.home):
+        kill_driver(platform)
+        uid = wait_for_launch(platform, other_than=before)
+        assert platform.state_of_watch() == "running"
+        platform.mark_failed()
+    # The worker is let go before its next heartbeat, which is the only way in which Airflow would tell it.
     wait_until(lambda: has_drained(platform, uid), SURVIVED_SECONDS, "the driver to drain")
     assert read_desired(platform.home).state is DesiredState.STOPPED
     platform.run_now(f"{platform.stream}.start")
@@ -112,10 +105,18 @@ def test_a_killed_driver_leaves_the_other_stream_alone(platform: Platform) -> No
     assert other.working_uid() == untouched
 
 
-def launched(platform: Platform) -> str | None:
-    """The driver whose process is on record as the newest."""
+def wait_for_launch(platform: Platform, other_than: str) -> str:
+    """The driver whose process has come to be; whoever launched it may still be at it."""
     launch = read_launch(platform.home)
-    return None if launch is None or launch.pid is None else launch.uid
+
+    def happened() -> bool:
+        nonlocal launch
+        launch = read_launch(platform.home)
+        return launch is not None and launch.pid is not None and launch.uid != other_than
+
+    wait_until(happened, 90, "a launch")
+    assert launch is not None
+    return launch.uid
 
 
 def survive_random_faults(platform: Platform, number: int) -> None:
