@@ -121,7 +121,7 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
     # The last backoff is the longest: there is time to act in it.
-    wait_until(lambda: read_history(platform.home).failures == BUDGET, 180, "a crash loop")
+    wait_until(lambda: read_history(platform.home).failures == BUDGET, 300, "a crash loop")
     platform.wait_for_watch()
     history = read_history(platform.home)
     platform.mark_failed()
