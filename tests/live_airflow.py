@@ -1,20 +1,26 @@
-"""A test's hold on a running Airflow and the stream `clicks` that it supervises."""
+"""A test's hold on a running Airflow and one stream that it supervises."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.heartbeat import read_heartbeat
 from sessionizer.control.status import read_observation
 from sessionizer.control.stream_home import StreamHome
+from sessionizer_airflow.errors import AirflowUnavailable
 from sessionizer_airflow.local_airflow.api import Api, wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from sessionizer.control.observation import Observation
     from sessionizer_airflow.local_airflow.installation import Installation
     from sessionizer_airflow.local_airflow.parts import Parts
+
+TASK = "supervise"
 
 
 @dataclass
@@ -24,10 +30,25 @@ class Platform:
     installation: Installation
     parts: Parts
     api: Api
+    stream: str = "clicks"
+
+    def of(self, stream: str) -> Platform:
+        """The same Airflow, with another stream in mind."""
+        return replace(self, stream=stream)
 
     @property
     def home(self) -> StreamHome:
-        return StreamHome.of(self.installation.platform_home, "clicks")
+        return StreamHome.of(self.installation.platform_home, self.stream)
+
+    @property
+    def dag(self) -> str:
+        """The DAG that supervises the stream."""
+        return f"{self.stream}.supervise"
+
+    @property
+    def told(self) -> Path:
+        """What people were told, see `file_notifier`."""
+        return self.installation.root / "told.jsonl"
 
     def look(self) -> Observation:
         return read_observation(self.home, epoch_ms())
@@ -50,6 +71,7 @@ class Platform:
         return uid
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """The newest first."""
         found = self.api.call("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-run_after&limit=100")
         runs: list[dict[str, Any]] = found["dag_runs"]
         return runs
@@ -62,3 +84,61 @@ class Platform:
         self.api.unpause(dag_id)
         started = self.api.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
         return str(started["dag_run_id"])
+
+    def watch(self) -> str:
+        """The newest run of the supervision; empty before the first."""
+        runs = self.runs(self.dag)
+        return str(runs[0]["dag_run_id"]) if runs else ""
+
+    def state_of_watch(self) -> str | None:
+        """Of its task."""
+        run = self.watch()
+        return self.task(self.dag, run, TASK)["state"] if run else None
+
+    def is_watched(self) -> bool:
+        """Whether the triggerer has been asked to watch."""
+        return self.state_of_watch() == "deferred"
+
+    def wait_for_watch(self, *, other_than: str | None = None, seconds: float = 60.0) -> None:
+        """Also while the API is away: that is one more thing to wait for."""
+        wait_until(
+            tolerant(lambda: self.is_watched() and self.watch() != other_than), seconds, f"a watch after {other_than}"
+        )
+
+    def is_paused(self) -> bool:
+        return bool(self.api.call("GET", f"/api/v2/dags/{self.dag}")["is_paused"])
+
+    def mark_failed(self) -> None:
+        """As a person does it in the UI."""
+        run = self._run_under_way()
+        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{TASK}"
+        self.api.call("PATCH", path, {"new_state": "failed"})
+
+    def clear(self) -> None:
+        """As a person does it in the UI."""
+        cleared = {"dry_run": False, "task_ids": [TASK], "only_failed": False, "reset_dag_runs": True}
+        run = self._run_under_way()
+        self.api.call("POST", f"/api/v2/dags/{self.dag}/clearTaskInstances", {**cleared, "dag_run_id": run})
+
+    def _run_under_way(self) -> str:
+        """A person acts on a task that is at work, not on one between two watches."""
+        wait_until(lambda: self.state_of_watch() in {"deferred", "running"}, 60, "a task at work")
+        return self.watch()
+
+    def log_of(self, run: str, try_number: int = 1) -> list[str]:
+        """The lines that the UI shows of the task's log."""
+        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{TASK}/logs/{try_number}?full_content=true"
+        found = self.api.call("GET", path)["content"]
+        return [str(line["event"]) if isinstance(line, dict) else str(line) for line in found]
+
+
+def tolerant(condition: Callable[[], bool]) -> Callable[[], bool]:
+    """`condition`, False while the API does not answer."""
+
+    def holds() -> bool:
+        try:
+            return condition()
+        except AirflowUnavailable:
+            return False
+
+    return holds

@@ -2,6 +2,8 @@
 
 The file `behaviour` in the platform's home says what it does: `steady` (if there is none), `crash`, `refuse` (a
 terminal error), `mute` (starts up for ever) or `deaf` (does not hear the stop marker).
+
+Each batch adds a line to `journal`, its only sink: the fencing token under which it was written.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from sessionizer.errors import SessionizerError, TerminalError
 
 BATCH_SECONDS = 0.3
 ROWS_PER_BATCH = 7
+JOURNAL = "journal"
 
 
 def main() -> int:
@@ -78,8 +81,14 @@ def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
         time.sleep(BATCH_SECONDS)
         lease.check()
         if how != "mute":
+            write_batch(home, lease)
             beat(home, uid, started, batch)
             batch += 1
+
+
+def write_batch(home: StreamHome, lease: Lease) -> None:
+    with (home.root / JOURNAL).open("a") as journal:
+        journal.write(f"{lease.token}\n")
 
 
 def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 POLL_SECONDS = 2.0
+LEAST_WATCH = 5_000
+"""Ms before a trigger fires. A task that is back in the queue before the scheduler has heard that it left its worker
+passes for a killed one, which costs a retry (issue 67287 of Airflow, open in 3.3.2)."""
 
 
 class StreamTrigger(BaseTrigger):
@@ -63,13 +66,14 @@ class StreamTrigger(BaseTrigger):
         """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
         doctor, known = Doctor(home, policy), tuple(self.known or ())
+        earliest = epoch_ms() + LEAST_WATCH
         while True:
             await self._check_up(doctor)
             look = await asyncio.to_thread(look_at, home, policy)
             if look.about != known:
                 self.log.info("%s: %s", self.stream, look.line)
                 known = look.about
-            if look.call or epoch_ms() >= self.watch_until:
+            if epoch_ms() >= max(earliest, 0 if look.call else self.watch_until):
                 yield TriggerEvent({"watch_is_over": not look.call, "line": look.line})  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(POLL_SECONDS)

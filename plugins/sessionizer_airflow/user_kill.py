@@ -37,10 +37,15 @@ class KilledTask(Protocol):
     try_number: int
 
 
+def was_killed(home: StreamHome, task: KilledTask, unharmed: frozenset[str]) -> bool:
+    """Whether a person has acted on `task`: its state is not among `unharmed`, or it has got a newer try."""
+    return _is_harmed(home, task, _state_of(task), unharmed)
+
+
 def after_kill(home: StreamHome, task: KilledTask, unharmed: frozenset[str], say: Callable[[str], None]) -> None:
-    """Do what the person meant who killed `task`, if it was a person: that is, its state is not among `unharmed`."""
+    """Do what the person meant who killed `task`, if it was a person: see `was_killed`."""
     state = _state_of(task)
-    if state in unharmed and not _has_newer_try(home, task):
+    if not _is_harmed(home, task, state, unharmed):
         say(f"the watch of {home.name} was taken away ({state}); its driver goes on")
         return
     why = f"task {task.dag_id}.{task.task_id} was marked {state}" if state in STOPS else "its task was cleared"
@@ -49,6 +54,10 @@ def after_kill(home: StreamHome, task: KilledTask, unharmed: frozenset[str], say
     for uid in live_drivers(home):
         request_stop(home, uid, why)
         say(f"driver {uid} is asked to drain: {why}")
+
+
+def _is_harmed(home: StreamHome, task: KilledTask, state: str | None, unharmed: frozenset[str]) -> bool:
+    return state not in unharmed or _has_newer_try(home, task)
 
 
 def _has_newer_try(home: StreamHome, task: KilledTask) -> bool:

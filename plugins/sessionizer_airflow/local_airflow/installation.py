@@ -89,6 +89,10 @@ class Installation:
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             # The executor forks all its workers at once; each costs memory, and two cores run few Spark jobs.
             "AIRFLOW__CORE__PARALLELISM": "4",
+            # When the scheduler is killed while it runs a task, nobody watches the stream until Airflow gives the task
+            # up: after five minutes by default.
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._password_file),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from dataclasses import dataclass, field
@@ -73,6 +74,13 @@ class Parts:
         end_processes(family(part.pid), seconds=0.0)
         part.wait()
 
+    def kill_all(self) -> None:
+        """SIGKILL every part at one moment, as a power cut would."""
+        end_processes([process for part in self.running.values() for process in family(part.pid)], seconds=0.0)
+        for part in self.running.values():
+            part.wait()
+        self.running.clear()
+
     def dead(self) -> list[str]:
         """The parts that have ended though nobody stopped them."""
         return [name for name, part in self.running.items() if part.poll() is not None]
@@ -87,12 +95,19 @@ class Parts:
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """The process and all its descendants."""
+    """The process and all its descendants, except those with a session of their own: drivers, which outlive us."""
     try:
-        parent = psutil.Process(pid)
-        return [parent, *parent.children(recursive=True)]
-    except psutil.NoSuchProcess:
+        parent, session = psutil.Process(pid), os.getsid(pid)
+        return [parent, *(child for child in parent.children(recursive=True) if _session_of(child) == session)]
+    except (psutil.NoSuchProcess, ProcessLookupError):
         return []
+
+
+def _session_of(process: psutil.Process) -> int | None:
+    try:
+        return os.getsid(process.pid)
+    except ProcessLookupError:
+        return None
 
 
 def end_processes(processes: Iterable[psutil.Process], *, seconds: float) -> None:

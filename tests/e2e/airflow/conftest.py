@@ -19,22 +19,25 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[3]
 SCRIPTED_DRIVER = REPOSITORY / "tests" / "scripted_driver.py"
+STREAMS = ("clicks", "visits")
 SPEC = """
-name: clicks
-description: clicks of a test
+name: {name}
+description: {name} of a test
 owner: tests
-source: {format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}
-mapping: {key: k, event_time: t, event_id: i}
+source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
+mapping: {{key: k, event_time: t, event_id: i}}
 trigger_interval: 1 second
 """
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Platform]:
+    """A module may have `SETTINGS` of its own."""
     root = tmp_path_factory.mktemp("platform")
     specs = root / "specs"
     specs.mkdir()
-    (specs / "clicks.yaml").write_text(SPEC)
+    for name in STREAMS:
+        (specs / f"{name}.yaml").write_text(SPEC.format(name=name))
     installation = Installation(
         root=root,
         settings={
@@ -48,13 +51,15 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
             "SESSIONIZER_NOTIFIER_ARGUMENTS": json.dumps({"path": str(root / "told.jsonl")}),
             # as users have it who keep their own notifiers beside ours
             "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "tests")),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "tests" / "slow_dags"),
+            **getattr(request.module, "SETTINGS", {}),
         },
     )
     parts, api = Parts(installation), Api(installation)
     try:
         parts.start_all()
         wait_until(api.is_healthy, 120, "a healthy Airflow")
-        wait_until(lambda: "clicks.supervise" in api.dag_ids(), 60, "the DAGs")
+        wait_until(lambda: {f"{name}.supervise" for name in STREAMS} <= api.dag_ids(), 60, "the DAGs")
         yield Platform(installation, parts, api)
     finally:
         parts.stop_all()

@@ -2,60 +2,66 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import signal
-import time
 from typing import TYPE_CHECKING
 
+from airflow_faults import batches, freeze_driver, has_drained, kill_driver
+from file_notifier import told
+from live_airflow import TASK
+from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, read_desired
-from sessionizer.control.exit_record import Outcome, read_exit
+from sessionizer.control.exit_record import read_exit
+from sessionizer.control.observation import State
+from sessionizer.control.process_identity import is_alive
 from sessionizer.control.stop_marker import request_stop
 from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
+from sessionizer_airflow.supervision.history import History, read_history
 
 if TYPE_CHECKING:
     from live_airflow import Platform
 
-DAG = "clicks.supervise"
+BUDGET = 4
+SETTINGS = {"SESSIONIZER_RESTART_BUDGET": str(BUDGET)}
+"""For the fixture `platform`."""
+
+FIRST_BACKOFF_MS = 2_000
 NOTICED_SECONDS = 15.0
 RUNNING_AGAIN_SECONDS = 60.0
 STALE_SECONDS = 10.0
+DRAINED_SECONDS = 30.0
 
 
 def test_dag_run_starts_a_driver_and_defers(platform: Platform) -> None:
-    platform.api.unpause(DAG)
+    platform.api.unpause(platform.dag)
     platform.wait_for_driver(seconds=60)
-    wait_until(lambda: is_deferred(platform), 20, "the task to hand over to the triggerer")
+    platform.wait_for_watch()
 
 
 def test_killed_driver_runs_again(platform: Platform) -> None:
     uid = platform.wait_for_driver()
-    launch = read_launch(platform.home)
-    assert launch is not None
-    assert launch.pid is not None
-    os.killpg(launch.pid, signal.SIGKILL)
-    platform.wait_for_driver(other_than=uid, seconds=NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
+    kill_driver(platform)
+    wait_until(lambda: has_noticed(platform, uid), NOTICED_SECONDS, "the supervisor to notice")
+    platform.wait_for_driver(other_than=uid, seconds=RUNNING_AGAIN_SECONDS)
 
 
 def test_frozen_driver_is_replaced(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     lease = platform.look().lease
-    assert lease is not None
-    assert lease.pid is not None
-    os.kill(lease.pid, signal.SIGSTOP)
+    freeze_driver(platform)
     platform.wait_for_driver(other_than=uid, seconds=STALE_SECONDS + NOTICED_SECONDS + RUNNING_AGAIN_SECONDS)
+    assert lease is not None
     assert not pathlib.Path(f"/proc/{lease.pid}").exists()
 
 
 def test_one_driver_survives_the_triggerer_and_the_scheduler(platform: Platform) -> None:
     uid = platform.wait_for_driver()
-    runs = len(platform.runs(DAG))
+    watch = platform.watch()
     for part in ("triggerer", "scheduler"):
         platform.parts.kill(part)
         platform.parts.start(part)
     # The next watch can only begin when both work again: the same driver is adopted by it.
-    wait_until(lambda: len(platform.runs(DAG)) > runs and is_deferred(platform), 120, "the next watch")
+    platform.wait_for_watch(other_than=watch, seconds=120)
     assert platform.working_uid() == uid
 
 
@@ -74,58 +80,117 @@ def test_landed_sessions_start_the_report(platform: Platform) -> None:
 
 def test_clearing_the_task_starts_another_driver(platform: Platform) -> None:
     uid = platform.wait_for_driver()
-    wait_until(lambda: is_deferred(platform), 30, "the watch")
-    cleared = {"dry_run": False, "task_ids": ["supervise"], "only_failed": False, "reset_dag_runs": True}
-    run = platform.runs(DAG)[0]["dag_run_id"]
-    platform.api.call("POST", f"/api/v2/dags/{DAG}/clearTaskInstances", {**cleared, "dag_run_id": run})
+    platform.wait_for_watch()
+    platform.clear()
     platform.wait_for_driver(other_than=uid)
-    record = read_exit(platform.home, uid)
-    assert record is not None
-    assert record.outcome is Outcome.DRAINED
+    assert has_drained(platform, uid)
 
 
 def test_terminal_error_pauses_the_dag_until_a_person_lets_it_go_on(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.behave("refuse")
     request_stop(platform.home, uid, "test")
-    wait_until(lambda: is_paused(platform), 60, "the DAG to pause itself")
-    latest = platform.runs(DAG)[0]
-    assert latest["state"] == "failed"
+    wait_until(platform.is_paused, 60, "the DAG to pause itself")
+    assert platform.runs(platform.dag)[0]["state"] == "failed"
     platform.behave("steady")
-    platform.api.unpause(DAG)
+    platform.api.unpause(platform.dag)
     platform.wait_for_driver(other_than=uid)
 
 
-def test_marking_the_task_failed_drains_the_stream_for_good(platform: Platform) -> None:
+def test_marked_failed_while_the_driver_works(platform: Platform) -> None:
     uid = platform.wait_for_driver()
-    wait_until(lambda: is_deferred(platform), 30, "the watch")
-    run = platform.runs(DAG)[0]["dag_run_id"]
-    platform.api.call("PATCH", f"/api/v2/dags/{DAG}/dagRuns/{run}/taskInstances/supervise", {"new_state": "failed"})
-    wait_until(lambda: read_exit(platform.home, uid) is not None, 20, "the driver's end")
-    record = read_exit(platform.home, uid)
-    assert record is not None
-    assert record.outcome is Outcome.DRAINED
-    assert read_desired(platform.home).state is DesiredState.STOPPED
-    time.sleep(8)
-    assert platform.working_uid() is None, "launched again"
+    platform.wait_for_watch()
+    platform.mark_failed()
+    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+    assert_stands_by(platform)
+
+
+def test_marked_failed_while_the_driver_starts(platform: Platform) -> None:
+    platform.behave("mute")
+    start(platform)
+    wait_until(lambda: platform.look().state is State.STARTING, 60, "a driver that starts")
+    platform.wait_for_watch()
+    uid = platform.look().uid
+    assert uid is not None
+    platform.mark_failed()
+    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+    assert_stands_by(platform)
+
+
+def test_marked_failed_while_backing_off(platform: Platform) -> None:
+    platform.behave("crash")
+    start(platform)
+    # The last backoff is the longest: there is time to act in it.
+    wait_until(lambda: read_history(platform.home).failures == BUDGET, 300, "a crash loop")
+    platform.wait_for_watch()
+    history = read_history(platform.home)
+    platform.mark_failed()
+    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, DRAINED_SECONDS, "the wish")
+    wait_until(lambda: epoch_ms() > end_of_backoff(history), 60, "the backoff to end")
+    assert_stands_by(platform)
+    assert last_launch(platform) == history.charged_uid
+
+
+def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> None:
+    start(platform)
+    wait_until(platform.is_paused, 60, "the DAG to pause itself")
+    failed = platform.runs(platform.dag)[0]
+    assert failed["state"] == "failed"
+    assert failed["dag_run_id"] == platform.watch()
+    reason = f"{BUDGET + 1} failures in a row"
+    tries = platform.task(platform.dag, failed["dag_run_id"], TASK)["try_number"]
+    lines = platform.log_of(failed["dag_run_id"], tries)
+    assert any("giving up: " + reason in line and "What to do: " in line and "unpause" in line for line in lines), lines
+    (alert,) = [alert for alert in told(platform.told) if alert["kind"] == "gave_up" and reason in alert["reason"]]
+    assert alert["what_to_do"]
+    platform.behave("steady")
+    platform.api.unpause(platform.dag)
+    uid = platform.wait_for_driver()
+    assert read_history(platform.home).failures == 0
+    wait_until(lambda: batches(platform) > 1, 30, "its work")
+    assert platform.working_uid() == uid
 
 
 def test_start_and_stop_dags_steer_the_stream(platform: Platform) -> None:
-    platform.api.unpause(DAG)
-    platform.run_now("clicks.start")
-    uid = platform.wait_for_driver(seconds=60)
+    uid = platform.wait_for_driver()
     platform.run_now("clicks.stop")
     wait_until(lambda: read_exit(platform.home, uid) is not None, 30, "the driver's end")
-    assert platform.working_uid() is None
+    assert_stands_by(platform)
+    platform.run_now("clicks.start")
+    platform.wait_for_driver(other_than=uid)
 
 
-def is_deferred(platform: Platform) -> bool:
-    running = [run for run in platform.runs(DAG) if run["state"] == "running"]
-    return bool(running) and platform.task(DAG, running[0]["dag_run_id"], "supervise")["state"] == "deferred"
+def has_noticed(platform: Platform, uid: str) -> bool:
+    """The failure is on record, or a successor is on its way."""
+    return read_history(platform.home).charged_uid == uid or last_launch(platform) != uid
 
 
-def is_paused(platform: Platform) -> bool:
-    return bool(platform.api.call("GET", f"/api/v2/dags/{DAG}")["is_paused"])
+def last_launch(platform: Platform) -> str | None:
+    launch = read_launch(platform.home)
+    return launch.uid if launch else None
+
+
+def start(platform: Platform) -> None:
+    platform.run_now("clicks.start")
+    wait_until(lambda: read_desired(platform.home).state is DesiredState.RUNNING, 60, "the wish")
+
+
+def end_of_backoff(history: History) -> int:
+    """With the time that its end would take to be noticed."""
+    return history.last_failure_ms + (FIRST_BACKOFF_MS << (history.failures - 1)) + int(NOTICED_SECONDS * 1000)
+
+
+def assert_stands_by(platform: Platform) -> None:
+    """The stream is not wanted, the supervisor has seen so, and no process of a driver is left."""
+    assert read_desired(platform.home).state is DesiredState.STOPPED
+    launch, lease = read_launch(platform.home), platform.look().lease
+    # A run that was marked failed has paused the DAG; unpausing alone starts nothing.
+    platform.api.unpause(platform.dag)
+    platform.wait_for_watch()
+    processes = [record.process for record in (launch, lease) if record is not None and record.process is not None]
+    wait_until(lambda: not any(is_alive(process) for process in processes), DRAINED_SECONDS, "the driver's end")
+    # Whoever watches now began to do so after the wish; a launch would have come before.
+    assert read_launch(platform.home) == launch
 
 
 def succeeded(platform: Platform, dag_id: str) -> int:

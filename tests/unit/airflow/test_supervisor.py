@@ -236,6 +236,14 @@ def test_cleared_task_whose_new_try_was_quicker(
     assert stop_requested(home, uid) is drained
 
 
+@pytest.mark.parametrize(("state", "killed"), [("running", False), ("failed", True), (None, True)])
+def test_a_worker_notices_that_its_task_was_ended(
+    state: str | None, killed: bool, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_kill, "_state_of", lambda _: state)
+    assert user_kill.was_killed(home, KILLED, user_kill.WORKED_ON) is killed
+
+
 def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     uid = launch_and_wait(new_supervisor())
     owner = live_process(home)

@@ -1,0 +1,128 @@
+"""Airflow's own processes are killed, and so are drivers: a stream has one driver throughout, and works again."""
+
+from __future__ import annotations
+
+import logging
+import os
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_faults import FAULTS, api_away, drawn, has_drained, kill_driver, kill_task, survive
+from one_writer import OneWriterWatch
+from sessionizer.control.desired_state import DesiredState, read_desired
+from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer_airflow.local_airflow.api import wait_until
+from slow_launcher import launches_held_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from live_airflow import Platform
+
+SETTINGS = {"SESSIONIZER_WATCH_LEASE": "15 seconds", "SESSIONIZER_HEALTHY_AFTER": "2 seconds"}
+"""For the fixture `platform`: a fault is survived when the next watch begins, and many are no crash loop."""
+
+SEED_VARIABLE = "SESSIONIZER_FAULT_SEED"
+SURVIVED_SECONDS = 240.0
+LONG_ABSENCE_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _one_writer(platform: Platform) -> Iterator[None]:
+    platform.api.unpause(platform.dag)
+    with OneWriterWatch(platform.home) as promise:
+        platform.wait_for_driver()
+        platform.wait_for_watch()
+        yield
+    promise.assert_kept()
+
+
+@pytest.mark.parametrize("name", ["kill the API server", "kill the task", "kill all of Airflow"])
+def test_one_driver_throughout(platform: Platform, name: str) -> None:
+    assert FAULTS[name].same_driver
+    survive(platform, FAULTS[name], SURVIVED_SECONDS)
+
+
+@pytest.mark.parametrize("killed", ["task", "scheduler"])
+def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform, killed: str) -> None:
+    before = platform.wait_for_driver()
+    with launches_held_up(platform.home):
+        kill_driver(platform)
+        uid = wait_for_launch(platform, other_than=before)
+        if killed == "task":
+            kill_task(platform)
+        else:
+            FAULTS["kill the scheduler"].inflict(platform)
+    assert platform.wait_for_driver(other_than=before, seconds=SURVIVED_SECONDS) == uid
+    platform.wait_for_watch(seconds=SURVIVED_SECONDS)
+    assert platform.working_uid() == uid
+
+
+def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
+    before = platform.wait_for_driver()
+    with launches_held_up(platform.home):
+        kill_driver(platform)
+        uid = wait_for_launch(platform, other_than=before)
+        assert platform.state_of_watch() == "running"
+        platform.mark_failed()
+    # The worker is let go before its next heartbeat, which is the only way in which Airflow would tell it.
+    wait_until(lambda: has_drained(platform, uid), SURVIVED_SECONDS, "the driver to drain")
+    assert read_desired(platform.home).state is DesiredState.STOPPED
+    platform.run_now(f"{platform.stream}.start")
+    platform.api.unpause(platform.dag)
+    platform.wait_for_driver(other_than=uid, seconds=SURVIVED_SECONDS)
+
+
+@pytest.mark.long
+def test_one_driver_while_the_api_is_away_for_long(platform: Platform) -> None:
+    survive(platform, api_away(LONG_ABSENCE_SECONDS), SURVIVED_SECONDS)
+
+
+def test_random_faults(platform: Platform) -> None:
+    survive_random_faults(platform, 6)
+
+
+@pytest.mark.long
+def test_many_random_faults(platform: Platform) -> None:
+    survive_random_faults(platform, 33)
+
+
+def test_a_killed_driver_leaves_the_other_stream_alone(platform: Platform) -> None:
+    other = platform.of("visits")
+    other.api.unpause(other.dag)
+    untouched = other.wait_for_driver(seconds=120)
+    other.wait_for_watch()
+    uid, watch = platform.wait_for_driver(), other.watch()
+    with OneWriterWatch(other.home) as promise:
+        kill_driver(platform)
+        platform.wait_for_driver(other_than=uid, seconds=SURVIVED_SECONDS)
+        other.wait_for_watch(other_than=watch, seconds=SURVIVED_SECONDS)
+        platform.wait_for_watch()
+        wait_until(lambda: platform.working_uid() != other.working_uid(), 10, "two drivers")
+    promise.assert_kept()
+    assert other.working_uid() == untouched
+
+
+def wait_for_launch(platform: Platform, other_than: str) -> str:
+    """The driver whose process has come to be; whoever launched it may still be at it."""
+    launch = read_launch(platform.home)
+
+    def happened() -> bool:
+        nonlocal launch
+        launch = read_launch(platform.home)
+        return launch is not None and launch.pid is not None and launch.uid != other_than
+
+    wait_until(happened, 90, "a launch")
+    assert launch is not None
+    return launch.uid
+
+
+def survive_random_faults(platform: Platform, number: int) -> None:
+    seed = int(os.environ.get(SEED_VARIABLE) or Random().randrange(10**6))
+    log = logging.getLogger(__name__)
+    log.warning("%s=%d", SEED_VARIABLE, seed)
+    for name in drawn(Random(seed), number):
+        log.warning("fault: %s", name)
+        survive(platform, FAULTS[name], SURVIVED_SECONDS)
