@@ -63,7 +63,7 @@ def fenced_while_frozen(stage: Stage, uid: str, moment: Moment) -> None:
     assert ended.outcome is Outcome.LEASE_LOST
 
 
-@pytest.mark.long  # not yet seen green on a quiet machine
+@pytest.mark.long
 def test_fenced_while_it_stands_still_writes_nothing_more(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     files = write_click_files(stage.feed, FILES)

@@ -57,7 +57,7 @@ def read(stage: Stage, name: str) -> bool:
     return any(name in batch.files for batch in CheckpointLog(stage.checkpoint).committed())
 
 
-@pytest.mark.long  # not yet seen green on a quiet machine
+@pytest.mark.long
 def test_a_new_timeout_holds_from_the_next_event_on_and_in_every_replay(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(client_timeouts_table="timeouts", idle_after=None))
     told = [{"acme": 10_000, "globex": 20_000}, {"acme": 60_000}, {"acme": 5_000, "globex": 30_000}]
