@@ -57,7 +57,7 @@ lint: .venv/.synced
 	$(BIN)/mypy
 
 test: .jars/.fetched lint
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n 2 --dist loadgroup
 
 test-long: .jars/.fetched
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long

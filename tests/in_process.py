@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.lease import acquire
 from sessionizer.control.lineage import active_lineage, start_lineage
+from sessionizer.control.table_places import table_locations
 from sessionizer.spark import punctuation
 from sessionizer.spark.examine import examine
 from sessionizer.spark.gate import BatchGate
 from sessionizer.spark.open_sessions import OpenSessions
-from sessionizer.spark.run import Run, table_locations
+from sessionizer.spark.run import Run
 from sessionizer.spark.tables import ensure_table
 from sessionizer.spark.vital_signs import VitalSigns
 
@@ -40,7 +41,7 @@ def catch_up(spark: SparkSession, stage: Stage) -> None:
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
     home, spec = stage.stream_home, stage.spec()
     examined = examine(spark, spec, stage.home)
-    locations = table_locations(spec, stage.home, home)
+    locations = table_locations(home, stage.home, spec.sink.path)
     for shape in examined.shapes(spec):
         ensure_table(spark, shape, locations[shape.name])
     lineage = active_lineage(home) or start_lineage(home)

@@ -27,7 +27,7 @@ from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
 from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
-from sessionizer_airflow.user_kill import WORKED_ON, after_kill, was_killed
+from sessionizer_airflow.user_kill import WORKED_ON, after_kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,11 +90,9 @@ class SuperviseStream(BaseOperator):
         self._supervisor.cancel()
 
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
-        home, task = self._supervisor.home, context["ti"]
         decision = self._supervisor.settle()
-        # Airflow tells a task of its end at its next heartbeat; one that defers before has none, and would never hear.
-        if decision is None or was_killed(home, task, WORKED_ON):
-            after_kill(home, task, WORKED_ON, self.log.info)
+        if decision is None:
+            after_kill(self._supervisor.home, context["ti"], WORKED_ON, self.log.info)
             raise WatchCancelled(self.stream)
         self.defer(
             trigger=StreamTrigger(

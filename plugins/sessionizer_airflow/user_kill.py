@@ -1,8 +1,9 @@
 """What a person means who acts on a watching task in the UI.
 
 Mark as failed or as successful: the stream is to stop, and to stay stopped, though `@continuous` starts the next run at
-once. Clear: start it again, so the driver drains and the new try launches another. Anything else is not a person: a run
-that timed out, a triggerer that handed the watch to another, a worker that shuts down. Then the driver goes on.
+once (see `marks`, which hears of it whatever the task is at). Clear: start it again, so the driver drains and the new
+try launches another. Anything else is not a person: a run that timed out, a triggerer that handed the watch to another,
+a worker that shuts down. Then the driver goes on.
 """
 
 from __future__ import annotations
@@ -37,27 +38,30 @@ class KilledTask(Protocol):
     try_number: int
 
 
-def was_killed(home: StreamHome, task: KilledTask, unharmed: frozenset[str]) -> bool:
-    """Whether a person has acted on `task`: its state is not among `unharmed`, or it has got a newer try."""
-    return _is_harmed(home, task, _state_of(task), unharmed)
-
-
 def after_kill(home: StreamHome, task: KilledTask, unharmed: frozenset[str], say: Callable[[str], None]) -> None:
-    """Do what the person meant who killed `task`, if it was a person: see `was_killed`."""
+    """Do what the person meant who killed `task`; it was nobody if its state is among `unharmed` and its try the last.
+
+    A mark is heard here as well as by the API server, which may be one that does not see the control directory.
+    """
     state = _state_of(task)
-    if not _is_harmed(home, task, state, unharmed):
-        say(f"the watch of {home.name} was taken away ({state}); its driver goes on")
-        return
-    why = f"task {task.dag_id}.{task.task_id} was marked {state}" if state in STOPS else "its task was cleared"
     if state in STOPS:
-        write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
+        stop_for_good(home, f"task {task.dag_id}.{task.task_id} was marked {state}", say)
+    elif state not in unharmed or _has_newer_try(home, task):
+        _drain(home, "its task was cleared", say)
+    else:
+        say(f"the watch of {home.name} was taken away ({state}); its driver goes on")
+
+
+def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
+    """Record that the stream is not wanted any more, and ask its drivers to drain."""
+    write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
+    _drain(home, why, say)
+
+
+def _drain(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
     for uid in live_drivers(home):
         request_stop(home, uid, why)
         say(f"driver {uid} is asked to drain: {why}")
-
-
-def _is_harmed(home: StreamHome, task: KilledTask, state: str | None, unharmed: frozenset[str]) -> bool:
-    return state not in unharmed or _has_newer_try(home, task)
 
 
 def _has_newer_try(home: StreamHome, task: KilledTask) -> bool:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -23,8 +19,9 @@ def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def dag_bag(jars: Path) -> Iterator[DagBag]:
+def dag_bag(jars: Path) -> DagBag:
+    # No longer than the parsing takes: the fixture lives on, and so would the variables, for every test to come.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SESSIONIZER_HOME", "/platform")
         patch.setenv("SESSIONIZER_JARS", str(jars))
-        yield DagBag(str(REPOSITORY / "dags"))
+        return DagBag(str(REPOSITORY / "dags"))

@@ -1,4 +1,4 @@
-"""Parsing stays light: Airflow parses all DAG files again and again. How long it takes is measured by the benchmark."""
+"""Parsing stays light: Airflow parses all DAG files again and again. How long it takes is in docs/benchmarks.md."""
 
 from __future__ import annotations
 

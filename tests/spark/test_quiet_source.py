@@ -24,7 +24,7 @@ GAP_MS = 4_000
 SLOW_GAP_MS = 30_000
 DELAY_MS = 1_000
 IDLE_AFTER_MS = 2_000
-BATCH_MS = 60_000
+BATCH_MS = 15_000
 """How long a batch may take on a busy machine: what is due while one runs has to wait for the next."""
 
 

@@ -174,7 +174,12 @@ def test_the_logs_are_worth_streaming(streamed: Callable[[int], Streamed]) -> No
     """All that can happen does, and often enough to be believed."""
     seen = sum((happenings(case.log, streamed(number)) for number, case in enumerate(CASES)), Counter[str]())
     assert len(seen) == 12, seen
-    assert min(seen.values()) >= 3, seen  # how often a quiet batch closes something depends on the machine
+    assert all(count >= (3 if is_up_to_the_machine(what) else 10) for what, count in seen.items()), seen
+
+
+def is_up_to_the_machine(what: str) -> bool:
+    """Whether it depends on when Spark runs its batches how often this happens."""
+    return what.startswith("closed with no data") or what == "batch run again"
 
 
 @dataclass(frozen=True, slots=True)

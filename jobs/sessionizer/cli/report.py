@@ -7,6 +7,7 @@ import typer
 from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.table_places import table_locations
 
 
 def report(stream: Stream, *, streams: Streams = None, home: Home = None, master: Master = None) -> None:
@@ -14,10 +15,9 @@ def report(stream: Stream, *, streams: Streams = None, home: Home = None, master
     spec, platform = stream_spec(streams, stream), home_folder(home)
     from sessionizer.spark import tables  # noqa: PLC0415  fast --help
     from sessionizer.spark.report import DailyReport  # noqa: PLC0415
-    from sessionizer.spark.run import table_locations  # noqa: PLC0415
 
     where = StreamHome.of(platform, stream)
-    locations = table_locations(spec, platform, where)
+    locations = table_locations(where, platform, spec.sink.path)
     say(f"starting Spark for the report of {stream}")
     spark = started_spark(f"sessionizer report {stream}", spark_master(master))
     with named_failures(stream):

@@ -23,6 +23,7 @@ from sessionizer.control.lineage import active_lineage, start_lineage
 from sessionizer.control.progress_line import ProgressTeller, progress_line
 from sessionizer.control.stop_marker import stop_requested
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.table_places import table_locations
 from sessionizer.core.idleness import IdleClock
 from sessionizer.errors import LeaseHeld
 from sessionizer.spark import punctuation
@@ -30,7 +31,7 @@ from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
 from sessionizer.spark.open_sessions import OpenSessions
-from sessionizer.spark.run import Run, table_locations
+from sessionizer.spark.run import Run
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.source import check_reachable
 from sessionizer.spark.stop_signals import StopSignals
@@ -155,7 +156,7 @@ class _Driver:
         lineage = active_lineage(self._home)
         unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
         examined = examine(spark, self._spec, self._options.platform_home, unreadable)
-        locations = table_locations(self._spec, self._options.platform_home, self._home)
+        locations = table_locations(self._home, self._options.platform_home, self._spec.sink.path)
         for shape in examined.shapes(self._spec):
             ensure_table(spark, shape, locations[shape.name])
         spark.streams.addListener(ProgressListener(self._signs))

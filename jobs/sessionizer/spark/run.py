@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control import table_places
+from sessionizer.control.table_places import table_locations
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import columns_changed
 from sessionizer.spark.file_log import files_of_batch
@@ -48,7 +48,7 @@ class Run:
         guarded = self.examined.guarded
         punctuations = self.home.punctuations(self.lineage)
         query = SessionQuery(sessionized(self.spark, guarded, self.spec, punctuations), guarded)
-        locations = table_locations(self.spec, self.platform_home, self.home)
+        locations = table_locations(self.home, self.platform_home, self.spec.sink.path)
         measures, keep_events = self.spec.measures, self.spec.sink.keep_events
         return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
 
@@ -97,8 +97,3 @@ class Run:
         counts = sinks.write(emitted, batch_id)
         self.open_sessions.learn(counts.open_of_group)
         self.signs.wrote(counts, self.open_sessions.total)
-
-
-def table_locations(spec: StreamSpec, platform_home: Path, home: StreamHome) -> dict[str, str]:
-    """Where each table of the stream is."""
-    return table_places.table_locations(home, platform_home, spec.sink.path)

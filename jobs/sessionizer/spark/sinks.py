@@ -75,7 +75,7 @@ class Sinks:
 
     def sessions(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``sessions``."""
-        unpacked = identified(unpack_sessions(emitted, self.payload, self._origin(batch_id)))
+        unpacked = identified(unpack_sessions(emitted, self.payload, Origin.now(self.lineage, batch_id)))
         measured = with_measures(unpacked, self.measures)
         events = ["events"] if self.keep_events else []
         return measured.select(
@@ -97,16 +97,13 @@ class Sinks:
 
     def late_events(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``late_events``."""
-        late = unpack_late(emitted, self.payload, self._origin(batch_id))
+        late = unpack_late(emitted, self.payload, Origin.now(self.lineage, batch_id))
         return late.withColumn("date", F.to_date("event_time"))
 
     def quarantine(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``quarantine``."""
-        refused = unpack_quarantine(emitted, self._origin(batch_id))
+        refused = unpack_quarantine(emitted, Origin.now(self.lineage, batch_id))
         return refused.withColumn("date", F.to_date("quarantined_at"))
-
-    def _origin(self, batch_id: int) -> Origin:
-        return Origin.now(self.lineage, batch_id)
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
         self.permit()

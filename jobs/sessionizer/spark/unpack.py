@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+_INSTANT = pa.timestamp("us", tz="UTC")
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -37,6 +39,14 @@ class Origin:
         """The origin of what ``batch_id`` writes now."""
         return cls(lineage, batch_id, datetime.now(UTC))
 
+    def fields(self, at: str) -> list[pa.Field]:
+        """The columns of an origin; ``at`` is the name of the one that says when."""
+        return [pa.field("lineage", pa.string()), pa.field("batch_id", pa.int64()), pa.field(at, _INSTANT)]
+
+    def columns(self, count: int) -> list[pa.Array]:
+        """Their values, for ``count`` rows."""
+        return [pa.repeat(value, count) for value in (self.lineage, self.batch_id, pa.scalar(self.at, _INSTANT))]
+
 
 NOWHERE = Origin("", 0, datetime.fromtimestamp(0, UTC))
 """Of rows that only their types are asked of."""
@@ -44,50 +54,46 @@ NOWHERE = Origin("", 0, datetime.fromtimestamp(0, UTC))
 
 def unpack_sessions(emitted: DataFrame, payload: schema.Payload, origin: Origin) -> DataFrame:
     """Sessions by ``schema.session_schema``, and lineage, batch_id, emitted_at."""
-    return _opened(emitted, rows.SESSIONS, schema.session_schema(payload), _same, (origin, "emitted_at"))
+    shape = pa.schema([*schema.session_schema(payload), *origin.fields("emitted_at")])
+
+    def complete(sessions: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([*sessions.columns, *origin.columns(sessions.num_rows)], schema=shape)
+
+    return _unpacked(emitted, rows.SESSIONS, shape, complete)
 
 
 def unpack_late(emitted: DataFrame, payload: schema.Payload, origin: Origin) -> DataFrame:
     """Late events: key, client, event_time, event_id, closes, timeout_ms, payload, lineage, batch_id, noticed_at."""
-    shape = _late_schema(payload)
-    return _opened(emitted, rows.LATE, shape, _shaper_of_late(shape, payload), (origin, "noticed_at"))
+    shape = pa.schema([*_late_fields(payload), *origin.fields("noticed_at")])
+
+    def complete(events: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [*_late_columns(events, payload), *origin.columns(events.num_rows)]
+        return pa.RecordBatch.from_arrays(columns, schema=shape)
+
+    return _unpacked(emitted, rows.LATE, shape, complete)
 
 
 def unpack_quarantine(emitted: DataFrame, origin: Origin) -> DataFrame:
     """Quarantined rows: reason, raw, source_position, lineage, batch_id, quarantined_at."""
-    shape = pa.schema([pa.field(name, pa.string()) for name in ("reason", "raw", "source_position")])
+    texts = [pa.field(name, pa.string()) for name in ("reason", "raw", "source_position")]
+    shape = pa.schema([*texts, *origin.fields("quarantined_at")])
 
-    def rename(refused: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(refused.columns, schema=shape)
+    def complete(refused: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([*refused.columns, *origin.columns(refused.num_rows)], schema=shape)
 
-    return _opened(emitted, rows.QUARANTINE, shape, rename, (origin, "quarantined_at"))
+    return _unpacked(emitted, rows.QUARANTINE, shape, complete)
 
 
-def _opened(
-    emitted: DataFrame,
-    kind: str,
-    shape: pa.Schema,
-    reshape: Callable[[pa.RecordBatch], pa.RecordBatch],
-    written: tuple[Origin, str],
+def _unpacked(
+    emitted: DataFrame, kind: str, shape: pa.Schema, complete: Callable[[pa.RecordBatch], pa.RecordBatch]
 ) -> DataFrame:
-    """Rows of ``kind``; ``written`` is their origin and the name of the column that says when."""
-    origin, at = written
-    instant = pa.timestamp("us", tz="UTC")
-    fields = [pa.field("lineage", pa.string()), pa.field("batch_id", pa.int64()), pa.field(at, instant)]
-    values = [origin.lineage, origin.batch_id, pa.scalar(origin.at, instant)]
-    complete = pa.schema([*shape, *fields])
+    """The rows of ``kind``, each of their batches completed to ``shape``."""
 
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for opened in _open(batches):
-            constants = [pa.repeat(value, opened.num_rows) for value in values]
-            yield pa.RecordBatch.from_arrays([*reshape(opened).columns, *constants], schema=complete)
+        return map(complete, _open(batches))
 
     blobs = emitted.where(F.col("kind") == kind).select("blob")
-    return blobs.mapInArrow(open_blobs, from_arrow_schema(complete, prefer_timestamp_ntz=False))
-
-
-def _same(opened: pa.RecordBatch) -> pa.RecordBatch:
-    return opened
+    return blobs.mapInArrow(open_blobs, from_arrow_schema(shape, prefer_timestamp_ntz=False))
 
 
 def _open(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,26 +102,22 @@ def _open(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from pa.ipc.open_stream(blob.as_buffer())
 
 
-def _late_schema(payload: schema.Payload) -> pa.Schema:
-    return pa.schema(
-        [
-            pa.field("key", pa.string()),
-            pa.field("client", pa.string()),
-            pa.field("event_time", pa.timestamp("us", tz="UTC")),
-            pa.field("event_id", pa.string()),
-            pa.field("closes", pa.bool_()),
-            pa.field("timeout_ms", pa.int64()),
-            *payload,
-        ],
-    )
+def _late_fields(payload: schema.Payload) -> list[pa.Field]:
+    return [
+        pa.field("key", pa.string()),
+        pa.field("client", pa.string()),
+        pa.field("event_time", _INSTANT),
+        pa.field("event_id", pa.string()),
+        pa.field("closes", pa.bool_()),
+        pa.field("timeout_ms", pa.int64()),
+        *payload,
+    ]
 
 
-def _shaper_of_late(shape: pa.Schema, payload: schema.Payload) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    def shaped(events: pa.RecordBatch) -> pa.RecordBatch:
-        values = [events.column(name) for name in (schema.KEY, schema.CLIENT)]
-        values.append(instants(events.column(schema.CLOCK)))
-        values += [events.column(name) for name in (schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT)]
-        values += [events.column(schema.payload_field(field).name) for field in payload]
-        return pa.RecordBatch.from_arrays(values, schema=shape)
-
-    return shaped
+def _late_columns(events: pa.RecordBatch, payload: schema.Payload) -> list[pa.Array]:
+    return [
+        *(events.column(name) for name in (schema.KEY, schema.CLIENT)),
+        instants(events.column(schema.CLOCK)),
+        *(events.column(name) for name in (schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT)),
+        *(events.column(schema.payload_field(field).name) for field in payload),
+    ]

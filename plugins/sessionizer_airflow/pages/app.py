@@ -18,11 +18,11 @@ from sessionizer.errors import SessionizerError
 from sessionizer.spec.loading import find_stream
 from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.log_tail import tail
+from sessionizer_airflow.marks import SUPERVISING
 from sessionizer_airflow.pages.html import log_page, message_page, tables_page
 from sessionizer_airflow.project import Project
 
 LINES_SHOWN = 500
-SUPERVISE = ".supervise"
 HEADERS = {
     # Nothing of what a driver prints may become a script, whatever slips through the escaping.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
@@ -53,10 +53,10 @@ def project_of(request: Request) -> Project:
 def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> StreamHome:
     """The home of the stream that the DAG supervises; 404 where there is none."""
     try:
-        home = StreamHome.of(project.home, dag_id.removesuffix(SUPERVISE))
+        home = StreamHome.of(project.home, dag_id.removesuffix(SUPERVISING))
     except SessionizerError as error:
         raise HTTPException(404, "no such stream") from error
-    if not dag_id.endswith(SUPERVISE) or not home.control.is_dir():
+    if not dag_id.endswith(SUPERVISING) or not home.control.is_dir():
         raise HTTPException(404, "no such stream, or it never ran")
     return home
 

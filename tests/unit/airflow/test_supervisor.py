@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow._shared.listeners.listener import ListenerManager
+from airflow._shared.listeners.spec import taskinstance
 
 from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.exit_record import read_exit
@@ -18,7 +20,7 @@ from sessionizer.control.heartbeat import read_heartbeat
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.process_identity import identify, is_alive
 from sessionizer.control.stop_marker import stop_requested
-from sessionizer_airflow import user_kill
+from sessionizer_airflow import marks, user_kill
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch, write_launch
@@ -236,12 +238,36 @@ def test_cleared_task_whose_new_try_was_quicker(
     assert stop_requested(home, uid) is drained
 
 
-@pytest.mark.parametrize(("state", "killed"), [("running", False), ("failed", True), (None, True)])
-def test_a_worker_notices_that_its_task_was_ended(
-    state: str | None, killed: bool, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_a_mark_is_heard_where_it_is_made(
+    state: str, new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_kill, "_state_of", lambda _: state)
-    assert user_kill.was_killed(home, KILLED, user_kill.WORKED_ON) is killed
+    uid = launch_and_wait(new_supervisor())
+    monkeypatch.setenv("SESSIONIZER_HOME", str(home.root.parents[1]))
+    emit(home, state, previous=None, operator="SuperviseStream")
+    assert read_desired(home).state is DesiredState.STOPPED
+    assert stop_requested(home, uid)
+
+
+@pytest.mark.parametrize(("previous", "operator"), [("running", "SuperviseStream"), (None, "SetDesiredState")])
+def test_what_is_no_mark_stops_nothing(
+    previous: str | None, operator: str, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    monkeypatch.setenv("SESSIONIZER_HOME", str(home.root.parents[1]))
+    for state in ("failed", "success"):
+        emit(home, state, previous, operator)
+    assert read_desired(home).state is DesiredState.RUNNING
+
+
+def emit(home: StreamHome, state: str, previous: str | None, operator: str) -> None:
+    """Call our listener as Airflow does."""
+    listeners = ListenerManager()  # type: ignore[no-untyped-call]
+    listeners.add_hookspecs(taskinstance)
+    listeners.add_listener(marks)  # type: ignore[no-untyped-call]
+    task = SimpleNamespace(dag_id=f"{home.name}.supervise", task_id="supervise", operator=operator)
+    error = {"error": "set by hand"} if state == "failed" else {}
+    getattr(listeners.hook, f"on_task_instance_{state}")(previous_state=previous, task_instance=task, **error)
 
 
 def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervisor, home: StreamHome) -> None:
