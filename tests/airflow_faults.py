@@ -113,10 +113,16 @@ def is_of(platform: Platform, process: psutil.Process) -> bool:
 def mark_failed_then_start(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.mark_failed()
+    wait_for_pause(platform)
     wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
     wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, 10, "the wish")
     platform.run_now(f"{platform.stream}.start")
     platform.api.unpause(platform.dag)
+
+
+def wait_for_pause(platform: Platform) -> None:
+    """A run that failed makes the scheduler pause the DAG, a moment later."""
+    wait_until(platform.is_paused, 60, "the DAG to pause itself")
 
 
 def clear(platform: Platform) -> None:

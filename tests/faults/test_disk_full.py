@@ -43,7 +43,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-@pytest.mark.long  # not yet seen green on a quiet machine
+@pytest.mark.long
 def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(), home=small_disk)
     files = write_click_files(stage.feed, FILES)

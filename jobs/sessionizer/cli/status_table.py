@@ -68,6 +68,8 @@ def _number(value: float | None) -> str:
 def _watermark(beat: Heartbeat, now: int) -> str:
     if beat.watermark_ms is None:
         return NOTHING
+    if beat.is_drained:
+        return "drained"
     moment = datetime.fromtimestamp(beat.watermark_ms / 1000, UTC)
     return f"{moment:%m-%d %H:%M:%S} ({in_words(now - beat.watermark_ms)})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.atomic_file import write_json
 from sessionizer.control.json_record import JsonRecord, RecordReading, examine_record
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.control.stream_home import StreamHome
+
+
+YEAR_9999_MS: Final = 253_370_764_800_000
 
 
 class Phase(StrEnum):
@@ -54,6 +57,11 @@ class Heartbeat(JsonRecord):
     source_lag: int | None = None
     spark_ui: str | None = None
     """Address of the driver's Spark UI, where it has one."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the watermark is where only a drain puts it: every session is closed, and what comes now is late."""
+        return self.watermark_ms is not None and self.watermark_ms >= YEAR_9999_MS
 
 
 def write_heartbeat(home: StreamHome, heartbeat: Heartbeat) -> None:

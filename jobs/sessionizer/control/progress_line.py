@@ -28,7 +28,7 @@ def progress_line(beat: Heartbeat) -> str:
     facts = [
         f"batch {beat.batch_id}",
         f"{beat.rows_per_second or 0:,.0f} ev/s",
-        f"watermark {in_words(beat.watermark_lag_ms)} behind" if beat.watermark_lag_ms is not None else "",
+        _watermark(beat),
         f"source {beat.source_lag:,} behind" if beat.source_lag is not None else "",
         f"open {beat.open_keys or 0:,}",
         f"emitted {beat.sessions_rows or 0:,}",
@@ -36,6 +36,12 @@ def progress_line(beat: Heartbeat) -> str:
         f"quarantined {beat.quarantined:,}" if beat.quarantined else "",
     ]
     return " · ".join(fact for fact in facts if fact)
+
+
+def _watermark(beat: Heartbeat) -> str:
+    if beat.is_drained:
+        return "every session closed"
+    return "" if beat.watermark_lag_ms is None else f"watermark {in_words(beat.watermark_lag_ms)} behind"
 
 
 class ProgressTeller:

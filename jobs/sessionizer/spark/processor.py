@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sessionizer.core.codec import decode, encode
+from sessionizer.core.group_labels import group_labels
 from sessionizer.core.key_group import NO_PLAN, Arrivals, Clock, GroupRules, Plan, Step, take_batch, take_timer
 from sessionizer.core.reasons import QuarantineReason
 from sessionizer.core.rules import TimeMode
@@ -36,7 +37,7 @@ ANSWER_WITHIN_S: Final = 60.0
 
 
 class SessionProcessor(StatefulProcessor):
-    """Sessions of all keys of a group; the grouping key is the group's number."""
+    """Sessions of all keys of a group; the grouping key is the group's label."""
 
     def __init__(self, shared: GroupRules) -> None:
         self._shared = shared
@@ -44,6 +45,7 @@ class SessionProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables."""
         self._handle = handle
+        self._number = {label: number for number, label in enumerate(group_labels(self._shared.key_groups).tolist())}
         _give_up_on_silence(handle)
         self._log = handle.getListState("log", "blob binary")
         self._plan = handle.getValueState("plan", "at long, appended int")
@@ -51,7 +53,7 @@ class SessionProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Append what came, or merge when something may be final. ``rows``: frames of packed rows."""
-        group, share = int(key[0]), Share()
+        group, share = self._number[int(key[0])], Share()
         for frame in rows:
             for kind, blob in zip(frame["kind"], frame["blob"], strict=True):
                 share.take(kind, blob)
@@ -67,7 +69,7 @@ class SessionProcessor(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Merge a group that is due, with or without new data; one already merged in this batch is left alone."""
-        group, clock, planned = int(key[0]), self._clock(timerValues, 0), self._planned()
+        group, clock, planned = self._number[int(key[0])], self._clock(timerValues, 0), self._planned()
         step = take_timer(group, self._shared, planned, clock, self._read_log)
         if step is not None:
             self._apply(step, planned, clock)

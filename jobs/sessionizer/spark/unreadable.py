@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
 
+_NAMED_CAUSE: Final = re.compile(r"\[FAILED_READ_FILE.*")
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFiles:
@@ -135,6 +137,6 @@ def _failure(read: Callable[[], DataFrame]) -> str | None:
     try:
         read().write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JJavaError) as error:
-        lines = (line.strip() for line in str(error).splitlines() if "FAILED_READ_FILE" in line)
-        return next(lines, first_line(error))
+        named = _NAMED_CAUSE.search(str(error))
+        return named[0].strip() if named else first_line(error)
     return None

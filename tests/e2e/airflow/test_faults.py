@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_faults import FAULTS, api_away, drawn, has_drained, kill_driver, kill_task, survive
+from airflow_faults import FAULTS, api_away, drawn, has_drained, kill_driver, kill_task, survive, wait_for_pause
 from one_writer import OneWriterWatch
 from sessionizer.control.desired_state import DesiredState, read_desired
 from sessionizer_airflow.launching.launch_record import read_launch
@@ -68,6 +68,7 @@ def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
         assert platform.state_of_watch() == "running"
         platform.mark_failed()
     # The worker is let go before its next heartbeat, which is the only way in which Airflow would tell it.
+    wait_for_pause(platform)
     wait_until(lambda: has_drained(platform, uid), SURVIVED_SECONDS, "the driver to drain")
     assert read_desired(platform.home).state is DesiredState.STOPPED
     platform.run_now(f"{platform.stream}.start")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-import pytest
-
-from airflow_faults import batches, freeze_driver, has_drained, kill_driver
+from airflow_faults import batches, freeze_driver, has_drained, kill_driver, wait_for_pause
 from file_notifier import told
 from live_airflow import TASK
 from sessionizer.control.clock import epoch_ms
@@ -92,7 +90,7 @@ def test_terminal_error_pauses_the_dag_until_a_person_lets_it_go_on(platform: Pl
     uid = platform.wait_for_driver()
     platform.behave("refuse")
     request_stop(platform.home, uid, "test")
-    wait_until(platform.is_paused, 60, "the DAG to pause itself")
+    wait_for_pause(platform)
     assert platform.runs(platform.dag)[0]["state"] == "failed"
     platform.behave("steady")
     platform.api.unpause(platform.dag)
@@ -102,7 +100,7 @@ def test_terminal_error_pauses_the_dag_until_a_person_lets_it_go_on(platform: Pl
 def test_marked_failed_while_the_driver_works(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.wait_for_watch()
-    platform.mark_failed()
+    mark_failed(platform)
     wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
     assert_stands_by(platform)
 
@@ -114,12 +112,11 @@ def test_marked_failed_while_the_driver_starts(platform: Platform) -> None:
     platform.wait_for_watch()
     uid = platform.look().uid
     assert uid is not None
-    platform.mark_failed()
+    mark_failed(platform)
     wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
     assert_stands_by(platform)
 
 
-@pytest.mark.long  # red once of two runs: the wish to stop was not heard; not understood yet
 def test_marked_failed_while_backing_off(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
@@ -127,14 +124,13 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     wait_until(lambda: read_history(platform.home).failures == BUDGET, 300, "a crash loop")
     platform.wait_for_watch()
     history = read_history(platform.home)
-    platform.mark_failed()
+    mark_failed(platform)
     wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, DRAINED_SECONDS, "the wish")
     wait_until(lambda: epoch_ms() > end_of_backoff(history), 60, "the backoff to end")
     assert_stands_by(platform)
     assert last_launch(platform) == history.charged_uid
 
 
-@pytest.mark.long  # it builds on the life above; not run again since that changed
 def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
@@ -178,8 +174,15 @@ def last_launch(platform: Platform) -> str | None:
 
 
 def start(platform: Platform) -> None:
+    before = succeeded(platform, "clicks.start")
     platform.run_now("clicks.start")
-    wait_until(lambda: read_desired(platform.home).state is DesiredState.RUNNING, 60, "the wish")
+    wait_until(lambda: succeeded(platform, "clicks.start") > before, 60, "the wish")
+
+
+def mark_failed(platform: Platform) -> None:
+    """As a person would; the run that fails by it pauses the DAG."""
+    platform.mark_failed()
+    wait_for_pause(platform)
 
 
 def end_of_backoff(history: History) -> int:
@@ -191,7 +194,7 @@ def assert_stands_by(platform: Platform) -> None:
     """The stream is not wanted, the supervisor has seen so, and no process of a driver is left."""
     assert read_desired(platform.home).state is DesiredState.STOPPED
     launch, lease = read_launch(platform.home), platform.look().lease
-    # A run that was marked failed has paused the DAG; unpausing alone starts nothing.
+    # Unpausing alone starts nothing.
     platform.api.unpause(platform.dag)
     platform.wait_for_watch()
     processes = [record.process for record in (launch, lease) if record is not None and record.process is not None]
