@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +11,7 @@ from sessionizer.cli.advice import advice_on
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
 from sessionizer.cli.remedies import remedy_for
 from sessionizer.cli.status_table import print_table
+from sessionizer.cli.stream_status import StreamStatus
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.orphans import Orphan, find_orphan, find_orphans
 from sessionizer.control.status import STALE_AFTER_MS, read_observation
@@ -23,32 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sessionizer.control.observation import Observation
     from sessionizer.spec.stream import StreamSpec
 
-INVALID: Final = "INVALID"
-"""State of a stream whose spec cannot be read."""
-
 _MISSED_TRIGGERS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStatus:
-    """One stream: what was observed (None: its spec is invalid) and advice, if there is something wrong."""
-
-    stream: str
-    seen: Observation | None
-    advice: str | None
-
-    @property
-    def state(self) -> str:
-        """The state's name."""
-        return str(self.seen.state) if self.seen else INVALID
-
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        observed = self.seen.to_json() if self.seen else {"state": INVALID}
-        return {"stream": self.stream, **observed, "advice": self.advice}
 
 
 def status(

@@ -16,7 +16,7 @@ from sessionizer.control.progress_line import in_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sessionizer.cli.status import StreamStatus
+    from sessionizer.cli.stream_status import StreamStatus
     from sessionizer.control.heartbeat import Heartbeat
     from sessionizer.control.observation import Observation
 

@@ -1,0 +1,31 @@
+"""What is known of one stream, for ``sessionizer status``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sessionizer.control.observation import Observation
+
+INVALID: Final = "INVALID"
+"""State of a stream whose spec cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
+    """One stream: what was observed (None: its spec is invalid) and advice, if there is something wrong."""
+
+    stream: str
+    seen: Observation | None
+    advice: str | None
+
+    @property
+    def state(self) -> str:
+        """The state's name."""
+        return str(self.seen.state) if self.seen else INVALID
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        observed = self.seen.to_json() if self.seen else {"state": INVALID}
+        return {"stream": self.stream, **observed, "advice": self.advice}
