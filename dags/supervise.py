@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import DAG
 
@@ -27,6 +28,15 @@ worker. The driver outlives runs, restarts and upgrades of Airflow.
   itself. Mend the cause, then unpause it.
 """
 
+# What a new try can mend is Airflow's own trouble: a killed worker, an API server that is away. It may last; a task
+# that had given up by then would have paused the DAG, and nobody would watch. What it cannot mend fails at once.
+RETRIES: dict[str, Any] = {
+    "retries": 240,
+    "retry_delay": timedelta(seconds=5),
+    "retry_exponential_backoff": 1.5,
+    "max_retry_delay": timedelta(minutes=1),
+}
+
 project = Project.from_environment()
 settings = SupervisionSettings.from_environment()
 watch_lease = timedelta(milliseconds=settings.watch_lease)
@@ -47,6 +57,5 @@ for spec in survey_streams(project.streams).specs.values():
                 spec.rules.watermark_delay_ms
             ),
             watch_lease=settings.watch_lease,
-            retries=3,
-            retry_delay=timedelta(seconds=5),
+            **RETRIES,
         )

@@ -89,3 +89,11 @@ def test_reports_wait_for_the_sessions_of_their_own_stream(dags: dict[str, DAG])
         (watcher,) = assets[0].watchers
         assert isinstance(watcher.trigger, SessionsLanded)
         assert watcher.trigger.stream == stream
+
+
+def test_a_watch_outlasts_an_outage_of_airflow_itself(dags: dict[str, DAG]) -> None:
+    for task in (task for dag in dags.values() for task in dag.tasks if isinstance(task, SuperviseStream)):
+        longest = task.max_retry_delay
+        assert isinstance(longest, timedelta)
+        assert longest <= timedelta(minutes=1), "it is not noticed for so long that a driver is dead"
+        assert (task.retries or 0) * longest >= timedelta(hours=4)
