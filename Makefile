@@ -57,7 +57,7 @@ lint: .venv/.synced
 	$(BIN)/mypy
 
 test: .jars/.fetched lint
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n 2 --dist loadgroup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile
 
 test-long: .jars/.fetched
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long

@@ -25,19 +25,11 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 pytest_plugins = ["kafka_fixtures"]
 
 GOLDEN = Path(__file__).parent / "golden"
-END_TO_END = Path(__file__).parent / "e2e"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the one flag that rewrites all golden files: look at the difference before you commit it."""
     parser.addoption("--rewrite-golden", action="store_true", help="write the golden files anew instead of comparing")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell pytest-xdist what belongs into one process: the end-to-end tests, which wait, and those that compute."""
-    for item in items:
-        group = "waiting" if item.path.is_relative_to(END_TO_END) else "computing"
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture

@@ -1,16 +1,17 @@
 """What a person means who acts on a watching task in the UI.
 
 Mark as failed or as successful: the stream is to stop, and to stay stopped, though `@continuous` starts the next run at
-once (see `marks`, which hears of it whatever the task is at). Clear: start it again, so the driver drains and the new
-try launches another. Anything else is not a person: a run that timed out, a triggerer that handed the watch to another,
-a worker that shuts down. Then the driver goes on.
+once. `marks` hears that first, whatever the task is at, and alone writes down the wish: who hears it later, here, might
+overwrite a newer one. Clear: start it again, so the driver drains and the new try launches another. Anything else is
+not a person: a run that timed out, a triggerer that handed the watch to another, a worker that shuts down. Then the
+driver goes on.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.stop_marker import request_stop
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.watch_record import read_watch
@@ -41,11 +42,12 @@ class KilledTask(Protocol):
 def after_kill(home: StreamHome, task: KilledTask, unharmed: frozenset[str], say: Callable[[str], None]) -> None:
     """Do what the person meant who killed `task`; it was nobody if its state is among `unharmed` and its try the last.
 
-    A mark is heard here as well as by the API server, which may be one that does not see the control directory.
+    After a mark only a driver is left to be asked that was not there yet when the mark was made.
     """
     state = _state_of(task)
     if state in STOPS:
-        stop_for_good(home, f"task {task.dag_id}.{task.task_id} was marked {state}", say)
+        if read_desired(home).state is not DesiredState.RUNNING:
+            _drain(home, f"task {task.dag_id}.{task.task_id} was marked {state}", say)
     elif state not in unharmed or _has_newer_try(home, task):
         _drain(home, "its task was cleared", say)
     else:

@@ -203,6 +203,8 @@ def test_cancelled_supervisor_launches_nothing(new_supervisor: NewSupervisor, ho
     [
         ("failed", DesiredState.STOPPED, True),
         ("success", DesiredState.STOPPED, True),
+        # by now the stream is wanted again
+        ("failed", DesiredState.RUNNING, False),
         (None, DesiredState.RUNNING, True),
         ("deferred", DesiredState.RUNNING, False),
         ("skipped", DesiredState.RUNNING, False),
@@ -217,6 +219,7 @@ def test_what_a_killed_watch_means(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     uid = launch_and_wait(new_supervisor())
+    write_desired(home, wish, by="a mark", why="")
     monkeypatch.setattr(user_kill, "_state_of", lambda _: state)
     user_kill.after_kill(home, KILLED, user_kill.WATCHED, print)
     assert read_desired(home).state is wish
