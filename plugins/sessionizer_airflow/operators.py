@@ -24,10 +24,10 @@ from sessionizer_airflow.launching.remedies import with_remedy
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
-from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
+from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
-from sessionizer_airflow.user_kill import WORKED_ON, after_kill
+from sessionizer_airflow.user_kill import CLEARED, after_kill, drain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,9 @@ class SuperviseStream(BaseOperator):
         with _no_retry_of_terminal_errors():
             home = self._supervisor.home
             home.prepare()
-            write_watch(home, WatchRecord(run_id=task.run_id, try_number=task.try_number))
+            self._heed_clear(
+                home, WatchRecord(run_id=task.run_id, try_number=task.try_number, max_tries=task.max_tries)
+            )
             self._supervisor.take_over()
             self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease)
 
@@ -89,10 +91,17 @@ class SuperviseStream(BaseOperator):
         """Called from a signal handler: only take note. What was meant is asked when the work at hand is done."""
         self._supervisor.cancel()
 
+    def _heed_clear(self, home: StreamHome, watch: WatchRecord) -> None:
+        before = read_watch(home)
+        if before is not None and before.is_cleared_by(watch):
+            drain(home, CLEARED, self.log.info)
+        # Only now: a try that is killed before leaves the clear to the next one.
+        write_watch(home, watch)
+
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
         decision = self._supervisor.settle()
         if decision is None:
-            after_kill(self._supervisor.home, context["ti"], WORKED_ON, self.log.info)
+            after_kill(self._supervisor.home, context["ti"], self.log.info)
             raise WatchCancelled(self.stream)
         self.defer(
             trigger=StreamTrigger(

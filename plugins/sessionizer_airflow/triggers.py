@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from asgiref.sync import sync_to_async
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.stream_home import StreamHome
@@ -16,7 +15,6 @@ from sessionizer_airflow.metrics import send_gauges
 from sessionizer_airflow.supervision.checkup import Doctor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watching import look_at
-from sessionizer_airflow.user_kill import WATCHED, after_kill
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -86,12 +84,6 @@ class StreamTrigger(BaseTrigger):
         if found.alert is not None:
             self.log.warning("%s", found.alert.message)
             await notify_from_triggerer(found.alert, self.log.warning)
-
-    async def on_kill(self) -> None:
-        """A person marked the task failed or successful, or cleared it, while nothing of it ran on a worker."""
-        if self.task_instance is not None:
-            # In a thread: asking for the task's state blocks.
-            await sync_to_async(after_kill)(self._home(), self.task_instance, WATCHED, self.log.info)
 
     def _home(self) -> StreamHome:
         return StreamHome.of(Path(self.platform_home), self.stream)

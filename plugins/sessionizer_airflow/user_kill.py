@@ -2,9 +2,9 @@
 
 Mark as failed or as successful: the stream is to stop, and to stay stopped, though `@continuous` starts the next run at
 once. `marks` hears that first, whatever the task is at, and alone writes down the wish: who hears it later, here, might
-overwrite a newer one. Clear: start it again, so the driver drains and the new try launches another. Anything else is
-not a person: a run that timed out, a triggerer that handed the watch to another, a worker that shuts down. Then the
-driver goes on.
+overwrite a newer one. Clear: start it again, so the driver drains and another is launched; the new try sees that it was
+cleared, but for a task that a worker had, which hears it here. Anything else is not a person: a run that timed out, a
+triggerer that handed the watch to another, a worker that shuts down. Then the driver goes on.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
 
 STOPS = frozenset({"failed", "success"})
-WATCHED = frozenset({"deferred", "skipped"})
-"""States in which nobody killed a task that the triggerer watched."""
-
+CLEARED = "its task was cleared"
 WORKED_ON = frozenset({"running", "skipped", "up_for_retry"})
 """States in which nobody killed a task that a worker ran."""
 
@@ -39,17 +37,17 @@ class KilledTask(Protocol):
     try_number: int
 
 
-def after_kill(home: StreamHome, task: KilledTask, unharmed: frozenset[str], say: Callable[[str], None]) -> None:
-    """Do what the person meant who killed `task`; it was nobody if its state is among `unharmed` and its try the last.
+def after_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -> None:
+    """Do what the person meant who killed `task` at a worker; it was nobody if its state is one of `WORKED_ON`.
 
     After a mark only a driver is left to be asked that was not there yet when the mark was made.
     """
     state = _state_of(task)
     if state in STOPS:
         if read_desired(home).state is not DesiredState.RUNNING:
-            _drain(home, f"task {task.dag_id}.{task.task_id} was marked {state}", say)
-    elif state not in unharmed or _has_newer_try(home, task):
-        _drain(home, "its task was cleared", say)
+            drain(home, f"task {task.dag_id}.{task.task_id} was marked {state}", say)
+    elif state not in WORKED_ON or _has_newer_try(home, task):
+        drain(home, CLEARED, say)
     else:
         say(f"the watch of {home.name} was taken away ({state}); its driver goes on")
 
@@ -57,10 +55,11 @@ def after_kill(home: StreamHome, task: KilledTask, unharmed: frozenset[str], say
 def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
     """Record that the stream is not wanted any more, and ask its drivers to drain."""
     write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
-    _drain(home, why, say)
+    drain(home, why, say)
 
 
-def _drain(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
+def drain(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
+    """Ask the stream's drivers to drain."""
     for uid in live_drivers(home):
         request_stop(home, uid, why)
         say(f"driver {uid} is asked to drain: {why}")

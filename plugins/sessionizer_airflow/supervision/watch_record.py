@@ -1,4 +1,4 @@
-"""`watch.json`: which try of which run watches the stream, so that an older one can tell that it was cleared."""
+"""`watch.json`: which try of which run watches the stream, by which a clear is told from a retry."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ FILE = "watch.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WatchRecord(JsonRecord):
-    """Try `try_number` of DAG run `run_id`."""
+    """Try `try_number` of DAG run `run_id`, which Airflow lets have `max_tries`."""
 
     run_id: str
     try_number: int
+    max_tries: int = 0
+
+    def is_cleared_by(self, later: WatchRecord) -> bool:
+        """Whether `later` is there because a person cleared the task: that, unlike a retry, allows for more tries."""
+        return self.run_id == later.run_id and self.max_tries < later.max_tries
 
 
 def read_watch(home: StreamHome) -> WatchRecord | None:

@@ -206,7 +206,8 @@ def test_cancelled_supervisor_launches_nothing(new_supervisor: NewSupervisor, ho
         # by now the stream is wanted again
         ("failed", DesiredState.RUNNING, False),
         (None, DesiredState.RUNNING, True),
-        ("deferred", DesiredState.RUNNING, False),
+        ("restarting", DesiredState.RUNNING, True),
+        ("running", DesiredState.RUNNING, False),
         ("skipped", DesiredState.RUNNING, False),
     ],
 )
@@ -221,7 +222,7 @@ def test_what_a_killed_watch_means(
     uid = launch_and_wait(new_supervisor())
     write_desired(home, wish, by="a mark", why="")
     monkeypatch.setattr(user_kill, "_state_of", lambda _: state)
-    user_kill.after_kill(home, KILLED, user_kill.WATCHED, print)
+    user_kill.after_kill(home, KILLED, print)
     assert read_desired(home).state is wish
     assert stop_requested(home, uid) is drained
 
@@ -236,9 +237,21 @@ def test_cleared_task_whose_new_try_was_quicker(
 ) -> None:
     uid = launch_and_wait(new_supervisor())
     write_watch(home, WatchRecord(run_id="now", try_number=try_number))
-    monkeypatch.setattr(user_kill, "_state_of", lambda _: "deferred")
-    user_kill.after_kill(home, KILLED, user_kill.WATCHED, print)
+    monkeypatch.setattr(user_kill, "_state_of", lambda _: "running")
+    user_kill.after_kill(home, KILLED, print)
     assert stop_requested(home, uid) is drained
+
+
+@pytest.mark.parametrize(
+    ("later", "cleared"),
+    [
+        (WatchRecord(run_id="now", try_number=2, max_tries=240), False),
+        (WatchRecord(run_id="now", try_number=2, max_tries=241), True),
+        (WatchRecord(run_id="next", try_number=1, max_tries=241), False),
+    ],
+)
+def test_a_clear_is_told_from_a_retry(later: WatchRecord, cleared: bool) -> None:
+    assert WatchRecord(run_id="now", try_number=1, max_tries=240).is_cleared_by(later) is cleared
 
 
 @pytest.mark.parametrize("state", ["failed", "success"])
