@@ -85,11 +85,12 @@ def spare_small_rows(spark: SparkSession, max_event_bytes: int) -> None:
 def class_path(master: str) -> dict[str, str]:
     """How our jars reach Spark.
 
-    On one machine they are on the JVM's own class path. ``spark.jars`` would copy them for every session, and Spark
-    closes the class loader of an old session with a query of a new one still in it: every streaming query is a session.
+    On one machine they are on the class path of each JVM (``local-cluster`` has several). ``spark.jars`` would copy
+    them for every session, and Spark closes the class loader of an old session with a query of a new one still in it:
+    every streaming query is a session.
     """
     if master.startswith("local"):
-        return {"spark.driver.extraClassPath": f"{jar_folder()}/*"}
+        return {f"spark.{process}.extraClassPath": f"{jar_folder()}/*" for process in ("driver", "executor")}
     return {"spark.jars": ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))}
 
 
