@@ -39,10 +39,10 @@ def on_task_instance_success(previous_state: TaskInstanceState | None, task_inst
         heed(task_instance, "success")
 
 
-def heed(task: TaskInstance, state: str, project: Project | None = None) -> None:
+def heed(task: TaskInstance, state: str) -> None:
     """Stop the stream whose supervising task was marked; what supervises none is let be."""
     if task.operator != "SuperviseStream" or not task.dag_id.endswith(SUPERVISING):
         return
-    home = StreamHome.of((project or Project.from_environment()).home, task.dag_id.removesuffix(SUPERVISING))
+    home = StreamHome.of(Project.from_environment().home, task.dag_id.removesuffix(SUPERVISING))
     home.prepare()
     stop_for_good(home, f"task {task.dag_id}.{task.task_id} was marked {state}", log.info)

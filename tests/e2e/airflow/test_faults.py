@@ -67,7 +67,7 @@ def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
         uid = wait_for_launch(platform, other_than=before)
         assert platform.state_of_watch() == "running"
         platform.mark_failed()
-    # The worker is let go before its next heartbeat, which is the only way in which Airflow would tell it.
+    # The worker is let go before its next heartbeat, the only way in which Airflow would tell the worker itself.
     wait_for_pause(platform)
     wait_until(lambda: has_drained(platform, uid), SURVIVED_SECONDS, "the driver to drain")
     assert read_desired(platform.home).state is DesiredState.STOPPED
