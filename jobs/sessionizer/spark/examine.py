@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from sessionizer.control.table_places import located
+from sessionizer.core.table_rows import NOWHERE, session_rows
 from sessionizer.spark import rows, tables
 from sessionizer.spark.guard import Guarded, guard
 from sessionizer.spark.measures import measure_types
 from sessionizer.spark.source import read_source
 from sessionizer.spark.timeout_table import check_timeout_table
-from sessionizer.spark.unpack import NOWHERE, unpack_sessions
+from sessionizer.spark.unpack import unpack
 from sessionizer.spark.unreadable import without
 
 if TYPE_CHECKING:
@@ -59,4 +60,5 @@ def types_of_measures(spark: SparkSession, spec: StreamSpec, guarded: Guarded) -
     if not spec.measures:
         return StructType()
     nothing = spark.createDataFrame([], rows.EMITTED)
-    return measure_types(unpack_sessions(nothing, guarded.payload_fields, NOWHERE), spec.measures)
+    shape = session_rows(guarded.payload_fields, keep_events=True)
+    return measure_types(unpack(nothing, rows.SESSIONS, shape, NOWHERE), spec.measures)

@@ -11,8 +11,8 @@ from sessionizer.core import schema
 from sessionizer.core.key_group import GroupRules
 from sessionizer.core.rules import Rules, TimeMode
 from sessionizer.spark import punctuation, rows
-from sessionizer.spark.guard import EVENT_TIME, REASON, Guarded, guard
-from sessionizer.spark.lines import POSITION, RAW
+from sessionizer.spark.guard import EVENT_TIME, Guarded, guard
+from sessionizer.spark.lines import RAW
 from sessionizer.spark.pack import GROUP, PACKED, PUNCTUATION, packer
 from sessionizer.spark.processor import SessionProcessor
 from sessionizer.spark.session import spare_small_rows
@@ -57,8 +57,7 @@ def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctua
     if event_time_mode:
         all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
     spare_small_rows(spark, spec.rules.max_event_bytes)
-    needed = [GROUP, PUNCTUATION, REASON, RAW, POSITION, *columns]
-    packed = all_rows.select(*needed).mapInArrow(packer(columns, spec.key_groups), PACKED)
+    packed = all_rows.mapInArrow(packer(columns, spec.key_groups), PACKED)
     return packed.groupBy(GROUP).transformWithStateInPandas(
         SessionProcessor(GroupRules(rules, payload, spec.key_groups)),
         rows.EMITTED,

@@ -9,22 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
+from sessionizer.core.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.spark import rows, tables
 from sessionizer.spark.delta_state import warm_up
 from sessionizer.spark.measures import with_measures
-from sessionizer.spark.unpack import Origin, unpack_late, unpack_quarantine, unpack_sessions
+from sessionizer.spark.unpack import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from sessionizer.core import schema
-
-SESSION_ID: Final = r"substring(sha2(concat(key, '\0', unix_millis(started_at), '\0', first_event_id), 256), 1, 32)"
 
 _LAST_DELTA_VERSION: Final = "spark.databricks.delta.lastCommitVersionInSession"
 
@@ -75,35 +73,18 @@ class Sinks:
 
     def sessions(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``sessions``."""
-        unpacked = identified(unpack_sessions(emitted, self.payload, Origin.now(self.lineage, batch_id)))
-        measured = with_measures(unpacked, self.measures)
-        events = ["events"] if self.keep_events else []
-        return measured.select(
-            "session_id",
-            "key",
-            "client",
-            F.to_date("started_at").alias("date"),
-            "started_at",
-            "ended_at",
-            _milliseconds_between("started_at", "ended_at").alias("duration_ms"),
-            "event_count",
-            "close_reason",
-            *self.measures,
-            *events,
-            "lineage",
-            "batch_id",
-            "emitted_at",
-        )
+        shape = session_rows(self.payload, keep_events=self.keep_events or bool(self.measures))
+        sessions = unpack(emitted, rows.SESSIONS, shape, Origin.now(self.lineage, batch_id))
+        measured = with_measures(sessions, self.measures)
+        return measured if self.keep_events else measured.drop("events")
 
     def late_events(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``late_events``."""
-        late = unpack_late(emitted, self.payload, Origin.now(self.lineage, batch_id))
-        return late.withColumn("date", F.to_date("event_time"))
+        return unpack(emitted, rows.LATE, late_rows(self.payload), Origin.now(self.lineage, batch_id))
 
     def quarantine(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``quarantine``."""
-        refused = unpack_quarantine(emitted, Origin.now(self.lineage, batch_id))
-        return refused.withColumn("date", F.to_date("quarantined_at"))
+        return unpack(emitted, rows.QUARANTINE, quarantine_rows(), Origin.now(self.lineage, batch_id))
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
         self.permit()
@@ -113,11 +94,6 @@ class Sinks:
         warm_up(frame.sparkSession, self.locations[table])
 
 
-def identified(sessions: DataFrame) -> DataFrame:
-    """Add ``session_id``, as ``sessionizer.core.identity`` defines it, computed by Spark."""
-    return sessions.withColumn("session_id", F.expr(SESSION_ID)).drop("first_event_id")
-
-
 def _evaluate(emitted: DataFrame) -> BatchCounts:
     counts = BatchCounts()
     for row in emitted.select("kind", "key_group", "row_count").collect():
@@ -125,7 +101,3 @@ def _evaluate(emitted: DataFrame) -> BatchCounts:
             counts.open_of_group[row.key_group] = row.row_count
         counts.of_kind[row.kind] = counts[row.kind] + row.row_count
     return counts
-
-
-def _milliseconds_between(start: str, end: str) -> Column:
-    return F.unix_millis(end) - F.unix_millis(start)
