@@ -40,6 +40,7 @@ RETRIES: dict[str, Any] = {
 project = Project.from_environment()
 settings = SupervisionSettings.from_environment()
 watch_lease = timedelta(milliseconds=settings.watch_lease)
+overdue_after = watch_lease + timedelta(milliseconds=settings.watch_grace)
 
 for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
@@ -47,7 +48,7 @@ for spec in survey_streams(project.streams).specs.values():
         **dag_options(spec, "supervise", documentation, run_limit=watch_lease + timedelta(hours=1)),
         schedule="@continuous",
         max_consecutive_failed_dag_runs=1,
-        deadline=watch_deadline(spec.name, project.home, watch_lease),
+        deadline=watch_deadline(spec.name, project.home, overdue_after),
     ):
         SuperviseStream(
             task_id="supervise",

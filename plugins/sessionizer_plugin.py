@@ -1,6 +1,7 @@
 """What Airflow loads from its plugins folder.
 
-The links on supervising tasks, the pages that they open, and the ear for marks that people put on such tasks.
+The links on supervising tasks, the pages that they open, the ear for marks that people put on such tasks, and the
+reference of the deadline for a watch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from sessionizer_airflow import marks
+from sessionizer_airflow.alerting.overdue import WatchBegins
 from sessionizer_airflow.links import DriverLogLink, SparkUiLink, TablesLink
 from sessionizer_airflow.pages.mounting import PREFIX, pages
 
@@ -21,3 +23,4 @@ class SessionizerPlugin(AirflowPlugin):
     fastapi_apps: list[Any] = [{"app": pages, "url_prefix": PREFIX, "name": "sessionizer"}]  # noqa: RUF012 - as declared
     operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink()]  # noqa: RUF012 - as declared
     listeners: list[Any] = [marks]  # noqa: RUF012 - as declared
+    deadline_references: list[Any] = [WatchBegins]  # noqa: RUF012 - as declared

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.definitions.callback import SyncCallback
-from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState
@@ -20,25 +20,36 @@ from sessionizer_airflow.alerting.notification import notify
 if TYPE_CHECKING:
     from sessionizer.control.observation import Observation
 
-GRACE: Final = timedelta(minutes=10)
-"""A watch that ends this late has not been looked after."""
+
+class WatchBegins(BaseDeadlineReference):
+    """When a run is made, which is when Airflow evaluates the reference.
+
+    The logical date would not do: for `@continuous` it is where the run before began, and for the first run the DAG's
+    start date. With `DAGRUN_QUEUED_AT` Airflow 3.3.2 cannot clear a task (the API answers 500: it takes the stored
+    interval for a number of seconds).
+    """
+
+    def _evaluate_with(self, **_known: object) -> datetime:
+        return datetime.now(UTC)
+
+
+QUEUED_WITHIN: Final = timedelta(seconds=10)
+"""Of being made. One that is queued later was cleared: its watch begins anew, its deadline stays where it was."""
 
 UNFINISHED: Final = frozenset({"queued", "running"})
 log = logging.getLogger(__name__)
 
 
-def watch_deadline(stream: str, platform_home: Path, watch_lease: timedelta) -> DeadlineAlert:
-    """Tells people when a run of `supervise` outlives its watch. Airflow's scheduler keeps the time.
+def watch_deadline(stream: str, platform_home: Path, limit: timedelta) -> DeadlineAlert:
+    """Tells people when a run of `supervise` takes longer than `limit`: its watch and a grace.
 
-    The callback runs in the executor, not in the triggerer: that may be what is broken. The reference is the logical
-    date, which for a continuous DAG is when the run was made: with `DAGRUN_QUEUED_AT` Airflow 3.3.2 cannot clear a task
-    (the API answers 500: it takes the stored interval for a number of seconds).
+    Airflow's scheduler keeps the time. The callback runs in the executor, not in the triggerer: that may be what is
+    broken.
     """
-    limit = watch_lease + GRACE
     facts = {"stream": stream, "platform_home": str(platform_home), "limit_seconds": limit.total_seconds()}
     return DeadlineAlert(
         name=f"{stream} is watched",
-        reference=DeadlineReference.DAGRUN_LOGICAL_DATE,
+        reference=WatchBegins(),
         interval=limit,
         callback=SyncCallback(tell_overdue_watch, kwargs=facts),
     )
@@ -46,7 +57,8 @@ def watch_deadline(stream: str, platform_home: Path, watch_lease: timedelta) -> 
 
 def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, context: dict[str, Any]) -> None:
     """What Airflow calls when the deadline has passed."""
-    if _was_cleared(context["dag_run"], limit_seconds):
+    made_at = context["deadline"]["deadline_time"] - timedelta(seconds=limit_seconds)
+    if _was_cleared(context["dag_run"], made_at):
         return
     seen = read_observation(StreamHome.of(Path(platform_home), stream), epoch_ms())
     alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
@@ -55,12 +67,10 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
         notify(alert, log.warning)
 
 
-def _was_cleared(run: dict[str, Any], limit_seconds: float) -> bool:
-    """Whether the run was begun anew since: it is queued again, but its deadline stays where it was."""
+def _was_cleared(run: dict[str, Any], made_at: datetime) -> bool:
+    """Whether the run was begun anew since it was made."""
     queued_at = run.get("queued_at")
-    if queued_at is None:
-        return False
-    return epoch_ms() / 1000 - datetime.fromisoformat(str(queued_at)).timestamp() < limit_seconds
+    return queued_at is not None and datetime.fromisoformat(str(queued_at)) > made_at + QUEUED_WITHIN
 
 
 def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: Observation) -> Alert | None:
@@ -71,7 +81,7 @@ def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: Observation) 
     return Alert(
         stream=stream,
         kind=Kind.UNWATCHED,
-        reason=f"run {run.get('run_id')} should have ended; the stream itself is {seen.state}",
+        reason=f"run {run.get('dag_run_id')} should have ended; the stream itself is {seen.state}",
         what_to_do=f"see that Airflow's triggerer and scheduler are up; `sessionizer status {stream}` needs neither",
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,

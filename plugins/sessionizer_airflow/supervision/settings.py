@@ -14,18 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "SESSIONIZER_"
-DEFAULTS = {"SESSIONIZER_WATCH_LEASE": "4 hours", "SESSIONIZER_LANDING_INTERVAL": "1 minute"}
+DEFAULTS = {
+    "SESSIONIZER_WATCH_LEASE": "4 hours",
+    "SESSIONIZER_WATCH_GRACE": "10 minutes",
+    "SESSIONIZER_LANDING_INTERVAL": "1 minute",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisionSettings:
     """`watch_lease` is how long (ms) one run of the supervising DAG watches; the next run then takes over.
 
-    `landing_interval` (ms) is the shortest time between two events that say that sessions have landed.
+    `watch_grace` (ms): a run that outlives its lease by so much has not been looked after. `landing_interval` (ms) is
+    the shortest time between two events that say that sessions have landed.
     """
 
     policy: SupervisionPolicy
     watch_lease: int
+    watch_grace: int
     landing_interval: int
 
     @classmethod
@@ -41,6 +47,7 @@ class SupervisionSettings:
         return cls(
             policy=SupervisionPolicy(**given),
             watch_lease=_duration(complete, "watch_lease"),
+            watch_grace=_duration(complete, "watch_grace"),
             landing_interval=_duration(complete, "landing_interval"),
         )
 

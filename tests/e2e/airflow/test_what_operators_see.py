@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from live_airflow import Platform
 
 DAG = "clicks.supervise"
+SETTINGS = {"SESSIONIZER_WATCH_GRACE": "20 seconds"}
 LINES_A_DAY = 200
 WATCHES_A_DAY = 6
 
@@ -58,6 +59,23 @@ def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform)
     assert not any("hunter2" in line for line in lines)
 
 
+def test_people_are_told_when_the_triggerer_is_dead(platform: Platform) -> None:
+    uid = platform.wait_for_driver()
+    platform.wait_for_watch()
+    run = platform.watch()
+    platform.parts.kill("triggerer")
+    try:
+        wait_until(lambda: bool(unwatched(platform)), 120, "the alert on a missed deadline")
+        (alert,) = unwatched(platform)
+        assert alert["stream"] == "clicks"
+        assert run in alert["reason"]
+        assert "triggerer" in alert["what_to_do"]
+    finally:
+        platform.parts.start("triggerer")
+    platform.wait_for_watch(other_than=run, seconds=120)
+    assert platform.working_uid() == uid, "the stream needed nobody"
+
+
 def test_a_driver_whose_spec_is_gone_turns_the_dag_of_orphans_red(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     spec = platform.installation.root / "specs" / "clicks.yaml"
@@ -78,6 +96,10 @@ def ended(platform: Platform) -> list[str]:
 def state_of(platform: Platform, run: str) -> str:
     runs: list[dict[str, Any]] = platform.runs("sessionizer.orphans")
     return str(next(found["state"] for found in runs if found["dag_run_id"] == run))
+
+
+def unwatched(platform: Platform) -> list[dict[str, Any]]:
+    return [alert for alert in alerts(platform) if alert["kind"] == "unwatched"]
 
 
 def alerts(platform: Platform) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from sessionizer_airflow.alerting.overdue import alert_on_overdue_watch, tell_ov
 if TYPE_CHECKING:
     from pathlib import Path
 
+MADE = datetime(2026, 1, 1, tzinfo=UTC)
 ALERT = Alert(
     stream="clicks",
     kind=Kind.GAVE_UP,
@@ -103,25 +104,27 @@ def test_without_a_notifier_nobody_is_told(said: list[str]) -> None:
 
 
 def test_an_overdue_watch_is_told(file: Path, tmp_path: Path) -> None:
-    context = {"dag_run": {"run_id": "now", "state": "running", "queued_at": "2026-01-01T00:00:00Z"}}
+    run = {"dag_run_id": "the_watch", "state": "running", "queued_at": "2026-01-01T00:00:01Z"}
+    context = {"dag_run": run, "deadline": {"deadline_time": MADE + timedelta(seconds=60)}}
     tell_overdue_watch("clicks", str(tmp_path), 60.0, context)
     (alert,) = told(file)
     assert alert["kind"] == "unwatched"
+    assert "the_watch" in alert["reason"]
     assert "the stream itself is NEVER_STARTED" in alert["reason"]
     assert "triggerer" in alert["what_to_do"]
 
 
 def test_a_run_that_was_cleared_meanwhile_is_not_overdue(file: Path, tmp_path: Path) -> None:
-    just_now = datetime.now(UTC).isoformat()
-    context = {"dag_run": {"run_id": "now", "state": "running", "queued_at": just_now}}
-    tell_overdue_watch("clicks", str(tmp_path), 3600.0, context)
+    run = {"dag_run_id": "now", "state": "running", "queued_at": "2026-01-01T00:00:50Z"}
+    context = {"dag_run": run, "deadline": {"deadline_time": MADE + timedelta(seconds=60)}}
+    tell_overdue_watch("clicks", str(tmp_path), 60.0, context)
     assert told(file) == []
 
 
 def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) -> None:
     deadline = watch_deadline("clicks", tmp_path, timedelta(hours=1))
-    assert deadline.interval == timedelta(hours=1, minutes=10)
-    context = {"dag_run": {"run_id": "now", "state": "running"}, "deadline": {"id": "1"}}
+    assert deadline.interval == timedelta(hours=1)
+    context = {"dag_run": {"dag_run_id": "now", "state": "running"}, "deadline": {"id": "1", "deadline_time": MADE}}
     succeeded, message = execute_callback(
         callback_path=deadline.callback.path,
         callback_kwargs={**deadline.callback.kwargs, "context": context},
@@ -139,4 +142,4 @@ def test_airflow_can_call_it_as_the_deadline_has_it(file: Path, tmp_path: Path) 
 )
 def test_a_run_that_ended_or_a_stream_that_is_stopped_is_no_news(run: str, wish: DesiredState) -> None:
     seen = observe(Evidence(desired=Desired(wish)), 1)
-    assert alert_on_overdue_watch("clicks", {"run_id": "now", "state": run}, seen) is None
+    assert alert_on_overdue_watch("clicks", {"dag_run_id": "now", "state": run}, seen) is None
