@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +19,6 @@ from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 FILES = 12
 DISK_MB = 96
@@ -25,13 +26,16 @@ LEFT_BYTES = 48 * 1024
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own; mounting it takes root."""
-    mounted = tmp_path / "disk"
-    mounted.mkdir()
+def small_disk() -> Iterator[Path]:
+    """A file system of its own; mounting it takes root.
+
+    Not below pytest's own temporary folder: what an interrupted run leaves mounted there fails every later run.
+    """
+    mounted = Path(tempfile.mkdtemp(prefix="sessionizer-small-disk-"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(mounted)], check=True)
     yield mounted
     subprocess.run(["umount", "--lazy", str(mounted)], check=True)
+    mounted.rmdir()
 
 
 def fill(disk: Path) -> Path:
