@@ -65,10 +65,9 @@ def test_people_are_told_when_the_triggerer_is_dead(platform: Platform) -> None:
     run = platform.watch()
     platform.parts.kill("triggerer")
     try:
-        wait_until(lambda: bool(unwatched(platform)), 120, "the alert on a missed deadline")
-        (alert,) = unwatched(platform)
+        wait_until(lambda: bool(unwatched(platform, run)), 120, "the alert on a missed deadline")
+        (alert,) = unwatched(platform, run)
         assert alert["stream"] == "clicks"
-        assert run in alert["reason"]
         assert "triggerer" in alert["what_to_do"]
     finally:
         platform.parts.start("triggerer")
@@ -98,8 +97,9 @@ def state_of(platform: Platform, run: str) -> str:
     return str(next(found["state"] for found in runs if found["dag_run_id"] == run))
 
 
-def unwatched(platform: Platform) -> list[dict[str, Any]]:
-    return [alert for alert in alerts(platform) if alert["kind"] == "unwatched"]
+def unwatched(platform: Platform, run: str) -> list[dict[str, Any]]:
+    """What was told of `run`: on a slow machine one before it may have been late, too."""
+    return [alert for alert in alerts(platform) if alert["kind"] == "unwatched" and run in alert["reason"]]
 
 
 def alerts(platform: Platform) -> list[dict[str, Any]]:
