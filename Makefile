@@ -43,6 +43,8 @@ endef
 	@mkdir -p .jars
 	$(call ivy,default,spark)
 	$(call ivy,broker,broker)
+	$(SOURCES) $(BIN)/python -m sessionizer.spark.class_archive >.jars/archive.log 2>&1 \
+	  || tail -n 20 .jars/archive.log >&2
 	@touch $@
 
 jars: .jars/.fetched

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from stage import Stage
 
 JOBS = Path(__file__).parents[1] / "jobs"
-SPARK_SETTINGS = Path(__file__).parent / "spark_settings"
+SPARK_SETTINGS = Path(__file__).parent / "spark_settings" / "spark-defaults.conf"
 """Settings that spare short-lived drivers the cost of compiling for a long life."""
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -175,7 +176,8 @@ def kill_process(pid: int) -> None:
 def _environment() -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SESSIONIZER_")}
     home = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
-    quick = {"SPARK_CONF_DIR": str(SPARK_SETTINGS), "JAVA_TOOL_OPTIONS": QUICK_JVM}
+    submit = f"--properties-file {shlex.quote(str(SPARK_SETTINGS))} pyspark-shell"
+    quick = {"PYSPARK_SUBMIT_ARGS": submit, "JAVA_TOOL_OPTIONS": QUICK_JVM}
     return inherited | home | quick | {"PYSPARK_PYTHON": sys.executable}
 
 

@@ -44,10 +44,11 @@ class TimedSinks(Sinks):
 
     diary: Diary = field(default_factory=Diary)
 
-    def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
+    def _append(self, table: str, frame: DataFrame, batch_id: int) -> int | None:
         started = time.perf_counter()
-        Sinks._append(self, table, frame, batch_id)  # noqa: SLF001  our own base class
+        version = Sinks._append(self, table, frame, batch_id)  # noqa: SLF001  our own base class
         self.diary.writing_ms[table] = (time.perf_counter() - started) * 1000
+        return version
 
 
 def stream_spec(race: Race, name: str = "benchmark") -> StreamSpec:

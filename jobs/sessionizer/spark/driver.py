@@ -31,11 +31,12 @@ from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
 from sessionizer.spark.open_sessions import OpenSessions
+from sessionizer.spark.python_start import start_python
 from sessionizer.spark.run import Run
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.source import check_reachable
 from sessionizer.spark.stop_signals import StopSignals
-from sessionizer.spark.tables import ensure_table
+from sessionizer.spark.tables import ensure_tables
 from sessionizer.spark.timeout_table import TimeoutTable
 from sessionizer.spark.unreadable import UnreadableFiles
 from sessionizer.spark.until import Until
@@ -153,12 +154,12 @@ class _Driver:
         """Everything up to the query. What a spec can get wrong comes out before the lineage exists."""
         spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
         self._signals.take_over()
+        start_python(spark)
         lineage = active_lineage(self._home)
         unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
         examined = examine(spark, self._spec, self._options.platform_home, unreadable)
         locations = table_locations(self._home, self._options.platform_home, self._spec.sink.path)
-        for shape in examined.shapes(self._spec):
-            ensure_table(spark, shape, locations[shape.name])
+        ensure_tables(spark, examined.shapes(self._spec), locations)
         spark.streams.addListener(ProgressListener(self._signs))
         lineage = lineage or start_lineage(self._home)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")

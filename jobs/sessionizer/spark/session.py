@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.local_jvm import jvm_options
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,12 +52,12 @@ THROUGHPUT: dict[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # one batch runs some 80 generated classes; Spark's cache of 100 is four of 25, and one that overflows misses always
     "spark.sql.codegen.cache.maxEntries": "1000",
+    # a table's checksums would list its first files, for which Delta reads its log anew after a commit
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
+    # Spark keeps Python workers per environment, and this sets a variable for all but transformWithState: with it a
+    # second set of workers is started, each of which imports everything anew
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
-
-JVM_OPTIONS: Final = "-XX:G1HeapRegionSize=8m"
-"""G1 treats what fills half a region as humongous: blobs, with the regions of 1 MiB that a small heap gets."""
-
-LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
 
 def local_parallelism(master: str) -> dict[str, str]:
@@ -71,9 +73,14 @@ def local_parallelism(master: str) -> dict[str, str]:
     }
 
 
+def local_python(master: str) -> dict[str, str]:
+    """On one machine Python workers are forked with everything imported; elsewhere our package comes after the fork."""
+    return {"spark.python.daemon.module": "sessionizer.spark.worker_daemon"} if master.startswith("local") else {}
+
+
 def jar_folder() -> Path:
     """Where ``make jars`` put the class path; override with SESSIONIZER_JARS."""
-    return Path(os.environ.get("SESSIONIZER_JARS", Path(__file__).parents[3] / ".jars" / "spark"))
+    return Path(os.environ.get("SESSIONIZER_JARS", Path(__file__).parents[3] / ".jars" / "spark")).absolute()
 
 
 def spare_small_rows(spark: SparkSession, max_event_bytes: int) -> None:
@@ -115,8 +122,8 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
-        settings |= {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {JVM_OPTIONS}"}
-        settings |= local_parallelism(master)
+        settings |= {"spark.driver.extraJavaOptions": jvm_options(jar_folder())}
+        settings |= {**local_parallelism(master), **local_python(master)}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

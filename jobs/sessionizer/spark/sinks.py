@@ -7,13 +7,13 @@ was never evaluated is never written, which no restart survives (shared facts).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.core.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.spark import rows, tables
-from sessionizer.spark.delta_state import warm_up
+from sessionizer.spark.delta_append import Transaction, append_once
 from sessionizer.spark.measures import with_measures
 from sessionizer.spark.unpack import unpack
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sessionizer.core import schema
-
-_LAST_DELTA_VERSION: Final = "spark.databricks.delta.lastCommitVersionInSession"
 
 
 @dataclass(slots=True)
@@ -60,9 +58,7 @@ class Sinks:
         try:
             counts = _evaluate(emitted)
             if counts[rows.SESSIONS]:
-                self._append(tables.SESSIONS, self.sessions(emitted, batch_id), batch_id)
-                version = emitted.sparkSession.conf.get(_LAST_DELTA_VERSION, None)
-                counts.sessions_version = None if version is None else int(version)
+                counts.sessions_version = self._append(tables.SESSIONS, self.sessions(emitted, batch_id), batch_id)
             if counts[rows.LATE]:
                 self._append(tables.LATE_EVENTS, self.late_events(emitted, batch_id), batch_id)
             if counts[rows.QUARANTINE]:
@@ -86,12 +82,8 @@ class Sinks:
         """Rows of the table ``quarantine``."""
         return unpack(emitted, rows.QUARANTINE, quarantine_rows(), Origin.now(self.lineage, batch_id))
 
-    def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
-        self.permit()
-        writer = frame.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", self.lineage).option("txnVersion", batch_id)
-        writer.save(self.locations[table])
-        warm_up(frame.sparkSession, self.locations[table])
+    def _append(self, table: str, frame: DataFrame, batch_id: int) -> int | None:
+        return append_once(frame, self.locations[table], Transaction(self.lineage, batch_id), self.permit)
 
 
 def _evaluate(emitted: DataFrame) -> BatchCounts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,8 @@ from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.spark.expressions import first_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from delta.tables import DeltaTableBuilder
     from pyspark.sql import SparkSession
 
@@ -142,6 +145,14 @@ def _exists(spark: SparkSession, shape: TableShape, location: str) -> bool:
         return bool(DeltaTable.isDeltaTable(spark, location))
     except (PySparkException, Py4JJavaError) as error:
         raise UnwritablePath(location, f"the table {shape.name}", first_line(error)) from error
+
+
+def ensure_tables(spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str]) -> None:
+    """``ensure_table`` for each, side by side: most of it is waiting for Delta's log. Raises the first that failed."""
+    with ThreadPoolExecutor(thread_name_prefix="ensure-table") as pool:
+        waiting = [pool.submit(ensure_table, spark, shape, locations[shape.name]) for shape in shapes]
+        for one in waiting:
+            one.result()
 
 
 def ensure_table(spark: SparkSession, shape: TableShape, location: str) -> None:

@@ -1,0 +1,30 @@
+"""The options of a driver's JVM on this machine; on a cluster they belong to whoever runs it.
+
+An archive of classes, made once by ``make`` from a short stream's life, spares each driver to read, check and link some
+twenty thousand of them (docs/adr/0035). The JVM itself checks that the archive fits its class path, and does without it
+where it does not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+LOGGING: Final = Path(__file__).absolute().parents[1] / "spark" / "log4j2.properties"
+HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
+"""G1 treats what fills half a region as humongous: blobs, with the regions of 1 MiB that a small heap gets."""
+
+
+def class_archive(jars: Path) -> Path:
+    """Where the archive for the class path ``jars`` is, if it was made."""
+    return jars.with_suffix(".jsa")
+
+
+def jvm_options(jars: Path) -> str:
+    """What a driver with the class path ``jars`` is started with, as one text."""
+    options = [f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"', HEAP_REGIONS]
+    archive = class_archive(jars)
+    if archive.is_file():
+        # an archive that does not fit is no reason for a line in the log of each driver
+        options += [f'"-XX:SharedArchiveFile={archive}"', "-Xlog:cds*=off"]
+    return " ".join(options)

@@ -1,0 +1,109 @@
+"""A batch's rows get into a Delta table once: written again, raced for, or without a permit they change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from delta.exceptions import ConcurrentTransactionException
+from delta.tables import DeltaTable
+
+from sessionizer.errors import LeaseLost
+from sessionizer.spark.delta_append import Transaction, append_once
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Path:
+    folder = tmp_path / "table"
+    builder = DeltaTable.createIfNotExists(spark).location(str(folder))
+    builder.addColumn("id", "bigint").addColumn("name", "string").clusterBy("id").execute()
+    return folder
+
+
+def permitted() -> None:
+    """The lease is ours."""
+
+
+def rows(spark: SparkSession, *ids: int) -> DataFrame:
+    return spark.createDataFrame([(one, f"n{one}") for one in ids], "id bigint, name string")
+
+
+def ids_in(spark: SparkSession, table: Path) -> list[int]:
+    return sorted(row.id for row in spark.read.format("delta").load(str(table)).collect())
+
+
+def test_a_batch_lands_once_however_often_it_is_written(spark: SparkSession, table: Path) -> None:
+    batch = Transaction("lineage", 7)
+    assert append_once(rows(spark, 1, 2), str(table), batch, permitted) == 1
+    files = set(table.rglob("*"))
+    assert append_once(rows(spark, 1, 2), str(table), batch, permitted) is None
+    assert append_once(rows(spark, 3), str(table), Transaction("lineage", 6), permitted) is None
+    assert set(table.rglob("*")) == files  # not even a data file
+    assert ids_in(spark, table) == [1, 2]
+
+
+def test_the_next_batch_and_the_first_of_another_lineage_land(spark: SparkSession, table: Path) -> None:
+    for version, batch in enumerate([Transaction("a", 0), Transaction("a", 1), Transaction("b", 0)], start=1):
+        assert append_once(rows(spark, version), str(table), batch, permitted) == version
+    assert ids_in(spark, table) == [1, 2, 3]
+
+
+def test_what_a_table_holds_is_known_without_its_checksums(spark: SparkSession, table: Path) -> None:
+    append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
+    for checksum in table.glob("_delta_log/*.crc"):
+        checksum.unlink()
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # as in a driver that starts anew
+    assert append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted) is None
+    assert append_once(rows(spark, 2), str(table), Transaction("lineage", 1), permitted) == 2
+    assert ids_in(spark, table) == [1, 2]
+
+
+def test_what_dataframe_writer_noted_counts(spark: SparkSession, table: Path) -> None:
+    writer = rows(spark, 1).write.format("delta").mode("append")
+    writer.option("txnAppId", "lineage").option("txnVersion", 4).save(str(table))
+    assert append_once(rows(spark, 1), str(table), Transaction("lineage", 4), permitted) is None
+
+
+def test_of_two_that_write_one_batch_at_the_same_time_one_loses(spark: SparkSession, table: Path) -> None:
+    asked = []
+
+    def overtaken() -> None:
+        """Asked for the second time, after the data files were written: another driver has committed the batch."""
+        asked.append(True)
+        if len(asked) == 2:
+            append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
+
+    with pytest.raises(ConcurrentTransactionException):
+        append_once(rows(spark, 1), str(table), Transaction("lineage", 0), overtaken)
+    assert ids_in(spark, table) == [1]
+
+
+@pytest.mark.parametrize("question", [1, 2])
+def test_without_a_permit_nothing_becomes_part_of_the_table(spark: SparkSession, table: Path, question: int) -> None:
+    asked = []
+
+    def lost_by_then() -> None:
+        asked.append(True)
+        if len(asked) == question:
+            raise LeaseLost("clicks", token=1, newest=2)
+
+    with pytest.raises(LeaseLost):
+        append_once(rows(spark, 1), str(table), Transaction("lineage", 0), lost_by_then)
+    assert ids_in(spark, table) == []
+    assert append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted) == 1
+
+
+def test_the_history_says_which_batch_of_which_lineage_it_was(spark: SparkSession, table: Path) -> None:
+    append_once(rows(spark, 1, 2), str(table), Transaction("lineage", 12), permitted)
+    newest = DeltaTable.forPath(spark, str(table)).history(1).collect()[0]
+    assert newest.operation == "STREAMING UPDATE"
+    assert (newest.operationParameters["queryId"], newest.operationParameters["epochId"]) == ("lineage", "12")
+    assert newest.operationMetrics["numOutputRows"] == "2"
+    assert newest.isBlindAppend
