@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from driver_process import QUICK_JVM
-from sessionizer.control.local_jvm import jvm_options
-from sessionizer.spark.session import jar_folder, spark_session
+from sessionizer.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.driver.extraJavaOptions": f"{jvm_options(jar_folder())} {QUICK_JVM}",
+        "spark.driver.extraJavaOptions": QUICK_JVM,
     }
     session = spark_session("tests", master="local[2]", extra=settings)
     yield session

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from delta.exceptions import ConcurrentTransactionException
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 
 from sessionizer.errors import LeaseLost
 from sessionizer.spark.delta_append import Transaction, append_once
@@ -98,6 +99,20 @@ def test_without_a_permit_nothing_becomes_part_of_the_table(spark: SparkSession,
         append_once(rows(spark, 1), str(table), Transaction("lineage", 0), lost_by_then)
     assert ids_in(spark, table) == []
     assert append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted) == 1
+
+
+def test_columns_that_the_table_lacks_are_refused_not_dropped(spark: SparkSession, table: Path) -> None:
+    wider = rows(spark, 1).selectExpr("*", "'x' as unheard_of")
+    with pytest.raises(AnalysisException, match="DELTA_METADATA_MISMATCH"):
+        append_once(wider, str(table), Transaction("lineage", 0), permitted)
+    assert ids_in(spark, table) == []
+
+
+def test_columns_are_matched_by_name_and_may_be_missing(spark: SparkSession, table: Path) -> None:
+    append_once(rows(spark, 1).select("name", "id"), str(table), Transaction("lineage", 0), permitted)
+    append_once(rows(spark, 2).select("id"), str(table), Transaction("lineage", 1), permitted)
+    landed = spark.read.format("delta").load(str(table)).orderBy("id").collect()
+    assert [(row.id, row.name) for row in landed] == [(1, "n1"), (2, None)]
 
 
 def test_the_history_says_which_batch_of_which_lineage_it_was(spark: SparkSession, table: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 LOGGING: Final = Path(__file__).absolute().parents[1] / "spark" / "log4j2.properties"
+DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+"""Where they go: what a site sets in ``extraJavaOptions`` comes after them and wins."""
 HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 """G1 treats what fills half a region as humongous: blobs, with the regions of 1 MiB that a small heap gets."""
 

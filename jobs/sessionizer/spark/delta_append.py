@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +28,21 @@ class Transaction:
 def append_once(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
     """Append ``frame`` to the table at ``location``; returns the table's version with it, None if it was there before.
 
-    The columns of ``frame`` are those of the table, by name. ``permit`` raises when we may not write; it is asked
+    The columns of ``frame`` are among those of the table, by name. ``permit`` raises when we may not write; it is asked
     before the data files are written and again before the commit that makes them part of the table. Raises what Spark
-    raises: among it Delta's conflict, if another process commits the same application in between.
+    raises: among it Delta's conflict, if another process commits the same application in between, and its refusal of
+    columns that the table does not have.
     """
-    delta = _delta(frame)
-    log = delta.DeltaLog.forTable(frame.sparkSession._jsparkSession, location)  # noqa: SLF001  no Python API
+    delta = _Delta(frame.sparkSession)
+    log = delta.log(location)
     attempt = log.startTransaction()
     if transaction.version <= _last_version(attempt.snapshot(), transaction.application):
         return None
     attempt.readTxn().append(transaction.application)  # from here on Delta takes its like for a conflict
     permit()
-    files = attempt.writeFiles(frame._jdf)  # noqa: SLF001  no Python API
+    files = delta.write_files(attempt, log, frame)
     permit()
-    return int(attempt.commit(files.appended(_noted(frame, transaction)), _operation(frame, transaction)))
+    return int(attempt.commit(files.appended(delta.noted(transaction)), delta.operation(transaction)))
 
 
 def _last_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
@@ -58,25 +59,36 @@ def _last_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Ja
     return -1
 
 
-def _noted(frame: DataFrame, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
-    now_ms = _scala(frame).Option.apply(time.time_ns() // 1_000_000)
-    return _delta(frame).actions.SetTransaction(transaction.application, transaction.version, now_ms)
+class _Delta:
+    """Delta's classes, and Scala's where they want them, by py4j."""
 
+    def __init__(self, spark: SparkSession) -> None:
+        self._session: Any = spark._jsparkSession  # noqa: SLF001  no Python API
+        self._java = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001  no Python API
+        self._delta: Any = self._java.org.apache.spark.sql.delta
 
-def _operation(frame: DataFrame, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
-    """What the table's history shows: a streaming update of this query and epoch."""
-    streaming_update = getattr(_delta(frame), "DeltaOperations$StreamingUpdate")
-    append = _java(frame).org.apache.spark.sql.streaming.OutputMode.Append()
-    return streaming_update(append, transaction.application, transaction.version, _scala(frame).Option.empty())
+    def log(self, location: str) -> Any:  # noqa: ANN401  a Java object
+        return self._delta.DeltaLog.forTable(self._session, location)
 
+    def write_files(self, attempt: Any, log: Any, frame: DataFrame) -> Any:  # noqa: ANN401  Java objects
+        """As ``DataFrameWriter`` does it: the columns are compared with the table's, then the data files written."""
+        append, none = self._java.org.apache.spark.sql.SaveMode.Append, self._java.scala.Option.empty()
+        no_options, no_columns = self._object("Map").empty(), self._object("List").empty()
+        options = self._delta.DeltaOptions(no_options, self._session.sessionState().conf())
+        rows, as_they_are = frame._jdf, False  # noqa: SLF001  no Python API
+        parts = (log, append, options, no_columns, no_options, rows, none, none, as_they_are)
+        return self._delta.commands.WriteIntoDelta(*parts).write(attempt, self._session, none, as_they_are)
 
-def _delta(frame: DataFrame) -> Any:  # noqa: ANN401  a Java package
-    return _java(frame).org.apache.spark.sql.delta
+    def noted(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
+        """The action that makes the table remember the transaction."""
+        now_ms = self._java.scala.Option.apply(time.time_ns() // 1_000_000)
+        return self._delta.actions.SetTransaction(transaction.application, transaction.version, now_ms)
 
+    def operation(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
+        """What the table's history shows: a streaming update of this query and epoch."""
+        append, none = self._java.org.apache.spark.sql.streaming.OutputMode.Append(), self._java.scala.Option.empty()
+        streaming_update = getattr(self._delta, "DeltaOperations$StreamingUpdate")
+        return streaming_update(append, transaction.application, transaction.version, none)
 
-def _scala(frame: DataFrame) -> Any:  # noqa: ANN401  a Java package
-    return _java(frame).scala
-
-
-def _java(frame: DataFrame) -> Any:  # noqa: ANN401  py4j's view of the JVM
-    return frame.sparkSession.sparkContext._jvm  # noqa: SLF001  no Python API
+    def _object(self, collection: str) -> Any:  # noqa: ANN401  a Scala object
+        return getattr(getattr(self._java.scala.collection.immutable, f"{collection}$"), "MODULE$")

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.local_jvm import jvm_options
+from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, jvm_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
-        settings |= {"spark.driver.extraJavaOptions": jvm_options(jar_folder())}
+        settings |= {DEFAULT_JAVA_OPTIONS: jvm_options(jar_folder())}
         settings |= {**local_parallelism(master), **local_python(master)}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)

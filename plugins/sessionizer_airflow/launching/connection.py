@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer.control.local_jvm import jvm_options
+from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, jvm_options
 from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing, UnusableConnection
 
 if TYPE_CHECKING:
@@ -86,8 +85,8 @@ class SparkTarget:
         """
         python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
         if self.manager is Manager.LOCAL:
-            variables_here = {**(python or {}), "SPARK_SUBMIT_OPTS": _local_jvm_options(jars)}
-            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": {}, "env_vars": variables_here}
+            conf = {DEFAULT_JAVA_OPTIONS: jvm_options(jars)}
+            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": conf, "env_vars": python}
         files = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar")))
         variables = ["spark.executorEnv"]
         if self.in_cluster and self.manager is Manager.YARN:
@@ -99,11 +98,6 @@ class SparkTarget:
     def address(self, file: Path) -> str:
         """How spark-submit is told of a file: on Kubernetes the pod has it already, for nothing can be copied there."""
         return f"local://{file}" if self.in_cluster and self.manager is Manager.KUBERNETES else str(file)
-
-
-def _local_jvm_options(jars: Path) -> str:
-    """Ours, and after them, so that they win, those this machine sets."""
-    return " ".join(filter(None, [jvm_options(jars), os.environ.get("SPARK_SUBMIT_OPTS")]))
 
 
 def resolved(connection: str) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
+from sessionizer.control.local_jvm import class_archive
 from sessionizer_airflow.errors import (
     DriverOutOfReach,
     KubernetesSupportMissing,
@@ -91,7 +93,6 @@ def test_pods_are_told_of_files_that_they_have(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("host", "extra", "settings"),
     [
-        ("local[2]", {}, set()),
         ("spark://one:7077", {}, {"spark.executorEnv.PYTHONPATH"}),
         (
             "yarn",
@@ -106,6 +107,16 @@ def test_our_package_is_found_where_the_job_runs(
     connect(monkeypatch, host, **extra)
     conf = SparkTarget.of("spark_default").options(APPLICATION, JARS)["conf"]
     assert conf == dict.fromkeys(settings, "/shared/jobs")
+
+
+def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, "local[2]")
+    jars = tmp_path / "spark"
+    class_archive(jars).touch()
+    conf = SparkTarget.of("spark_default").options(APPLICATION, jars)["conf"]
+    assert list(conf) == ["spark.driver.defaultJavaOptions"]
+    options = shlex.split(conf["spark.driver.defaultJavaOptions"])
+    assert f"-XX:SharedArchiveFile={jars}.jsa" in options
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,27 @@
+"""What lets a driver start quickly is at work: the archive of classes, and one set of Python workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from checkpoint_log import CheckpointLog
+from click_files import write_click_files
+from driver_process import DriverProcess
+from sessionizer.control.local_jvm import class_archive
+from sessionizer.spark.session import jar_folder
+from stage import Stage, clicks_spec
+
+
+def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))
+    write_click_files(stage.feed, 4)
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for(lambda: bool(stage.lineage and CheckpointLog(stage.checkpoint).committed()), "a first batch")
+        assert driver.jvm
+        mapped = Path(f"/proc/{driver.jvm}/maps").read_text()
+        daemons = [child.cmdline() for child in psutil.Process(driver.jvm).children()]
+    # mapped means accepted: one that does not fit the class path is closed again
+    assert str(class_archive(jar_folder())) in mapped
+    assert [command[1:3] for command in daemons] == [["-m", "sessionizer.spark.worker_daemon"]]
