@@ -42,6 +42,7 @@ def race(  # noqa: PLR0913  one parameter per option
     emit_every: EmitEvery = None,
     peer_sink: PeerSink = "native",
     into: Annotated[Path | None, typer.Option(help="Folder of the results; docs for a full run, else .bench.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep what the folder has of other workloads.")] = False,
 ) -> None:
     """Race the contestants; without a command this is what runs."""
     if context.invoked_subcommand is not None:
@@ -57,6 +58,9 @@ def race(  # noqa: PLR0913  one parameter per option
     )
     folder = into or (DOCS if not (quick or only or contestant) else SCRATCH / ("quick" if quick else "results"))
     taken = results.new_results({workload.name: workload.title for workload in everything}, quick=quick)
+    if keep:
+        again = {*(workload.name for workload in chosen), *(only or ())}
+        taken = results.beside(results.load(folder), taken, again)
     _race(chosen, choices, taken, folder)
     if not only or STARTUP in only:
         _start(choices.repetitions, taken, folder)

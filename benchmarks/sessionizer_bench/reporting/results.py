@@ -35,6 +35,13 @@ def new_results(titles: dict[str, str], *, quick: bool) -> dict[str, Any]:
     }
 
 
+def beside(kept: dict[str, Any], new: dict[str, Any], workloads: set[str]) -> dict[str, Any]:
+    """``new`` with the runs of ``kept`` in it, but for those of ``workloads``; each keeps the revision it is of."""
+    stay = [record for record in kept["runs"] if record["workload"] not in workloads]
+    earlier = {name: kept[name] for name in ("taken_at", "revision")}
+    return {**new, "runs": [{**earlier, **record} for record in stay]}
+
+
 def revision() -> str:
     """The commit this is; with a plus when files differ from it."""
     commit = _git("rev-parse", "--short", "HEAD") or "unknown"

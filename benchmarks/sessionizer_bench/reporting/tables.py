@@ -25,7 +25,7 @@ def document(results: dict[str, Any]) -> str:
     records, machine = results["runs"], results["machine"]
     described = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}"
     taken = f"Taken {results['taken_at']} at revision {results['revision']} on {described}; generated, do not edit."
-    parts = ["# Benchmark results", taken]
+    parts = ["# Benchmark results", taken, *earlier(records)]
     parts += ["A quick run: its figures mean nothing."] if results["quick"] else ["## Promises", promises(records)]
     for name, title in results["workloads"].items():
         if of_workload(records, name):
@@ -33,6 +33,16 @@ def document(results: dict[str, Any]) -> str:
     if of_workload(records, STARTUP):
         parts += ["## Start of the driver", startup(records)]
     return "\n\n".join(parts) + "\n"
+
+
+def earlier(records: list[Record]) -> list[str]:
+    """What was not run again: a sentence for each revision it is of."""
+    of_revision: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        if "revision" in record:
+            names = of_revision.setdefault((record["taken_at"], record["revision"]), [])
+            names += [] if record["workload"] in names else [record["workload"]]
+    return [f"Earlier, {at} at revision {which}: {', '.join(names)}." for (at, which), names in of_revision.items()]
 
 
 def promises(records: list[Record]) -> str:

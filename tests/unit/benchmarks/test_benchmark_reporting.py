@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sessionizer_bench.reporting.figures import growth_ratio, of_workload, ratio, ratios, spread, typical
-from sessionizer_bench.reporting.tables import document, markdown, promises, summary
+from sessionizer_bench.reporting.results import beside
+from sessionizer_bench.reporting.tables import document, earlier, markdown, promises, summary
 from sessionizer_bench.reporting.targets import RATE, Target, targets
 from sessionizer_bench.workloads import LARGE, OURS, PASS_THROUGH, SESSION_WINDOW
 
@@ -89,6 +90,15 @@ def test_document_has_a_row_for_each_contestant() -> None:
     assert f"## {LARGE.title}" in text
     assert "| ours | 100 | 50 – 102 | 50 | – |" in text
     assert "| pass through | 120 | 60 – 125 | 60 | 0.83 × (0.80 – 0.85) |" in text
+
+
+def test_what_is_not_run_again_keeps_its_revision() -> None:
+    kept = {"taken_at": "Monday", "revision": "abc", "runs": [*RUNS, {**RUNS[0], "workload": "small"}]}
+    results = beside(kept, {"taken_at": "Tuesday", "revision": "def", "runs": []}, {"large"})
+    assert [record["workload"] for record in results["runs"]] == ["small"]
+    assert earlier([*results["runs"], *RUNS]) == ["Earlier, Monday at revision abc: small."]
+    again = beside(results, {"taken_at": "Wednesday", "revision": "ghi", "runs": []}, {"startup"})
+    assert earlier(again["runs"]) == ["Earlier, Monday at revision abc: small."]
 
 
 def test_summary_names_the_ratios_so_far() -> None:
