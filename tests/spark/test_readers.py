@@ -9,6 +9,7 @@ import duckdb
 import polars
 import pyarrow as pa
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql.types import StringType, StructType
 
 from sessionizer.spark import tables
@@ -107,3 +108,9 @@ def test_a_new_payload_column_is_added_to_an_existing_table(
 
 def test_the_session_is_set_up_for_exactness(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in EXACTNESS} == EXACTNESS
+
+
+def test_a_table_is_not_checkpointed_in_every_tenth_batch(spark: SparkSession, locations: dict[str, Path]) -> None:
+    for location in locations.values():
+        detail = DeltaTable.forPath(spark, str(location)).detail().collect()[0]
+        assert detail.properties["delta.checkpointInterval"] == tables.COMMITS_PER_CHECKPOINT

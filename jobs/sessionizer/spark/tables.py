@@ -41,6 +41,9 @@ QUARANTINE: Final = "quarantine"
 LATE_EVENTS: Final = "late_events"
 SESSIONS_DAILY: Final = "sessions_daily"
 
+COMMITS_PER_CHECKPOINT: Final = "50"
+"""Delta's default of 10 is for jobs that commit now and then; a stream pays it every few seconds (docs/adr/0036)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
@@ -163,6 +166,7 @@ def ensure_table(spark: SparkSession, shape: TableShape, location: str) -> None:
     """
     if not _exists(spark, shape, location):
         builder = DeltaTable.createIfNotExists(spark).location(location).comment(shape.comment)
+        builder = builder.property("delta.checkpointInterval", COMMITS_PER_CHECKPOINT)
         _create(builder.addColumns(shape.columns).clusterBy("date"), shape, location)
         return
     existing = {field.name: field.dataType for field in spark.read.format("delta").load(location).schema}
