@@ -31,7 +31,7 @@ from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
 from sessionizer.spark.open_sessions import OpenSessions
-from sessionizer.spark.python_start import start_python
+from sessionizer.spark.python_start import python_starting
 from sessionizer.spark.run import Run
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.source import check_reachable
@@ -46,9 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.lease import Lease
+    from sessionizer.spark.examine import Examined
     from sessionizer.spec.stream import StreamSpec
 
 POLL_S = 0.25
@@ -154,12 +156,9 @@ class _Driver:
         """Everything up to the query. What a spec can get wrong comes out before the lineage exists."""
         spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
         self._signals.take_over()
-        start_python(spark)
         lineage = active_lineage(self._home)
-        unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
-        examined = examine(spark, self._spec, self._options.platform_home, unreadable)
-        locations = table_locations(self._home, self._options.platform_home, self._spec.sink.path)
-        ensure_tables(spark, examined.shapes(self._spec), locations)
+        with python_starting(spark):
+            examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self._signs))
         lineage = lineage or start_lineage(self._home)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
@@ -176,6 +175,14 @@ class _Driver:
             open_sessions=counts,
             permit=self._lease.check,
         )
+
+    def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
+        """What the spec comes to over its source, with its tables made."""
+        unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
+        examined = examine(spark, self._spec, self._options.platform_home, unreadable)
+        locations = table_locations(self._home, self._options.platform_home, self._spec.sink.path)
+        ensure_tables(spark, examined.shapes(self._spec), locations)
+        return examined
 
     def _run_query(self, *, until_caught_up: bool) -> None:
         """Run the query to its end, again where something ended it that it can go on without."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -16,11 +16,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def start_python(spark: SparkSession) -> threading.Thread:
-    """Begin to start the workers; harmless if it fails or comes too late, for then the first batch starts them."""
+ENDED_WITHIN_S: Final = 30.0
+"""A cluster may have no executor to spare; what the driver found meanwhile must be said all the same."""
+
+
+@contextmanager
+def python_starting(spark: SparkSession) -> Iterator[None]:
+    """Start the workers beside what is done inside; harmless if it fails, for then the first batch starts them.
+
+    Ends when they have started: Spark must not be stopped under a job, which would fill the log with its complaints.
+    """
     thread = threading.Thread(target=_run_once, args=(spark,), name="python-start", daemon=True)
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        thread.join(ENDED_WITHIN_S)
 
 
 def _run_once(spark: SparkSession) -> None:

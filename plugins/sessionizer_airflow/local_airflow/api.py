@@ -6,6 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.5
+MORE_ATTEMPTS = 3
 HEALTH_OF = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
@@ -42,8 +44,14 @@ class Api:
         self.set_paused(dag_id, paused=False)
 
     def set_paused(self, dag_id: str, *, paused: bool) -> None:
-        """Pause or unpause the DAG."""
-        self.call("PATCH", f"/api/v2/dags/{dag_id}?update_mask=is_paused", {"is_paused": paused})
+        """Pause or unpause the DAG; again where Airflow gave up waiting for its turn to write into SQLite."""
+        path = f"/api/v2/dags/{dag_id}?update_mask=is_paused"
+        for _ in range(MORE_ATTEMPTS):
+            with suppress(AirflowUnavailable):
+                self.call("PATCH", path, {"is_paused": paused})
+                return
+            time.sleep(1)
+        self.call("PATCH", path, {"is_paused": paused})
 
     def dag_ids(self) -> set[str]:
         """All DAGs that Airflow has parsed."""

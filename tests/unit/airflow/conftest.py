@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SCRIPTED_DRIVER = Path(__file__).parents[2] / "scripted_driver.py"
 IMPATIENT = SupervisionPolicy(
-    startup_grace=4_000,
-    stale_limit=1_500,
+    startup_grace=8_000,
+    stale_limit=4_000,
     first_backoff=300,
     longest_backoff=1_000,
     restart_budget=2,
