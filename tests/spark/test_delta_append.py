@@ -54,6 +54,16 @@ def test_the_next_batch_and_the_first_of_another_lineage_land(spark: SparkSessio
     assert ids_in(spark, table) == [1, 2, 3]
 
 
+def test_a_batch_costs_the_job_that_writes_it_and_no_other(spark: SparkSession, table: Path) -> None:
+    """What a table holds is read from the checksum: to rebuild it from the log would be a job of its own."""
+    append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
+    context = spark.sparkContext
+    context.setJobGroup("second batch", "appended")
+    append_once(rows(spark, 2), str(table), Transaction("lineage", 1), permitted)
+    context.setJobGroup("afterwards", "")
+    assert len(context.statusTracker().getJobIdsForGroup("second batch")) == 1
+
+
 def test_what_a_table_holds_is_known_without_its_checksums(spark: SparkSession, table: Path) -> None:
     append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
     for checksum in table.glob("_delta_log/*.crc"):

@@ -47,13 +47,14 @@ def append_once(frame: DataFrame, location: str, transaction: Transaction, permi
 
 def _last_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
     """The highest version of ``application`` in the table, -1 if there is none."""
-    known = snapshot.setTransactionsIfKnown()
-    if not known.isDefined():  # no checksum, or one of so many applications that it leaves them out
+    checksum = snapshot.checksumOpt()
+    noted = checksum.get().setTransactions() if checksum.isDefined() else checksum
+    if not noted.isDefined():  # no checksum, or one of so many applications that it leaves them out
         version = snapshot.transactions().get(application)
         return int(version.get()) if version.isDefined() else -1
-    noted = known.get().iterator()
-    while noted.hasNext():
-        one = noted.next()
+    each = noted.get().iterator()
+    while each.hasNext():
+        one = each.next()
         if one.appId() == application:
             return int(one.version())
     return -1
