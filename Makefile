@@ -43,13 +43,17 @@ endef
 	@mkdir -p .jars
 	$(call ivy,default,spark)
 	$(call ivy,broker,broker)
+	@touch $@
+
+# without it drivers start slower, but start
+.jars/.archived: .jars/.fetched jobs/sessionizer/spark/class_archive.py
 	$(SOURCES) $(BIN)/python -m sessionizer.spark.class_archive >.jars/archive.log 2>&1 \
 	  || tail -n 20 .jars/archive.log >&2
 	@touch $@
 
-jars: .jars/.fetched
+jars: .jars/.archived
 
-demo: .jars/.fetched
+demo: .jars/.archived
 	@$(SOURCES) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m sessionizer_airflow.demo
 
 lint: .venv/.synced
@@ -58,13 +62,13 @@ lint: .venv/.synced
 	$(SOURCES) $(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: .jars/.fetched lint
+test: .jars/.archived lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile
 
-test-long: .jars/.fetched
+test-long: .jars/.archived
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long
 
-bench: .jars/.fetched
+bench: .jars/.archived
 	$(SOURCES):benchmarks PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/run.py $(ARGS)
 
 lock: | $(UV)

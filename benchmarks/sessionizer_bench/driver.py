@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.spark.session import spark_session
+from sessionizer.spark.tables import COMMITS_PER_CHECKPOINT
 from sessionizer_bench.contestants import ours, pass_through, per_user, session_window
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring.batches import from_progress
@@ -25,6 +26,8 @@ SETTINGS: Final = {
     # the product's own settings and these, for every contestant
     "spark.driver.memory": "3g",
     "spark.sql.streaming.numRecentProgressUpdates": "100000",
+    # the peers' tables, too, are checkpointed as rarely as ours
+    "spark.databricks.delta.properties.defaults.checkpointInterval": COMMITS_PER_CHECKPOINT,
 }
 PEERS: Final = {
     SESSION_WINDOW: session_window.start,

@@ -8,6 +8,7 @@ import deltalake
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 from pyspark.sql.types import StringType, StructType
@@ -45,17 +46,20 @@ def locations(spark: SparkSession, spec: StreamSpec, tmp_path_factory: pytest.Te
     ]
     for shape in shapes:
         tables.ensure_table(spark, shape, str(folder / shape.name))
-        one_row = spark.range(1).selectExpr(
-            *(expression(field.name, field.dataType.simpleString()) for field in shape.columns)
-        )
-        one_row.write.format("delta").mode("append").save(str(folder / shape.name))
+        append_rows(spark, shape, folder / shape.name, 1)
     return {shape.name: folder / shape.name for shape in shapes}
+
+
+def append_rows(spark: SparkSession, shape: tables.TableShape, table: Path, count: int) -> None:
+    values = (expression(column.name, column.dataType.simpleString()) for column in shape.columns)
+    spark.range(0, count, 1, 1).selectExpr(*values).write.format("delta").mode("append").save(str(table))
 
 
 def expression(name: str, kind: str) -> str:
     """A value of any of our types, as SQL."""
     if name == "events":
-        return f'from_json(\'[{{"event_id": "e1", "page": "/"}}]\', \'{kind}\') as events'
+        event = '{"event_id": "e1", "page": "/", "event_time": "2026-01-01T00:00:00Z"}'
+        return f"from_json('[{event}]', '{kind}') as events"
     value = {"date": "current_date()", "timestamp": "now()", "boolean": "true"}.get(kind, "'7'")
     return f"cast({value} as {kind}) as {name}"
 
@@ -94,6 +98,23 @@ def test_columns_are_documented_and_clustered_by_date(spark: SparkSession, locat
     assert described.minReaderVersion == 1
     fields = spark.read.format("delta").load(str(locations[tables.SESSIONS])).schema
     assert all(field.metadata.get("comment") for field in fields)
+
+
+def test_what_never_repeats_has_no_dictionary_and_only_what_helps_to_skip_files_has_statistics(
+    spark: SparkSession, spec: StreamSpec, tmp_path: Path
+) -> None:
+    shape = tables.sessions_shape(spec, PAYLOAD, StructType())
+    tables.ensure_table(spark, shape, str(tmp_path))
+    append_rows(spark, shape, tmp_path, 1000)
+    (added,) = pa.table(deltalake.DeltaTable(str(tmp_path)).get_add_actions(flatten=True)).to_pylist()
+    lowest = {name.removeprefix("min.") for name, value in added.items() if "min." in name and value is not None}
+    assert lowest == {"date", "started_at", "ended_at", "lineage", "batch_id"}
+    group = pq.ParquetFile(tmp_path / added["path"]).metadata.row_group(0)
+    columns = [group.column(position) for position in range(group.num_columns)]
+    repeating = {column.path_in_schema for column in columns if "PLAIN_DICTIONARY" in column.encodings}
+    assert {"key", "client", "events.list.element.page"} <= repeating
+    unique = {"session_id", "events.list.element.event_id", "events.list.element.event_time"}
+    assert not unique & repeating
 
 
 def test_a_new_payload_column_is_added_to_an_existing_table(

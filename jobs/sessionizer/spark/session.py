@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 EXACTNESS: dict[str, str] = {
@@ -73,6 +74,11 @@ def local_parallelism(master: str) -> dict[str, str]:
     }
 
 
+def local_checkpoints(master: str) -> dict[str, str]:
+    """On one machine Spark's default way to name a finished file starts four processes each time (docs/adr/0037)."""
+    return {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES} if master.startswith("local") else {}
+
+
 def local_python(master: str) -> dict[str, str]:
     """On one machine Python workers are forked with everything imported; elsewhere our package comes after the fork."""
     return {"spark.python.daemon.module": "sessionizer.spark.worker_daemon"} if master.startswith("local") else {}
@@ -123,21 +129,21 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
         settings |= {DEFAULT_JAVA_OPTIONS: jvm_options(jar_folder())}
-        settings |= {**local_parallelism(master), **local_python(master)}
+        settings |= {**local_parallelism(master), **local_checkpoints(master), **local_python(master)}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if master is None:
-        _fill_in_parallelism(spark)
+        _fill_in_local_settings(spark)
     _silence_python_logs()
     spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
     return spark
 
 
-def _fill_in_parallelism(spark: SparkSession) -> None:
+def _fill_in_local_settings(spark: SparkSession) -> None:
     """Under spark-submit the master is known only now; what was submitted goes before."""
-    submitted = spark.sparkContext.getConf()
-    for name, value in local_parallelism(spark.sparkContext.master or "").items():
+    submitted, master = spark.sparkContext.getConf(), spark.sparkContext.master or ""
+    for name, value in {**local_parallelism(master), **local_checkpoints(master)}.items():
         if submitted.get(name) is None and not name.startswith("spark.ui"):
             spark.conf.set(name, value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from delta.tables import DeltaTable
@@ -44,14 +44,25 @@ SESSIONS_DAILY: Final = "sessions_daily"
 COMMITS_PER_CHECKPOINT: Final = "50"
 """Delta's default of 10 is for jobs that commit now and then; a stream pays it every few seconds (docs/adr/0036)."""
 
+_NO_DICTIONARY: Final = "parquet.enable.dictionary#"
+SESSIONS_PROPERTIES: Final = {
+    # a dictionary of values that never repeat is built for nothing (docs/adr/0038)
+    f"{_NO_DICTIONARY}session_id": "false",
+    f"{_NO_DICTIONARY}events.list.element.event_id": "false",
+    f"{_NO_DICTIONARY}events.list.element.event_time": "false",
+    # the others have all their values in every file
+    "delta.dataSkippingStatsColumns": "date,started_at,ended_at,lineage,batch_id",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A table's name, comment and documented columns."""
+    """A table's name, comment and documented columns, and the ``properties`` that it is created with."""
 
     name: str
     comment: str
     columns: StructType
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def _column(name: str, kind: DataType, comment: str) -> StructField:
@@ -83,7 +94,8 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
     if spec.sink.keep_events:
         events = from_arrow_type(session_events_type(payload), prefer_timestamp_ntz=False)
         columns.append(_column("events", events, "the session's events in order"))
-    return TableShape(SESSIONS, "finished sessions, each once", StructType(columns + _origin("emitted_at", "emitted")))
+    columns += _origin("emitted_at", "emitted")
+    return TableShape(SESSIONS, "finished sessions, each once", StructType(columns), SESSIONS_PROPERTIES)
 
 
 def session_events_type(payload: schema.Payload) -> object:
@@ -151,7 +163,10 @@ def _exists(spark: SparkSession, shape: TableShape, location: str) -> bool:
 
 
 def ensure_tables(spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str]) -> None:
-    """``ensure_table`` for each, side by side: most of it is waiting for Delta's log. Raises the first that failed."""
+    """``ensure_table`` for each, side by side, as each spends seconds in code used for the first time.
+
+    Raises the first that failed.
+    """
     with ThreadPoolExecutor(thread_name_prefix="ensure-table") as pool:
         waiting = [pool.submit(ensure_table, spark, shape, locations[shape.name]) for shape in shapes]
         for one in waiting:
@@ -166,16 +181,17 @@ def ensure_table(spark: SparkSession, shape: TableShape, location: str) -> None:
     """
     if not _exists(spark, shape, location):
         builder = DeltaTable.createIfNotExists(spark).location(location).comment(shape.comment)
-        builder = builder.property("delta.checkpointInterval", COMMITS_PER_CHECKPOINT)
+        for name, value in {"delta.checkpointInterval": COMMITS_PER_CHECKPOINT, **shape.properties}.items():
+            builder = builder.property(name, value)
         _create(builder.addColumns(shape.columns).clusterBy("date"), shape, location)
         return
-    existing = {field.name: field.dataType for field in spark.read.format("delta").load(location).schema}
-    for field in shape.columns:
-        found = existing.get(field.name)
-        if found is not None and found.simpleString() != field.dataType.simpleString() and field.name != "events":
+    existing = {column.name: column.dataType for column in spark.read.format("delta").load(location).schema}
+    for column in shape.columns:
+        found = existing.get(column.name)
+        if found is not None and found.simpleString() != column.dataType.simpleString() and column.name != "events":
             allowed = f"the type {found.simpleString()} of the existing column, or another name"
-            raise InvalidSpec(f"sink.{shape.name}.{field.name}", field.dataType.simpleString(), allowed)
-    if any(existing.get(field.name) != field.dataType for field in shape.columns):
+            raise InvalidSpec(f"sink.{shape.name}.{column.name}", column.dataType.simpleString(), allowed)
+    if any(existing.get(column.name) != column.dataType for column in shape.columns):
         # nothing is appended, the new columns (or fields of events) are added: writes then need not merge schemas
         nothing = spark.createDataFrame([], shape.columns)
         nothing.write.format("delta").mode("append").option("mergeSchema", "true").save(location)

@@ -64,7 +64,8 @@ def _driver_of(home: StreamHome, seen: Observation, launch: LaunchRecord | None)
     if seen.uid is None:
         return None
     submitted = _launched_lives(home, launch) if launch else None
-    state = _state_of(seen, submitted=submitted)
+    torso = submitted is False and _python_lives(seen)
+    state = State.STALLED if torso else _state_of(seen, submitted=submitted)
     if launch is not None and _is_unaccounted_for(seen, launch, submitted=submitted):
         state = State.STALLED
     return Driver(
@@ -76,7 +77,7 @@ def _driver_of(home: StreamHome, seen: Observation, launch: LaunchRecord | None)
         stop_requested=seen.stop_requested,
         batch_id=seen.heartbeat.batch_id if seen.heartbeat else None,
         ending=seen.exit_record,
-        torso=_is_torso(seen, submitted=submitted),
+        torso=torso,
         log=launch.log if launch else None,
         lineage=seen.heartbeat.lineage if seen.heartbeat else None,
         start_problem=_start_problem(seen, launch, state) if launch else None,
@@ -109,7 +110,7 @@ def _state_of(seen: Observation, *, submitted: bool | None) -> State:
         return State.VANISHED
     if submitted is True and seen.state is State.VANISHED and before_lease:
         return State.STALLED
-    return State.STALLED if _is_torso(seen, submitted=submitted) else seen.state
+    return seen.state
 
 
 def _is_unaccounted_for(seen: Observation, launch: LaunchRecord, *, submitted: bool | None) -> bool:
@@ -117,9 +118,13 @@ def _is_unaccounted_for(seen: Observation, launch: LaunchRecord, *, submitted: b
     return launch.submission is not None and submitted is None and seen.state is State.VANISHED
 
 
-def _is_torso(seen: Observation, *, submitted: bool | None) -> bool:
-    """Whether its Python lives on without a JVM: it can do nothing more."""
-    return submitted is False and seen.state.is_live and seen.alive is True
+def _python_lives(seen: Observation) -> bool:
+    """Whether its Python lives on, which without a JVM can do nothing more.
+
+    It is looked at again here, after the JVM: one that was seen alive may have ended before its JVM was looked at.
+    """
+    process = seen.lease.process if seen.lease else None
+    return seen.state.is_live and seen.alive is True and process is not None and is_alive(process) is True
 
 
 def _acquired_at(seen: Observation) -> int:

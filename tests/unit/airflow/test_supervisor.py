@@ -14,6 +14,7 @@ import pytest
 from airflow._shared.listeners.listener import ListenerManager
 from airflow._shared.listeners.spec import taskinstance
 
+from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.heartbeat import read_heartbeat
@@ -24,6 +25,7 @@ from sessionizer_airflow import marks, user_kill
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer_airflow.supervision import reading
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.history import read_history
 from sessionizer_airflow.supervision.supervisor import Supervisor
@@ -314,3 +316,23 @@ def test_python_without_its_jvm_is_replaced(new_supervisor: NewSupervisor, home:
     assert python.process is not None
     assert is_alive(python.process) is False
     assert f"ending driver {uid} by force: its JVM is gone" in said
+
+
+def test_a_driver_that_ends_while_it_is_looked_at_is_not_taken_for_half_of_one(
+    new_supervisor: NewSupervisor, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = new_supervisor()
+    launch_and_wait(supervisor)
+    process = live_process(home).process
+    assert process is not None
+    look_at_launched = reading._launched_lives
+
+    def end_it_before_looking(home: StreamHome, launch: LaunchRecord) -> bool | None:
+        os.kill(process.pid, signal.SIGKILL)
+        eventually(lambda: is_alive(process) is False)
+        return look_at_launched(home, launch)
+
+    monkeypatch.setattr(reading, "_launched_lives", end_it_before_looking)
+    driver = reading.read_situation(home, supervisor.policy, epoch_ms()).driver
+    assert driver is not None
+    assert driver.torso is False

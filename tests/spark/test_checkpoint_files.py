@@ -1,0 +1,24 @@
+"""How the files of a checkpoint get their names on one machine (docs/adr/0037)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from sessionizer.spark.session import local_checkpoints
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def test_no_process_is_started_for_a_file_of_a_local_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    jvm = cast("Any", spark.sparkContext._jvm)
+    companion = getattr(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "CheckpointFileManager$")
+    settings = cast("Any", spark._jsparkSession).sessionState().newHadoopConf()
+    manager = getattr(companion, "MODULE$").create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), settings)
+    assert manager.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
+
+
+def test_a_cluster_keeps_its_own_way() -> None:
+    assert local_checkpoints("yarn") == {}
