@@ -58,6 +58,8 @@ def race(  # noqa: PLR0913  one parameter per option
     )
     folder = into or (DOCS if not (quick or only or contestant) else SCRATCH / ("quick" if quick else "results"))
     taken = results.new_results({workload.name: workload.title for workload in everything}, quick=quick)
+    if keep and not results.found_in(folder):
+        raise typer.BadParameter(f"there are no results in {folder}", param_hint="--keep")
     if keep:
         again = {*(workload.name for workload in chosen), *(only or ())}
         taken = results.beside(results.load(folder), taken, again)

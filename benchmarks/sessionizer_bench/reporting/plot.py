@@ -52,8 +52,9 @@ def _batch_times(panel: Axes, records: list[Record], workload: str) -> None:
 
 def _growth(panel: Axes, records: list[Record]) -> None:
     for name in (OURS, SESSION_WINDOW):
-        points = sorted(growth_points(records, name))
-        panel.plot([p[0] / 1000 for p in points], [p[1] / 1000 for p in points], "o-", label=name, color=COLOURS[name])
+        if points := sorted(growth_points(records, name)):
+            sessions, took = ([value / 1000 for value in values] for values in zip(*points, strict=True))
+            panel.plot(sessions, took, "o-", label=name, color=COLOURS[name])
     panel.set(title="the same batches over more open sessions", ylim=(0, None))
     panel.set(xlabel="thousand sessions that stay open", ylabel="mean batch, seconds")
     panel.legend()

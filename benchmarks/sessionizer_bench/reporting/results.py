@@ -65,6 +65,11 @@ def store(results: dict[str, Any], folder: Path) -> None:
     (folder / JSON_NAME).write_text(json.dumps(results, indent=1) + "\n")
 
 
+def found_in(folder: Path) -> bool:
+    """Whether there is a results file."""
+    return (folder / JSON_NAME).is_file()
+
+
 def load(folder: Path) -> dict[str, Any]:
     """The results file."""
     results: dict[str, Any] = json.loads((folder / JSON_NAME).read_text())
