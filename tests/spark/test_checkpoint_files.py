@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_no_process_is_started_for_a_file_of_a_local_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_local_checkpoint_names_its_files_by_the_older_interface(spark: SparkSession, tmp_path: Path) -> None:
     jvm = cast("Any", spark.sparkContext._jvm)
     companion = getattr(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "CheckpointFileManager$")
     settings = cast("Any", spark._jsparkSession).sessionState().newHadoopConf()

@@ -57,7 +57,8 @@ def _growth(panel: Axes, records: list[Record]) -> None:
             panel.plot(sessions, took, "o-", label=name, color=COLOURS[name])
     panel.set(title="the same batches over more open sessions", ylim=(0, None))
     panel.set(xlabel="thousand sessions that stay open", ylabel="mean batch, seconds")
-    panel.legend()
+    if panel.lines:
+        panel.legend()
 
 
 def growth_points(records: list[Record], contestant: str) -> list[tuple[int, float]]:
