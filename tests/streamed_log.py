@@ -189,7 +189,7 @@ class _Streaming:
         def write(emitted: DataFrame, batch_id: int) -> None:
             self._take(emitted, batch_id, query.guarded.payload_fields)
 
-        writer = query.emitted.writeStream.foreachBatch(write).trigger(processingTime="0 seconds")
+        writer = query.for_each_batch(write).trigger(processingTime="0 seconds")
         return writer.option("checkpointLocation", str(self._checkpoint.location)).start()
 
     def _take(self, emitted: DataFrame, batch_id: int, payload: Payload) -> None:

@@ -107,5 +107,5 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
         diary.open_of_group |= counts.open_of_group
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
 
-    writer = query.emitted.writeStream.foreachBatch(write).trigger(availableNow=True)
+    writer = query.for_each_batch(write).trigger(availableNow=True)
     return writer.option("checkpointLocation", str(race.checkpoint)).start(), diary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -29,9 +29,15 @@ def never_failing(spark: SparkSession, sql: str) -> Column:
     """
     jvm = spark.sparkContext._jvm  # noqa: SLF001  there is no public way
     assert jvm is not None  # noqa: S101  a classic session always has one
-    bridge = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    expression = bridge.expression(F.expr(sql)._jc)  # noqa: SLF001
-    return ClassicColumn(bridge.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression)))
+    expression = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(F.expr(sql)._jc)  # noqa: SLF001
+    return column_of(spark, jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression))
+
+
+def column_of(spark: SparkSession, expression: Any) -> Column:  # noqa: ANN401  a Java object
+    """One of Spark's own expressions, which has no public name, as a column."""
+    jvm = spark.sparkContext._jvm  # noqa: SLF001  there is no public way
+    assert jvm is not None  # noqa: S101  a classic session always has one
+    return ClassicColumn(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
 
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:

@@ -15,9 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructType
 
+from sessionizer.control.clock import epoch_ms
 from sessionizer.core import schema
 from sessionizer.core.reasons import QuarantineReason
 from sessionizer.core.rules import NEVER_MS, TimeMode
+from sessionizer.spark.batch_clock import BatchClock
 from sessionizer.spark.expressions import checked_type, never_failing, require_keepable, require_type
 from sessionizer.spark.lines import FAULT, POSITION, RAW
 
@@ -43,10 +45,12 @@ class Guarded:
     """``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time`` (null when refused).
 
     ``payload``: the types of the payload columns, which rows carry under their ``schema.payload_field`` names.
+    ``clock``: what rows are judged by; a stream sets it in each batch, before anything is evaluated.
     """
 
     rows: DataFrame
     payload: StructType
+    clock: BatchClock
 
     @property
     def payload_fields(self) -> schema.Payload:
@@ -62,20 +66,23 @@ def arrow_fields(columns: StructType) -> list[pa.Field]:
 def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     """Map source rows to events. Raises InvalidSpec for an expression that does not fit the source."""
     payload = _check(rows, spec.mapping)
+    clock = BatchClock(spark)
+    if not rows.isStreaming:
+        clock.set(epoch_ms())
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
     mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
     event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
     as_line = came_as_line(spec.source)
-    judged = mapped.withColumn(REASON, _reason(spec, [] if as_line else _value_checks(mapped, spec)))
+    judged = mapped.withColumn(REASON, _reason(spec, clock, [] if as_line else _value_checks(mapped, spec)))
     valid = F.col(REASON).isNull()
-    event_time = F.when(valid, F.col(EVENT_TIME)) if event_time_mode else F.timestamp_millis(batch_clock_ms())
+    event_time = F.when(valid, F.col(EVENT_TIME)) if event_time_mode else F.timestamp_millis(clock.now_ms)
     raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _as_json(mapped))
     refused_only = [F.when(~valid, raw).alias(RAW), F.when(~valid, F.col(POSITION)).alias(POSITION)]
     if event_time_mode:
         clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
     else:
         tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
-        clocks = [batch_clock_ms().alias(schema.CLOCK), tie]
+        clocks = [clock.now_ms.alias(schema.CLOCK), tie]
     names = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
     columns = [F.col(f"{schema.PAYLOAD}_{name}") for name in payload.names]
     return Guarded(
@@ -83,6 +90,7 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
             schema.KEY, schema.CLIENT, *clocks, *names, *columns, REASON, *refused_only, event_time.alias(EVENT_TIME)
         ),
         payload,
+        clock,
     )
 
 
@@ -150,14 +158,14 @@ def _as_json(mapped: DataFrame) -> Column:
     return F.make_valid_utf8(F.to_json(F.struct(*columns)))
 
 
-def _reason(spec: StreamSpec, value_checks: Checks) -> Column:
+def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks) -> Column:
     """The first thing wrong with a mapped row, null when nothing is."""
     reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
     checks = [
         *value_checks,
         (F.col(schema.KEY).isNull(), QuarantineReason.NULL_KEY),
         (F.col(schema.EVENT_ID).isNull(), QuarantineReason.NULL_EVENT_ID),
-        *_event_time_checks(spec),
+        *_event_time_checks(spec, clock),
         (F.col(schema.TIMEOUT) <= 0, QuarantineReason.NON_POSITIVE_TIMEOUT),
     ]
     for wrong, name in checks:
@@ -165,21 +173,10 @@ def _reason(spec: StreamSpec, value_checks: Checks) -> Column:
     return reason
 
 
-def batch_clock_ms() -> Column:
-    """The wall clock of the micro-batch, epoch ms: one instant, kept in the offset log, so that a replay judges alike.
-
-    Spark writes a plain ``current_timestamp()`` as a number into the code that it generates, which is then new in every
-    batch: compiled again, and run cold again, for a sixth of the JVM's time at 200,000 events a batch (docs/adr/0012).
-    What happens inside ``aggregate`` is not generated.
-    """
-    nothing = F.lit(0).cast("bigint")
-    return F.aggregate(F.array(F.current_timestamp()), nothing, lambda _, now: F.unix_millis(now))
-
-
-def _event_time_checks(spec: StreamSpec) -> Checks:
+def _event_time_checks(spec: StreamSpec, clock: BatchClock) -> Checks:
     if spec.rules.time_mode is not TimeMode.EVENT_TIME:
         return []
-    latest = batch_clock_ms() + F.lit(spec.rules.future_tolerance_ms)
+    latest = clock.now_ms + F.lit(spec.rules.future_tolerance_ms)
     at = F.unix_millis(EVENT_TIME)
     return [
         (F.col(EVENT_TIME).isNull(), QuarantineReason.NULL_EVENT_TIME),

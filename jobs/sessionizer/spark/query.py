@@ -19,9 +19,11 @@ from sessionizer.spark.session import spare_small_rows
 from sessionizer.spark.source import read_source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from sessionizer.spec.stream import StreamSpec
 
@@ -32,6 +34,15 @@ class SessionQuery:
 
     emitted: DataFrame
     guarded: Guarded
+
+    def for_each_batch(self, write: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+        """What starts the query: ``write`` gets what each batch emits, unevaluated, and the batch's id."""
+
+        def write_on_time(emitted: DataFrame, batch_id: int) -> None:
+            self.guarded.clock.set_to_batch()
+            write(emitted, batch_id)
+
+        return self.emitted.writeStream.foreachBatch(write_on_time)
 
 
 def session_query(spark: SparkSession, spec: StreamSpec, home: Path, punctuations: Path) -> SessionQuery:

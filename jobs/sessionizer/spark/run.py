@@ -60,7 +60,7 @@ class Run:
             with self.gate.batch():
                 self._write(sinks, emitted, batch_id)
 
-        writer = query.emitted.writeStream.queryName(self.spec.name).foreachBatch(write)
+        writer = query.for_each_batch(write).queryName(self.spec.name)
         writer = writer.option("checkpointLocation", str(self.home.checkpoint(self.lineage)))
         if until_caught_up:
             writer = writer.trigger(availableNow=True)

@@ -1,0 +1,84 @@
+"""The clock that a batch's rows are judged by: in the code that Spark generates, and the same in a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from checkpoint_log import CheckpointLog
+from sessionizer.spark.batch_clock import BatchClock
+from sessionizer.spark.query import session_query
+from sessionizer.spark.source import read_source
+from sessionizer.spec.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+EPOCH_MS = 1_767_225_600_000
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> StreamSpec:
+    (folder := tmp_path / "in").mkdir()
+    source = {"format": "files", "path": str(folder), "encoding": "json", "columns": "k string, t bigint"}
+    mapping = {"key": "k", "event_id": "t", "event_time": "timestamp_millis(t)"}
+    one_by_one = {**source, "options": {"maxFilesPerTrigger": "1"}}
+    return StreamSpec.model_validate({"name": "s", "source": one_by_one, "mapping": mapping})
+
+
+@pytest.fixture
+def five_files(tmp_path: Path, spec: StreamSpec) -> None:
+    for second in range(5):
+        line = f'{{"k": "a", "t": {EPOCH_MS + second * 1000}}}\n'
+        (tmp_path / "in" / f"{second}.json").write_text(line)
+
+
+@pytest.mark.usefixtures("five_files")
+def test_no_batch_after_the_first_has_code_of_its_own(spark: SparkSession, spec: StreamSpec, tmp_path: Path) -> None:
+    (punctuations := tmp_path / "punctuations").mkdir()
+    metrics = cast("Any", spark.sparkContext._jvm).org.apache.spark.metrics.source.CodegenMetrics
+    compiled: list[int] = []
+
+    def evaluate(emitted: DataFrame, _: int) -> None:
+        emitted.collect()
+        compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
+
+    writer = session_query(spark, spec, tmp_path, punctuations).for_each_batch(evaluate).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert len(compiled) >= 5
+    assert compiled[4] == compiled[1]
+
+
+@pytest.mark.usefixtures("five_files")
+def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: StreamSpec, tmp_path: Path) -> None:
+    log = CheckpointLog(tmp_path / "checkpoint")
+    clock = BatchClock(spark)
+    rows = read_source(spark, spec.source, tmp_path, 1000, stream=True).select(clock.now_ms.alias("now_ms"))
+    seen: list[tuple[int, int]] = []
+
+    def look(batch: DataFrame, batch_id: int) -> None:
+        clock.set_to_batch()
+        seen.extend((batch_id, row.now_ms) for row in batch.collect())
+
+    writer = rows.writeStream.foreachBatch(look).option("checkpointLocation", str(log.location))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    log.forget_last_commit()
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert seen == [(batch.batch_id, batch.at_ms) for batch in [*log.begun(), log.begun()[-1]]]
+
+
+def test_a_job_reads_what_the_clock_showed_when_it_began(spark: SparkSession) -> None:
+    clock = BatchClock(spark)
+    rows = spark.range(2).select(clock.now_ms.alias("now_ms"))
+    for instant in (EPOCH_MS, EPOCH_MS + 1):
+        clock.set(instant)
+        assert [row.now_ms for row in rows.collect()] == [instant, instant]
+
+
+def test_a_clock_that_nobody_set_fails_the_job(spark: SparkSession) -> None:
+    with pytest.raises(Py4JJavaError, match="NullPointerException"):
+        spark.range(1).select(BatchClock(spark).now_ms).collect()
