@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+
+from sessionizer.core.codec import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sessionizer.core.table_rows import Origin, RowShape
@@ -26,8 +28,8 @@ def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> Da
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column("blob"):
-                for opened in pa.ipc.open_stream(blob.as_buffer()):
-                    yield shape.rows(opened, origin)
+                for rows in opened(blob.as_buffer()):
+                    yield shape.rows(rows, origin)
 
     blobs = emitted.where(F.col("kind") == kind).select("blob")
     return blobs.mapInArrow(open_blobs, from_arrow_schema(shape.schema, prefer_timestamp_ntz=False))
