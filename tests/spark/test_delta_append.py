@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from delta.exceptions import ConcurrentTransactionException
 from delta.tables import DeltaTable
+from py4j.protocol import REFL_GET_UNKNOWN_SUB_COMMAND_NAME, REFLECTION_COMMAND_NAME
 from pyspark.errors import AnalysisException
 
 from sessionizer.errors import LeaseLost
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+SEARCH = REFLECTION_COMMAND_NAME + REFL_GET_UNKNOWN_SUB_COMMAND_NAME
 
 
 @pytest.fixture
@@ -132,3 +135,23 @@ def test_the_history_says_which_batch_of_which_lineage_it_was(spark: SparkSessio
     assert (newest.operationParameters["queryId"], newest.operationParameters["epochId"]) == ("lineage", "12")
     assert newest.operationMetrics["numOutputRows"] == "2"
     assert newest.isBlindAppend
+
+
+def test_a_commit_does_not_have_the_class_path_searched_for_packages(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append_once(rows(spark, 1), str(table), Transaction("lineage", 1), permitted)
+    more = rows(spark, 2)
+    client = cast("Any", spark.sparkContext._jvm)._gateway_client
+    searches, send = [], client.send_command
+
+    def listen(command: str, *rest: Any, **named: Any) -> Any:
+        if command.startswith(SEARCH):
+            searches.append(command)
+        return send(command, *rest, **named)
+
+    monkeypatch.setattr(client, "send_command", listen)
+    append_once(more, str(table), Transaction("lineage", 2), permitted)
+    assert not searches
+    assert cast("Any", spark.sparkContext._jvm).org is not None
+    assert searches, "this is what such a search looks like"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from sessionizer.spark.expressions import column_of
+from sessionizer.spark.expressions import catalyst, column_of
+from sessionizer.spark.java_class import java_class, scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -22,20 +23,19 @@ class BatchClock:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._java = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001  no Python API
-        self._instant = self._java.java.util.concurrent.atomic.AtomicReference()
+        self._instant = java_class(spark, "java.util.concurrent.atomic.AtomicReference")()
 
     @property
     def now_ms(self) -> Column:
         """What the clock shows. A job that reads a clock that was never set fails."""
-        types, scala = self._java.org.apache.spark.sql.types, self._java.scala.collection.immutable
-        expressions = self._java.org.apache.spark.sql.catalyst.expressions
-        instant = expressions.Literal(self._instant, types.ObjectType(self._instant.getClass()))
-        bigint, no_arguments = _singleton(types, "LongType"), _singleton(scala, "Nil")
+        object_type = java_class(self._spark, "org.apache.spark.sql.types.ObjectType")
+        instant = catalyst(self._spark, "Literal")(self._instant, object_type(self._instant.getClass()))
+        bigint = scala_object(self._spark, "org.apache.spark.sql.types.LongType")
+        no_arguments = scala_object(self._spark, "scala.collection.immutable.Nil")
         # what is deterministic and depends on no row would be read while the batch is planned
         nullable = deterministic = False
         parts = (instant, "get", bigint, no_arguments, no_arguments, True, nullable, deterministic)
-        return column_of(self._spark, expressions.objects.Invoke(*parts))
+        return column_of(self._spark, catalyst(self._spark, "objects.Invoke")(*parts))
 
     def set(self, epoch_ms: int) -> None:
         """Show ``epoch_ms``, of 25 January 1970 or later: py4j makes a Long only of what no Integer holds."""
@@ -46,7 +46,3 @@ class BatchClock:
         manager = cast("Any", self._spark._jsparkSession).streams()  # noqa: SLF001  no Python API
         query = manager.get(self._spark.sparkContext.getLocalProperty(_RUNNING_QUERY))
         self.set(query.streamingQuery().lastExecution().offsetSeqMetadata().batchTimestampMs())
-
-
-def _singleton(package: Any, name: str) -> Any:  # noqa: ANN401  Scala objects
-    return getattr(getattr(package, f"{name}$"), "MODULE$")

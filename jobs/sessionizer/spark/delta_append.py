@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.spark.java_class import java_class, scala_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,32 +66,37 @@ class _Delta:
     """Delta's classes, and Scala's where they want them, by py4j."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self._session: Any = spark._jsparkSession  # noqa: SLF001  no Python API
-        self._java = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001  no Python API
-        self._delta: Any = self._java.org.apache.spark.sql.delta
 
     def log(self, location: str) -> Any:  # noqa: ANN401  a Java object
-        return self._delta.DeltaLog.forTable(self._session, location)
+        return self._class("DeltaLog").forTable(self._session, location)
 
     def write_files(self, attempt: Any, log: Any, frame: DataFrame) -> Any:  # noqa: ANN401  Java objects
         """As ``DataFrameWriter`` does it: the columns are compared with the table's, then the data files written."""
-        append, none = self._java.org.apache.spark.sql.SaveMode.Append, self._java.scala.Option.empty()
-        no_options, no_columns = self._object("Map").empty(), self._object("List").empty()
-        options = self._delta.DeltaOptions(no_options, self._session.sessionState().conf())
+        append, none = java_class(self._spark, "org.apache.spark.sql.SaveMode").Append, self._option().empty()
+        no_options, no_columns = self._collection("Map").empty(), self._collection("List").empty()
+        options = self._class("DeltaOptions")(no_options, self._session.sessionState().conf())
         rows, as_they_are = frame._jdf, False  # noqa: SLF001  no Python API
         parts = (log, append, options, no_columns, no_options, rows, none, none, as_they_are)
-        return self._delta.commands.WriteIntoDelta(*parts).write(attempt, self._session, none, as_they_are)
+        return self._class("commands.WriteIntoDelta")(*parts).write(attempt, self._session, none, as_they_are)
 
     def noted(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
         """The action that makes the table remember the transaction."""
-        now_ms = self._java.scala.Option.apply(time.time_ns() // 1_000_000)
-        return self._delta.actions.SetTransaction(transaction.application, transaction.version, now_ms)
+        now_ms = self._option().apply(time.time_ns() // 1_000_000)
+        return self._class("actions.SetTransaction")(transaction.application, transaction.version, now_ms)
 
     def operation(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
         """What the table's history shows: a streaming update of this query and epoch."""
-        append, none = self._java.org.apache.spark.sql.streaming.OutputMode.Append(), self._java.scala.Option.empty()
-        streaming_update = getattr(self._delta, "DeltaOperations$StreamingUpdate")
-        return streaming_update(append, transaction.application, transaction.version, none)
+        append = java_class(self._spark, "org.apache.spark.sql.streaming.OutputMode").Append()
+        streaming_update = self._class("DeltaOperations$StreamingUpdate")
+        return streaming_update(append, transaction.application, transaction.version, self._option().empty())
 
-    def _object(self, collection: str) -> Any:  # noqa: ANN401  a Scala object
-        return getattr(getattr(self._java.scala.collection.immutable, f"{collection}$"), "MODULE$")
+    def _class(self, name: str) -> Any:  # noqa: ANN401  a Java class
+        return java_class(self._spark, f"org.apache.spark.sql.delta.{name}")
+
+    def _option(self) -> Any:  # noqa: ANN401  a Java class
+        return java_class(self._spark, "scala.Option")
+
+    def _collection(self, name: str) -> Any:  # noqa: ANN401  a Scala object
+        return scala_object(self._spark, f"scala.collection.immutable.{name}")

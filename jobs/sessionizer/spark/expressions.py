@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.spark.java_class import java_class, scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
 _CHECKED: Final = "_checked"
+_EXPRESSION_UTILS: Final = "org.apache.spark.sql.classic.ExpressionUtils"
 _NOT_KEPT: Final = re.compile(r"\b(void|interval|variant)\b(?!:)")
 """Types, not names of fields, in what Spark calls a type."""
 
@@ -27,17 +29,34 @@ def never_failing(spark: SparkSession, sql: str) -> Column:
     Spark's own ``TryEval``, which backs its ``try_*`` functions, has no public name; without it
     ``timestamp_seconds(x)`` of one absurd x ends the stream, ANSI mode or not (docs/adr/0005).
     """
-    jvm = spark.sparkContext._jvm  # noqa: SLF001  there is no public way
-    assert jvm is not None  # noqa: S101  a classic session always has one
-    expression = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(F.expr(sql)._jc)  # noqa: SLF001
-    return column_of(spark, jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression))
+    return column_of(spark, catalyst(spark, "TryEval")(_expression(spark, F.expr(sql))))
+
+
+def is_utf8(spark: SparkSession, text: Column) -> Column:
+    """Whether a string is valid UTF-8, null for null.
+
+    That it is ASCII, as most are, is found out in a fifth of the time that ``is_valid_utf8`` takes.
+    """
+    boolean = scala_object(spark, "org.apache.spark.sql.types.BooleanType")
+    no_arguments = scala_object(spark, "scala.collection.immutable.Nil")
+    propagate_null, nullable, deterministic = True, True, True
+    parts = (_expression(spark, text), "isFullAscii", boolean, no_arguments, no_arguments)
+    is_ascii = catalyst(spark, "objects.Invoke")(*parts, propagate_null, nullable, deterministic)
+    return column_of(spark, is_ascii) | F.is_valid_utf8(text)
+
+
+def catalyst(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Java class
+    """The class of one of Spark's own expressions."""
+    return java_class(spark, f"org.apache.spark.sql.catalyst.expressions.{name}")
 
 
 def column_of(spark: SparkSession, expression: Any) -> Column:  # noqa: ANN401  a Java object
     """One of Spark's own expressions, which has no public name, as a column."""
-    jvm = spark.sparkContext._jvm  # noqa: SLF001  there is no public way
-    assert jvm is not None  # noqa: S101  a classic session always has one
-    return ClassicColumn(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return ClassicColumn(java_class(spark, _EXPRESSION_UTILS).column(expression))
+
+
+def _expression(spark: SparkSession, column: Column) -> Any:  # noqa: ANN401  a Java object
+    return java_class(spark, _EXPRESSION_UTILS).expression(column._jc)  # noqa: SLF001  there is no public way
 
 
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
@@ -58,11 +77,10 @@ def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
 
 def _require_streamable(rows: DataFrame) -> None:
     """Ask Spark what it would ask when the query starts. Raises AnalysisException, for a window function say."""
-    jvm = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  there is no public way
-    assert jvm is not None  # noqa: S101  a classic session always has one
-    plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
-    append = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-    jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, append)
+    plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001  there is no public way
+    append = java_class(rows.sparkSession, "org.apache.spark.sql.streaming.OutputMode").Append()
+    checker = "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker"
+    java_class(rows.sparkSession, checker).checkForStreaming(plan, append)
 
 
 def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:

@@ -20,7 +20,7 @@ from sessionizer.core import schema
 from sessionizer.core.reasons import QuarantineReason
 from sessionizer.core.rules import NEVER_MS, TimeMode
 from sessionizer.spark.batch_clock import BatchClock
-from sessionizer.spark.expressions import checked_type, never_failing, require_keepable, require_type
+from sessionizer.spark.expressions import checked_type, is_utf8, never_failing, require_keepable, require_type
 from sessionizer.spark.lines import FAULT, POSITION, RAW
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
     texts = [F.col(field.name) for field in kept if isinstance(field.dataType, StringType)]
     sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, _TEXT_OR_BYTES)]
     size = reduce(operator.add, (F.coalesce(size, F.lit(0)) for size in sizes))
-    invalid = reduce(operator.or_, (~F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003
+    spark = mapped.sparkSession
+    invalid = reduce(operator.or_, (~F.coalesce(is_utf8(spark, text), F.lit(True)) for text in texts))  # noqa: FBT003
     return [
         (size > spec.rules.max_event_bytes, QuarantineReason.OVERSIZED),
         (invalid, QuarantineReason.INVALID_UTF8),

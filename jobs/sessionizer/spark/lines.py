@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.reasons import QuarantineReason
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.expressions import first_line
+from sessionizer.spark.expressions import first_line, is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ def parse_lines(
     """Rows of a column ``value`` with their faults; ``json`` becomes its declared columns."""
     fault = (
         F.when(F.octet_length("value") > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
-        .when(~F.expr("is_valid_utf8(value)"), F.lit(QuarantineReason.INVALID_UTF8.value))
+        .when(~is_utf8(lines.sparkSession, F.col("value")), F.lit(QuarantineReason.INVALID_UTF8.value))
     )  # fmt: skip
     raw = F.expr("make_valid_utf8(value)").alias(RAW)
     others = [name for name in lines.columns if name != "value"]
