@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from sessionizer.core import schema
 from sessionizer.core.cutting import Bools, Int64s, OrderedEvents, cut_sessions
-from sessionizer.core.ordering import codes, int64s, ordered_events, session_order
+from sessionizer.core.distinct import surely_distinct
+from sessionizer.core.ordering import codes, int64s, ordered_events, session_order, whole_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,8 @@ class Verdicts:
 def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions, rules: Rules) -> Verdicts:
     """Decide on every row of a group's events."""
     verdicts = Verdicts.all_kept(table.num_rows)
+    if surely_distinct(whole_column(table, schema.EVENT_ID)):
+        return verdicts
     event_id, distinct = codes(table, schema.EVENT_ID)
     if distinct == table.num_rows:
         return verdicts

@@ -13,7 +13,7 @@ from sessionizer.core import schema
 from sessionizer.core.codec import admitted_after, mark_admitted
 from sessionizer.core.cutting import REASONS, Bools, Cuts, Int64s, cut_sessions
 from sessionizer.core.duplicates import Admissions, find_duplicates
-from sessionizer.core.ordering import Positions, codes, ordered_events, session_order
+from sessionizer.core.ordering import Positions, codes, ordered_events, session_order, whole_column
 from sessionizer.core.rules import NEVER_MS
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _sessions(
     rows = events.take(pa.array(order[np.repeat(final, cuts.length)])).combine_chunks()
     offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
     first, last = pa.array(offsets[:-1]), pa.array(offsets[1:] - 1)
-    columns = {name: _column(rows, name) for name in rows.column_names}
+    columns = {name: whole_column(rows, name) for name in rows.column_names}
     event_time = instants(columns[schema.CLOCK])
     own_time = instants(_own_time(columns)) if schema.TIE in columns else event_time
     fields = schema.session_event_type(payload)
@@ -117,11 +117,6 @@ def _sessions(
 def _own_time(columns: dict[str, pa.Array]) -> pa.Array:
     """In the arrival modes an event without a time of its own (tie 0) is shown at its arrival."""
     return pc.if_else(pc.equal(columns[schema.TIE], 0), columns[schema.CLOCK], columns[schema.TIE])
-
-
-def _column(table: pa.Table, name: str) -> pa.Array:
-    chunks = table.column(name).combine_chunks()
-    return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
 
 
 def instants(epoch_ms: pa.Array | Int64s) -> pa.Array:

@@ -21,11 +21,15 @@ def int64s(table: pa.Table, column: str) -> Int64s:
     return values
 
 
+def whole_column(table: pa.Table, column: str) -> pa.Array:
+    """A column as one array."""
+    chunks = table.column(column).combine_chunks()
+    return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
+
+
 def codes(table: pa.Table, column: str) -> tuple[Int64s, int]:
     """A string column as small numbers, equal exactly where the strings are, and how many there are."""
-    encoded = table.column(column).combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = whole_column(table, column).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
