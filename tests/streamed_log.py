@@ -17,6 +17,7 @@ from checkpoint_log import CheckpointLog
 from log_feed import COLUMNS, MAPPING, Feed, batches_that_bring_something
 from sessionizer.core.codec import decode
 from sessionizer.core.rules import Rules, TimeMode
+from sessionizer.core.seven_bits import from_text
 from sessionizer.spark import rows
 from sessionizer.spark.query import session_query
 from sessionizer.spark.sinks import Sinks
@@ -235,5 +236,6 @@ class _Streaming:
         reader = self._spark.read.format("statestore").option("stateVarName", "log")
         groups = reader.option("flattenCollectionTypes", "false").load(str(self._checkpoint.location))
         return {
-            int(group.key[0]): [decode(bytes(entry.blob)) for entry in group.list_value] for group in groups.collect()
+            int(group.key[0]): [decode(from_text(entry.blob)) for entry in group.list_value]
+            for group in groups.collect()
         }

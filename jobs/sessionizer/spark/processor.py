@@ -3,7 +3,8 @@
 A thin adapter: it moves blobs between Spark and ``sessionizer.core.key_group``, which decides everything.
 Per group it keeps three variables, whose Spark schemas never change (the blobs carry their own):
 
-- ``log`` (list of ``blob binary``): one blob per batch since the last merge, before them the merged rest;
+- ``log`` (list of ``blob string``): one blob per batch since the last merge, before them the merged rest, each as text
+  (``sessionizer.core.seven_bits``);
 - ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
 - ``timeouts`` (``changes binary``): JSON of the clients' timeouts changed by punctuations.
@@ -15,15 +16,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
 import pyarrow as pa
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from sessionizer.core.codec import decode, encode
 from sessionizer.core.group_labels import group_labels
 from sessionizer.core.key_group import NO_PLAN, Arrivals, Clock, GroupRules, Plan, Step, take_batch, take_timer
 from sessionizer.core.reasons import QuarantineReason
 from sessionizer.core.rules import TimeMode
+from sessionizer.core.seven_bits import from_text, to_text
 from sessionizer.spark import rows as kinds
 
 if TYPE_CHECKING:
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 
+_LOG: Final = StructType([StructField("blob", StringType())])
+_PLAN: Final = StructType([StructField("at", LongType()), StructField("appended", IntegerType())])
+_TIMEOUTS: Final = StructType([StructField("changes", BinaryType())])
 ANSWER_WITHIN_S: Final = 60.0
 """Seconds for what takes milliseconds."""
 
@@ -47,27 +53,26 @@ class SessionProcessor(StatefulProcessor):
         self._handle = handle
         self._number = {label: number for number, label in enumerate(group_labels(self._shared.key_groups).tolist())}
         _give_up_on_silence(handle)
-        self._log = handle.getListState("log", "blob binary")
-        self._plan = handle.getValueState("plan", "at long, appended int")
-        self._timeouts = handle.getValueState("timeouts", "changes binary")
+        self._log = handle.getListState("log", _LOG)
+        self._plan = handle.getValueState("plan", _PLAN)
+        self._timeouts = handle.getValueState("timeouts", _TIMEOUTS)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Append what came, or merge when something may be final. ``rows``: frames of packed rows."""
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        """Append what came, or merge when something may be final. ``rows``: packed rows."""
         group, share = self._number[int(key[0])], Share()
-        for frame in rows:
-            for kind, blob in zip(frame["kind"], frame["blob"], strict=True):
-                share.take(kind, blob)
+        for row in rows:
+            share.take(row.kind, row.blob)
         arrivals = Arrivals(share.events, self._changed_timeouts(share.changed_timeouts))
         clock, planned = self._clock(timerValues, share.floor_ms), self._planned()
         step = take_batch(group, self._shared, planned, arrivals, clock, self._read_log)
         self._apply(step, planned, clock)
         output = Output(group)
         for blob in share.quarantined:
-            output.blob(kinds.QUARANTINE, decode(blob).num_rows, blob)
+            output.row(kinds.QUARANTINE, decode(blob).num_rows, blob)
         output.step(step)
-        yield from output.frames()
+        yield from output.rows
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Merge a group that is due, with or without new data; one already merged in this batch is left alone."""
         group, clock, planned = self._number[int(key[0])], self._clock(timerValues, 0), self._planned()
         step = take_timer(group, self._shared, planned, clock, self._read_log)
@@ -75,7 +80,7 @@ class SessionProcessor(StatefulProcessor):
             self._apply(step, planned, clock)
             output = Output(group)
             output.step(step)
-            yield from output.frames()
+            yield from output.rows
 
     def close(self) -> None:
         """Nothing of ours outlives the batch."""
@@ -98,7 +103,7 @@ class SessionProcessor(StatefulProcessor):
         return known
 
     def _read_log(self) -> list[pa.Table]:
-        return [decode(bytes(row[0])) for row in self._log.get()]
+        return [decode(from_text(row[0])) for row in self._log.get()]
 
     def _planned(self) -> Plan:
         value = self._plan.get()
@@ -106,7 +111,7 @@ class SessionProcessor(StatefulProcessor):
 
     def _apply(self, step: Step, planned: Plan, clock: Clock) -> None:
         if step.append is not None:
-            self._log.appendValue((encode(step.append.combine_chunks()),))
+            self._log.appendValue((to_text(encode(step.append.combine_chunks())),))
         elif step.merged is not None:
             self._replace_log(step.merged.open_events)
         self._move_timer(planned, step.plan, clock)
@@ -119,7 +124,7 @@ class SessionProcessor(StatefulProcessor):
         if open_events is None:
             self._log.clear()
         else:
-            self._log.put([(encode(open_events.combine_chunks()),)])
+            self._log.put([(to_text(encode(open_events.combine_chunks())),)])
 
     def _move_timer(self, planned: Plan, plan: Plan, clock: Clock) -> None:
         """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
@@ -175,20 +180,16 @@ class Output:
 
     def __init__(self, key_group: int) -> None:
         self._key_group = key_group
-        self._rows: list[tuple[str, int, int, bytes | None]] = []
+        self.rows: list[Row] = []
 
-    def blob(self, kind: str, count: int, blob: bytes) -> None:
-        """Emit a blob as it is."""
-        self._rows.append((kind, self._key_group, count, blob))
+    def row(self, kind: str, count: int, blob: bytes | None = None) -> None:
+        """Emit a blob of ``count`` rows as it is, or a bare number."""
+        self.rows.append(Row(kind=kind, key_group=self._key_group, row_count=count, blob=blob))
 
     def table(self, kind: str, table: pa.Table | pa.RecordBatch | None) -> None:
         """Emit a table, unless there is nothing in it."""
         if table is not None and table.num_rows:
-            self._rows.append((kind, self._key_group, table.num_rows, encode(table)))
-
-    def count(self, kind: str, count: int) -> None:
-        """Emit a bare number."""
-        self._rows.append((kind, self._key_group, count, None))
+            self.row(kind, table.num_rows, encode(table))
 
     def step(self, step: Step) -> None:
         """Emit what a step brought about."""
@@ -196,16 +197,11 @@ class Output:
         if step.merged is None:
             return
         self.table(kinds.SESSIONS, step.merged.sessions)
-        self.count(kinds.OPEN, step.merged.open_sessions)
+        self.row(kinds.OPEN, step.merged.open_sessions)
         if step.merged.repeated:
-            self.count(kinds.REPEATED, step.merged.repeated)
+            self.row(kinds.REPEATED, step.merged.repeated)
         if step.merged.conflicting is not None:
             self.table(kinds.QUARANTINE, conflicting_rows(step.merged.conflicting))
-
-    def frames(self) -> Iterator[pd.DataFrame]:
-        """At most one frame."""
-        if self._rows:
-            yield pd.DataFrame(self._rows, columns=["kind", "key_group", "row_count", "blob"])
 
 
 def conflicting_rows(events: pa.Table) -> pa.Table:

@@ -69,7 +69,7 @@ def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctua
         all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
     spare_small_rows(spark, spec.rules.max_event_bytes)
     packed = all_rows.mapInArrow(packer(columns, spec.key_groups), PACKED)
-    return packed.groupBy(GROUP).transformWithStateInPandas(
+    return packed.groupBy(GROUP).transformWithState(
         SessionProcessor(GroupRules(rules, payload, spec.key_groups)),
         rows.EMITTED,
         "append",

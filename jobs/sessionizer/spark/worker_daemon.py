@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import gc
 
-import pandas  # noqa: F401
 import pyarrow.compute  # noqa: F401
+import pyspark.sql.streaming.proto.StateMessage_pb2
+
+# the state's client imports it, and pandas with it, to send its first value
+import pyspark.testing.utils
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
