@@ -113,8 +113,9 @@ def test_what_never_repeats_has_no_dictionary_and_only_what_helps_to_skip_files_
     columns = [group.column(position) for position in range(group.num_columns)]
     repeating = {column.path_in_schema for column in columns if "PLAIN_DICTIONARY" in column.encodings}
     assert {"key", "client", "events.list.element.page"} <= repeating
-    unique = {"session_id", "events.list.element.event_id", "events.list.element.event_time"}
-    assert not unique & repeating
+    ids = {"session_id", "events.list.element.event_id"}
+    assert not {*ids, "started_at", "ended_at", "events.list.element.event_time"} & repeating
+    assert {column.path_in_schema for column in columns if not column.is_stats_set} == ids
 
 
 def test_a_new_payload_column_is_added_to_an_existing_table(

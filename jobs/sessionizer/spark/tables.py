@@ -44,12 +44,15 @@ SESSIONS_DAILY: Final = "sessions_daily"
 COMMITS_PER_CHECKPOINT: Final = "50"
 """Delta's default of 10 is for jobs that commit now and then; a stream pays it every few seconds (docs/adr/0036)."""
 
-_NO_DICTIONARY: Final = "parquet.enable.dictionary#"
+_IDS: Final = ("session_id", "events.list.element.event_id")
+_INSTANTS: Final = ("started_at", "ended_at", "events.list.element.event_time")
 SESSIONS_PROPERTIES: Final = {
     # a dictionary of values that never repeat is built for nothing (docs/adr/0038)
-    f"{_NO_DICTIONARY}session_id": "false",
-    f"{_NO_DICTIONARY}events.list.element.event_id": "false",
-    f"{_NO_DICTIONARY}events.list.element.event_time": "false",
+    **{f"parquet.enable.dictionary#{name}": "false" for name in (*_IDS, *_INSTANTS)},
+    # the least and the greatest id exclude no page
+    **{f"parquet.column.statistics.enabled#{name}": "false" for name in _IDS},
+    # how long values are and how deep they lie, counted value by value, nobody reads
+    "parquet.size.statistics.enabled": "false",
     # the others have all their values in every file
     "delta.dataSkippingStatsColumns": "date,started_at,ended_at,lineage,batch_id",
 }
