@@ -70,6 +70,10 @@ def local_parallelism(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
         "spark.databricks.delta.snapshotPartitions": "1",
+        # What is larger than half a region (``HEAP_REGIONS``) makes G1 mark the whole heap time and again. A broadcast
+        # fills a block, a sort a page, and be it with one row: Spark's defaults are 4 MiB and, by the heap, 32 MiB.
+        "spark.broadcast.blockSize": "512k",
+        "spark.buffer.pageSize": "2m",
         "spark.ui.showConsoleProgress": "false",
     }
 
