@@ -15,6 +15,12 @@ DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 """Where they go: what a site sets in ``extraJavaOptions`` comes after them and wins."""
 HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 """G1 treats what fills half a region as humongous: blobs, with the regions of 1 MiB that a small heap gets."""
+SMALL_ARRAYS: Final = {
+    # A broadcast fills a block, a sort a page, and be it with one row. Spark's defaults, 4 MiB and (by the heap) 32 MiB,
+    # are humongous, which makes G1 mark the whole heap time and again (docs/adr/0041).
+    "spark.broadcast.blockSize": "512k",
+    "spark.buffer.pageSize": "2m",
+}
 
 
 def class_archive(jars: Path) -> Path:
@@ -30,3 +36,8 @@ def jvm_options(jars: Path) -> str:
         # an archive that does not fit is no reason for a line in the log of each driver
         options += [f'"-XX:SharedArchiveFile={archive}"', "-Xlog:cds*=off"]
     return " ".join(options)
+
+
+def jvm_settings(jars: Path) -> dict[str, str]:
+    """What Spark must be told of a driver's JVM before it starts; once it runs, these cannot be changed."""
+    return {DEFAULT_JAVA_OPTIONS: jvm_options(jars), **SMALL_ARRAYS}

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, jvm_options
+from sessionizer.control.local_jvm import jvm_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,10 +70,6 @@ def local_parallelism(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
         "spark.databricks.delta.snapshotPartitions": "1",
-        # What is larger than half a region (``HEAP_REGIONS``) makes G1 mark the whole heap time and again. A broadcast
-        # fills a block, a sort a page, and be it with one row: Spark's defaults are 4 MiB and, by the heap, 32 MiB.
-        "spark.broadcast.blockSize": "512k",
-        "spark.buffer.pageSize": "2m",
         "spark.ui.showConsoleProgress": "false",
     }
 
@@ -132,7 +128,7 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
-        settings |= {DEFAULT_JAVA_OPTIONS: jvm_options(jar_folder())}
+        settings |= jvm_settings(jar_folder())
         settings |= {**local_parallelism(master), **local_checkpoints(master), **local_python(master)}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)

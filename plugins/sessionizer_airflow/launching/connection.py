@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, jvm_options
+from sessionizer.control.local_jvm import jvm_settings
 from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing, UnusableConnection
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class SparkTarget:
         """
         python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
         if self.manager is Manager.LOCAL:
-            conf = {DEFAULT_JAVA_OPTIONS: jvm_options(jars)}
-            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": conf, "env_vars": python}
+            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": jvm_settings(jars), "env_vars": python}
         files = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar")))
         variables = ["spark.executorEnv"]
         if self.in_cluster and self.manager is Manager.YARN:
