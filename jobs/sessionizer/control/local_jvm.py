@@ -16,8 +16,8 @@ DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 """G1 treats what fills half a region as humongous: blobs, with the regions of 1 MiB that a small heap gets."""
 SMALL_ARRAYS: Final = {
-    # A broadcast fills a block, a sort a page, and be it with one row. Spark's defaults, 4 MiB and (by the heap) 32 MiB,
-    # are humongous, which makes G1 mark the whole heap time and again (docs/adr/0041).
+    # A broadcast fills a block, a sort a page, and be it with one row. Spark's defaults, 4 MiB and by the heap 32, are
+    # humongous: G1 then marks the whole heap time and again (docs/adr/0041).
     "spark.broadcast.blockSize": "512k",
     "spark.buffer.pageSize": "2m",
 }
