@@ -36,8 +36,3 @@ def jvm_options(jars: Path) -> str:
         # an archive that does not fit is no reason for a line in the log of each driver
         options += [f'"-XX:SharedArchiveFile={archive}"', "-Xlog:cds*=off"]
     return " ".join(options)
-
-
-def jvm_settings(jars: Path) -> dict[str, str]:
-    """What Spark must be told of a driver's JVM before it starts; once it runs, these cannot be changed."""
-    return {DEFAULT_JAVA_OPTIONS: jvm_options(jars), **SMALL_ARRAYS}

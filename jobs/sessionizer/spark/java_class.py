@@ -14,7 +14,7 @@ def java_class(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Java c
     """The class, not looked for before it is used.
 
     On the way to ``_jvm.org.apache.spark.X`` py4j asks for ``org``, ``org.apache`` and so on whether they are classes;
-    each time the JVM searches the whole class path, 1 ms, twenty times a batch.
+    each time the JVM searches the whole class path.
     """
     gateway = cast("Any", spark.sparkContext._jvm)._gateway_client  # noqa: SLF001  no Python API
     return JavaClass(name, gateway)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.local_jvm import jvm_settings
+from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +74,11 @@ def local_parallelism(master: str) -> dict[str, str]:
     }
 
 
+def local_memory(master: str) -> dict[str, str]:
+    """On one machine what is small takes little of the heap; no setting of these can change while Spark runs."""
+    return SMALL_ARRAYS if master.startswith("local") else {}
+
+
 def local_checkpoints(master: str) -> dict[str, str]:
     """On one machine Spark's default way to name a finished file starts four processes each time (docs/adr/0037)."""
     return {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES} if master.startswith("local") else {}
@@ -128,7 +133,7 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
-        settings |= jvm_settings(jar_folder())
+        settings |= {DEFAULT_JAVA_OPTIONS: jvm_options(jar_folder()), **local_memory(master)}
         settings |= {**local_parallelism(master), **local_checkpoints(master), **local_python(master)}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)

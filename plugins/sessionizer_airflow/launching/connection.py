@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer.control.local_jvm import jvm_settings
+from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
 from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing, UnusableConnection
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class SparkTarget:
         """
         python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
         if self.manager is Manager.LOCAL:
-            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": jvm_settings(jars), "env_vars": python}
+            conf = {DEFAULT_JAVA_OPTIONS: jvm_options(jars), **SMALL_ARRAYS}
+            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": conf, "env_vars": python}
         files = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar")))
         variables = ["spark.executorEnv"]
         if self.in_cluster and self.manager is Manager.YARN:
