@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sessionizer.core.event import Batch, Event
+    from sessionizer.core.oracle import Session
     from sessionizer.core.rules import Rules
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
@@ -46,15 +47,19 @@ class Group:
 
 
 class InMemoryGroups:
-    """Runs batches; what was emitted is in ``sessions``, ``late``, ``conflicting`` and ``repeated``."""
+    """Runs batches; what was emitted is in ``sessions``, ``late``, ``conflicting`` and ``repeated``.
 
-    def __init__(self, rules: Rules, key_groups: int) -> None:
+    ``behind_ms``: by how much each batch arrives later than it says, in event time.
+    """
+
+    def __init__(self, rules: Rules, key_groups: int, behind_ms: int = 0) -> None:
         self.shared = GroupRules(rules, PAYLOAD, key_groups)
         self.groups = [Group() for _ in range(key_groups)]
         self.sessions: list[Row] = []
         self.late: Counter[Row] = Counter()
         self.conflicting: Counter[Row] = Counter()
         self.repeated = 0
+        self._behind_ms = behind_ms
         self._highest_ms = self._floor_ms = self._final_by = 0
         self._changes: dict[str, int] = {}
 
@@ -63,7 +68,8 @@ class InMemoryGroups:
         self._changes |= batch.timeout_changes
         watermark = max(self._highest_ms - rules.watermark_delay_ms, self._floor_ms, 0)
         self._floor_ms = max(self._floor_ms, batch.floor_ms or 0)
-        clock = Clock.of(rules.time_mode, watermark, batch.arrived_at_ms, batch.floor_ms or 0)
+        behind_ms = self._behind_ms if rules.time_mode is TimeMode.EVENT_TIME else 0
+        clock = Clock.of(rules.time_mode, watermark, batch.arrived_at_ms + behind_ms, batch.floor_ms or 0)
         told = batch.floor_ms is not None or batch.timeout_changes
         for number, group in enumerate(self.groups):
             events = [event for event in batch.events if self._group_of(event) == number]
@@ -147,6 +153,15 @@ def session_rows(sessions: pa.RecordBatch | None) -> list[Row]:
         )
         for row in sessions.to_pylist()
     ]  # fmt: skip
+
+
+def row_of(session: Session) -> Row:
+    """A session of the oracle in the columns of ``session_rows``."""
+    events = tuple((event.event_id, event.closes, *event.payload) for event in session.events)
+    return (
+        session.key, session.client, session.started_at_ms, session.ended_at_ms, session.event_count,
+        session.close_reason.value, session.events[0].event_id, events,
+    )  # fmt: skip
 
 
 def _ms(instant: datetime) -> int:

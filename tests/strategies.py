@@ -155,6 +155,11 @@ def _orderly(events: Iterable[Event], delay_ms: int) -> Iterator[Event]:
             yield event
 
 
+def lags_ms() -> SearchStrategy[int]:
+    """How far a stream is behind, ms: not at all, some batches, or hopelessly."""
+    return st.sampled_from([0, 100, 10**6])
+
+
 # How a log is told
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from sessionizer.core import schema
 from sessionizer.core.admission import admit, aligned, earliest_due
 from sessionizer.core.merging import Merged, merge
+from sessionizer.core.ordering import int64s
 from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
 
 if TYPE_CHECKING:
@@ -38,11 +40,13 @@ NO_PLAN: Final = Plan(None, 0)
 class Clock:
     """How far time has come in this batch, epoch ms.
 
-    An event at or before ``late_before`` is late, a session due at or before ``final_by`` is final.
+    An event at or before ``late_before`` is late, a session due at or before ``final_by`` is final. ``arrived_at`` is
+    the batch's wall clock, the same in every replay.
     """
 
     late_before: int
     final_by: int
+    arrived_at: int
 
     @classmethod
     def of(cls, mode: TimeMode, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> Clock:
@@ -52,8 +56,8 @@ class Clock:
         """
         if mode is TimeMode.EVENT_TIME:
             watermark_ms = max(watermark_ms, floor_ms)
-            return cls(watermark_ms, watermark_ms)
-        return cls(arrived_at_ms - 1, NEVER_MS if floor_ms >= NEVER_MS else arrived_at_ms)
+            return cls(watermark_ms, watermark_ms, arrived_at_ms)
+        return cls(arrived_at_ms - 1, NEVER_MS if floor_ms >= NEVER_MS else arrived_at_ms, arrived_at_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,7 @@ def take_batch(
     """The step of ``group`` for what arrived. ``read_log`` is called only if the step is a merge."""
     late, new, due = _admit(group, shared, arrivals, clock)
     due = min((at for at in (due, planned.at) if at is not None), default=None)
-    drained = clock.final_by >= NEVER_MS
-    if drained or (due is not None and due <= clock.final_by) or planned.appended >= TABLES_BEFORE_MERGE:
+    if _must_merge(due, planned, clock) and not _can_wait(shared.rules, planned, new, clock):
         step = _merge(group, shared, [*read_log(), *new], clock)
     else:
         step = Step(_after(due, planned.appended + len(new), clock), append=new[0] if new else None)
@@ -117,6 +120,25 @@ def take_timer(
     if planned.at is None or planned.at > clock.final_by:
         return None
     return _merge(group, shared, read_log(), clock)
+
+
+def _must_merge(due_ms: int | None, planned: Plan, clock: Clock) -> bool:
+    drained = clock.final_by >= NEVER_MS
+    return drained or (due_ms is not None and due_ms <= clock.final_by) or planned.appended >= TABLES_BEFORE_MERGE
+
+
+def _can_wait(rules: Rules, planned: Plan, new: Sequence[pa.Table], clock: Clock) -> bool:
+    """Whether a group may leave what is due to the next batch: once after each merge, and only in a backlog.
+
+    There one batch spans more event time than ``emit_every``, and all that is open would be written anew with each. The
+    group's newest event tells. Spark's watermark follows it, so the next batch comes by itself, with or without new
+    data, and a whole step later; and the event is so old that another batch as long as this one must be waiting.
+    """
+    if not rules.emit_every_ms or planned.appended or not new:
+        return False
+    newest = int(int64s(new[0], schema.CLOCK).max())
+    advance_ms = newest - rules.watermark_delay_ms - clock.final_by
+    return rules.emit_every_ms <= advance_ms <= clock.arrived_at - newest
 
 
 def _admit(

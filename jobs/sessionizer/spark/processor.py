@@ -88,8 +88,7 @@ class SessionProcessor(StatefulProcessor):
     def _clock(self, timer_values: Any, floor_ms: int) -> Clock:
         mode = self._shared.rules.time_mode
         watermark = timer_values.getCurrentWatermarkInMs() if mode is TimeMode.EVENT_TIME else 0
-        arrived_at = 0 if mode is TimeMode.EVENT_TIME else timer_values.getCurrentProcessingTimeInMs()
-        return Clock.of(mode, watermark, arrived_at, floor_ms)
+        return Clock.of(mode, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
 
     def _changed_timeouts(self, changes: dict[str, int]) -> dict[str, int]:
         """All changes so far, this batch's included."""

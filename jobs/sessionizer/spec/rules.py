@@ -74,7 +74,7 @@ class Rules(Section):
         default=30 * SECOND,
         alias="emit_every",
         description="Step of event time in which finished sessions are looked for (duration): a session comes out at "
-        "most this much later; longer steps cost less.",
+        "most this much later, or one batch later in a backlog; longer steps cost less.",
     )
     future_tolerance_ms: Duration = Field(
         default=10 * MINUTE,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from in_memory_groups import InMemoryGroups, Row
-from sessionizer.core.oracle import Outcome, Session, sessionize
-from strategies import Log, logs
+from in_memory_groups import InMemoryGroups, Row, row_of
+from sessionizer.core.oracle import Outcome, sessionize
+from strategies import Log, lags_ms, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 
 @settings(max_examples=2_000, deadline=None)
-@given(log=logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
-def test_closed_open_late_and_conflicting_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int) -> None:
+@given(log=logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]), behind_ms=lags_ms())
+def test_closed_open_late_and_conflicting_equal_the_oracle(
+    log: Log, key_groups: int, emit_every_ms: int, behind_ms: int
+) -> None:
     expected = sessionize(log.batches, log.rules)
-    groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups, behind_ms)
     for batch in log.batches:
         groups.take(batch)
     emitted = Counter(groups.sessions)
     sessions, open_events = groups.settle()
-    assert not emitted - Counter(map(session_row, expected.closed)), "emitted before it was final"
-    assert Counter(sessions) == Counter(map(session_row, expected.closed))
+    assert not emitted - Counter(map(row_of, expected.closed)), "emitted before it was final"
+    assert Counter(sessions) == Counter(map(row_of, expected.closed))
     assert open_events == events_of(admitted.event for admitted in expected.open_events)
     assert groups.late == events_of(expected.late)
     assert groups.conflicting == events_of(expected.conflicting)
@@ -37,13 +39,13 @@ def test_closed_open_late_and_conflicting_equal_the_oracle(log: Log, key_groups:
 
 
 @settings(max_examples=500, deadline=None)
-@given(log=logs(drained=True), key_groups=st.integers(1, 3))
-def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int) -> None:
-    groups = InMemoryGroups(replace(log.rules, emit_every_ms=30), key_groups)
+@given(log=logs(drained=True), key_groups=st.integers(1, 3), behind_ms=lags_ms())
+def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: int) -> None:
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=30), key_groups, behind_ms)
     for batch in log.batches:
         groups.take(batch)
     outcome: Outcome = sessionize(log.batches, log.rules)
-    assert Counter(groups.sessions) == Counter(map(session_row, outcome.closed))
+    assert Counter(groups.sessions) == Counter(map(row_of, outcome.closed))
     assert all(not group.log for group in groups.groups)
 
 
@@ -52,11 +54,3 @@ def events_of(events: Iterable[Event]) -> Counter[Row]:
         (event.key, event.client, event.event_id, event.closes, *event.payload, event.event_time_ms or 0)
         for event in events
     )
-
-
-def session_row(session: Session) -> Row:
-    events = tuple((event.event_id, event.closes, *event.payload) for event in session.events)
-    return (
-        session.key, session.client, session.started_at_ms, session.ended_at_ms, session.event_count,
-        session.close_reason.value, session.events[0].event_id, events,
-    )  # fmt: skip
