@@ -59,9 +59,8 @@ def environment() -> dict[str, str]:
 def demo(tmp_path: Path) -> Iterator[Demo]:
     started = Demo(tmp_path)
     yield started
-    if started.process.poll() is None:
-        started.process.kill()
-        started.process.wait()
+    started.process.kill()
+    started.process.wait()
     end_processes(left_behind(Installation(root=tmp_path / "demo")), seconds=0.0)
 
 

@@ -7,7 +7,7 @@ Per group it keeps three variables, whose Spark schemas never change (the blobs 
   (``sessionizer.core.seven_bits``);
 - ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
-- ``timeouts`` (``changes binary``): JSON of the clients' timeouts changed by punctuations.
+- ``timeouts`` (``changes string``): ASCII JSON of the clients' timeouts changed by punctuations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from sessionizer.core.codec import decode, encode
 from sessionizer.core.group_labels import group_labels
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = StructType([StructField("blob", StringType())])
 _PLAN: Final = StructType([StructField("at", LongType()), StructField("appended", IntegerType())])
-_TIMEOUTS: Final = StructType([StructField("changes", BinaryType())])
+_TIMEOUTS: Final = StructType([StructField("changes", StringType())])
 ANSWER_WITHIN_S: Final = 60.0
 """Seconds for what takes milliseconds."""
 
@@ -95,10 +95,10 @@ class SessionProcessor(StatefulProcessor):
         if self._shared.rules.time_mode is TimeMode.NONE:
             return {}
         kept = self._timeouts.get()
-        known: dict[str, int] = json.loads(bytes(kept[0])) if kept else {}
+        known: dict[str, int] = json.loads(kept[0]) if kept else {}
         if changes:
             known |= changes
-            self._timeouts.update((json.dumps(known, sort_keys=True).encode(),))
+            self._timeouts.update((json.dumps(known, sort_keys=True),))
         return known
 
     def _read_log(self) -> list[pa.Table]:

@@ -74,6 +74,8 @@ class Installation:
     def _platform(self) -> dict[str, str]:
         return {
             MARK: str(self.root),
+            # Airflow's servers and workers rename themselves, which would overwrite the mark with their title.
+            "SPT_NOENV": "1",
             "SESSIONIZER_HOME": str(self.platform_home),
             "PYTHONPATH": os.pathsep.join(str(SOURCE_ROOT / part) for part in ("jobs", "plugins")),
             # Spark's own ports, the UI of a driver among them, else listen on every address.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
+import psutil  # type: ignore[import-untyped]
+
 from airflow_faults import batches, freeze_driver, has_drained, kill_driver, wait_for_pause
 from file_notifier import told
 from live_airflow import TASK
@@ -16,6 +18,7 @@ from sessionizer.control.process_identity import is_alive
 from sessionizer.control.stop_marker import request_stop
 from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
+from sessionizer_airflow.local_airflow.parts import family, left_behind
 from sessionizer_airflow.supervision.history import History, read_history
 
 if TYPE_CHECKING:
@@ -36,6 +39,21 @@ def test_dag_run_starts_a_driver_and_defers(platform: Platform) -> None:
     platform.api.unpause(platform.dag)
     platform.wait_for_driver(seconds=60)
     platform.wait_for_watch()
+
+
+def test_the_mark_of_an_installation_is_on_all_its_processes(platform: Platform) -> None:
+    """Those that give themselves a title, too: by the mark a demo finds what it has to end."""
+    started = {process for part in platform.parts.running.values() for process in family(part.pid)}
+    overlooked = started - set(left_behind(platform.installation))
+    # what parses DAG files and runs tasks comes and goes
+    assert [process for process in overlooked if is_there(process)] == []
+
+
+def is_there(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_killed_driver_runs_again(platform: Platform) -> None:
