@@ -73,9 +73,9 @@ def _row(name: str, runs: list[Record], ours: list[Record]) -> list[str]:
         _count(typical(runs, "batch_ms_mean")),
         _count(typical(runs, "batch_ms_median")),
         *(_count(typical(runs, measure), MEGA) for measure in _SIZES),
-        f"{typical(runs, 'load_before')} → {typical(runs, 'load_after')}",
-        str(typical(runs, "others_percent")),
-        str(typical(runs, "steal_percent")),
+        f"{_tenths(typical(runs, 'load_before'))} → {_tenths(typical(runs, 'load_after'))}",
+        _tenths(typical(runs, "others_percent")),
+        _tenths(typical(runs, "steal_percent")),
         str(len(runs)),
     ]
 
@@ -109,6 +109,10 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _count(value: float | None, unit: float = 1) -> str:
     return NOTHING if value is None else f"{value / unit:,.0f}"
+
+
+def _tenths(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1f}"
 
 
 def _range(values: tuple[float, float] | None) -> str:

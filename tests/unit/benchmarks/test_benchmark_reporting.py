@@ -8,7 +8,7 @@ import pytest
 
 from sessionizer_bench.reporting.figures import growth_ratio, of_workload, ratio, ratios, spread, typical
 from sessionizer_bench.reporting.results import beside
-from sessionizer_bench.reporting.tables import document, earlier, markdown, promises, summary
+from sessionizer_bench.reporting.tables import document, earlier, markdown, promises, race, summary
 from sessionizer_bench.reporting.targets import RATE, Target, targets
 from sessionizer_bench.workloads import LARGE, OURS, PASS_THROUGH, SESSION_WINDOW
 
@@ -90,6 +90,11 @@ def test_document_has_a_row_for_each_contestant() -> None:
     assert f"## {LARGE.title}" in text
     assert "| ours | 100 | 50 – 102 | 50 | – |" in text
     assert "| pass through | 120 | 60 – 125 | 60 | 0.83 × (0.80 – 0.85) |" in text
+
+
+def test_the_median_of_two_loads_has_one_decimal() -> None:
+    runs = [{**run(OURS, number, 10), "load_before": load} for number, load in enumerate((2.1, 2.2))]
+    assert "| 2.2 → 2.0 |" in race(runs, "large")
 
 
 def test_what_is_not_run_again_keeps_its_revision() -> None:
