@@ -5,8 +5,6 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-import psutil  # type: ignore[import-untyped]
-
 from airflow_faults import batches, freeze_driver, has_drained, kill_driver, wait_for_pause
 from file_notifier import told
 from live_airflow import TASK
@@ -14,7 +12,7 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, read_desired
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.observation import State
-from sessionizer.control.process_identity import is_alive
+from sessionizer.control.process_identity import identify, is_alive
 from sessionizer.control.stop_marker import request_stop
 from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
@@ -46,14 +44,8 @@ def test_the_mark_of_an_installation_is_on_all_its_processes(platform: Platform)
     started = {process for part in platform.parts.running.values() for process in family(part.pid)}
     overlooked = started - set(left_behind(platform.installation))
     # what parses DAG files and runs tasks comes and goes
-    assert [process for process in overlooked if is_there(process)] == []
-
-
-def is_there(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
+    alive = [process for process in overlooked if (identity := identify(process.pid)) and is_alive(identity)]
+    assert alive == []
 
 
 def test_killed_driver_runs_again(platform: Platform) -> None:
