@@ -51,7 +51,7 @@ class Pace(Enum):
     AFTER_RESTART = auto()
     """When the query has been stopped and is about to be started again."""
     AFTER_REPLAY = auto()
-    """As before, and the last commit is lost: the last batch runs again."""
+    """When the query was killed between what a batch emitted and its commit: that batch runs again first."""
 
 
 RESTARTS = (Pace.AFTER_RESTART, Pace.AFTER_REPLAY)
@@ -138,6 +138,10 @@ class _MemorySinks(Sinks):
         self.written[table] = frame.collect()
 
 
+class _KilledError(Exception):
+    """What a batch dies of whose turn it is to run again."""
+
+
 class _Streaming:
     """One log on its way through one checkpoint, and as many lives of the query as its paces want."""
 
@@ -147,6 +151,8 @@ class _Streaming:
         self._feed = Feed(batches_that_bring_something(log), home)
         self._checkpoint = CheckpointLog(home / "checkpoint")
         self._emitted: defaultdict[int, list[Emitted]] = defaultdict(list)
+        self._killed_at = 0
+        """How much had been written when a batch was last killed: once for each pace is enough."""
 
     def run(self) -> None:
         self._feed.write_next()
@@ -170,7 +176,7 @@ class _Streaming:
         return self._paces[self._feed.written - 1]
 
     def _lose_commit(self) -> None:
-        """A batch that was begun and then stopped will run again as it is."""
+        """A batch that was begun and then killed will run again as it is."""
         if self._pace is Pace.AFTER_REPLAY and self._checkpoint.begun() == self._checkpoint.committed():
             self._checkpoint.forget_last_commit()
 
@@ -200,6 +206,9 @@ class _Streaming:
         self._emitted[batch_id].append(Emitted(sinks.written, counts[rows.REPEATED]))
         if not self._feed.exhausted and self._pace is Pace.AT_ONCE and self._all_in(self._checkpoint.begun()):
             self._feed.write_next()
+        elif self._owes_kill and self._all_in(self._checkpoint.committed()):
+            self._killed_at = self._feed.written
+            raise _KilledError
 
     def _follow(self, query: StreamingQuery) -> None:
         self._await_commit(query)
@@ -207,8 +216,19 @@ class _Streaming:
             self._await_quiet(query)
             self._feed.write_next()
             self._await_commit(query)
-        if self._pace is Pace.IN_QUIET:
+        if self._owes_kill:
+            self._await(query, lambda: not self._owes_kill and not query.isActive)
+        elif self._pace in (Pace.IN_QUIET, Pace.AFTER_REPLAY):
             self._await_quiet(query)
+
+    @property
+    def _owes_kill(self) -> bool:
+        """Whether a batch must still die, so that what runs again is not up to the machine.
+
+        On arrival Spark runs batches without data for ever, and one of them dies. In event time they come to an end:
+        then the last one loses its commit.
+        """
+        return self._pace is Pace.AFTER_REPLAY and not self._is_in_event_time and self._killed_at < self._feed.written
 
     def _await_commit(self, query: StreamingQuery) -> None:
         """Batches written in the meantime included."""
@@ -216,10 +236,14 @@ class _Streaming:
 
     def _await_quiet(self, query: StreamingQuery) -> None:
         """On arrival Spark runs batches without data for ever, in event time only after the watermark has moved."""
-        if self._spec.rules.time_mode is TimeMode.EVENT_TIME:
+        if self._is_in_event_time:
             query.processAllAvailable()
         else:
             self._await(query, lambda: not self._checkpoint.committed()[-1].files)
+
+    @property
+    def _is_in_event_time(self) -> bool:
+        return self._spec.rules.time_mode is TimeMode.EVENT_TIME
 
     def _all_in(self, batches: list[MicroBatch]) -> bool:
         return self._feed.names <= {name for batch in batches for name in batch.files}
