@@ -47,8 +47,12 @@ def append_once(frame: DataFrame, location: str, transaction: Transaction, permi
     return int(attempt.commit(files.appended(delta.noted(transaction)), delta.operation(transaction)))
 
 
+def last_version(spark: SparkSession, location: str, application: str) -> int:
+    """The highest version of ``application`` in the table at ``location``, -1 if there is none."""
+    return _last_version(_Delta(spark).log(location).startTransaction().snapshot(), application)
+
+
 def _last_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
-    """The highest version of ``application`` in the table, -1 if there is none."""
     checksum = snapshot.checksumOpt()
     noted = checksum.get().setTransactions() if checksum.isDefined() else checksum
     if not noted.isDefined():  # no checksum, or one of so many applications that it leaves them out

@@ -27,6 +27,7 @@ from sessionizer.control.table_places import table_locations
 from sessionizer.core.idleness import IdleClock
 from sessionizer.errors import LeaseHeld
 from sessionizer.spark import punctuation
+from sessionizer.spark.continuity import continue_lineage
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
@@ -161,6 +162,8 @@ class _Driver:
             examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self._signs))
         lineage = lineage or start_lineage(self._home)
+        written = [self._locations[shape.name] for shape in examined.shapes(self._spec)]
+        continue_lineage(spark, self._spec, self._home, lineage, written)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
         self._signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return Run(
@@ -180,9 +183,12 @@ class _Driver:
         """What the spec comes to over its source, with its tables made."""
         unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
         examined = examine(spark, self._spec, self._options.platform_home, unreadable)
-        locations = table_locations(self._home, self._options.platform_home, self._spec.sink.path)
-        ensure_tables(spark, examined.shapes(self._spec), locations)
+        ensure_tables(spark, examined.shapes(self._spec), self._locations)
         return examined
+
+    @property
+    def _locations(self) -> dict[str, str]:
+        return table_locations(self._home, self._options.platform_home, self._spec.sink.path)
 
     def _run_query(self, *, until_caught_up: bool) -> None:
         """Run the query to its end, again where something ended it that it can go on without."""
