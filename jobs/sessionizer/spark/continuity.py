@@ -1,8 +1,8 @@
 """Whether a lineage can go on by a spec that was changed (docs/adr/0043).
 
-Most changes hold from the next batch on. Two would lose or double sessions and say nothing: another number of key
-groups, as the state of a key stays where it was; and other rules for a batch that was cut short after it had written,
-as the tables keep what it wrote by the old ones while the state follows the new ones.
+Most changes hold from the next batch on. Two would lose events: another number of key groups, as the state of a key
+stays where it was; and other rules for a batch that was cut short after it had written, as Delta skips what a table has
+while the state follows the new rules.
 """
 
 from __future__ import annotations
