@@ -23,7 +23,7 @@ class State(StrEnum):
     RUNNING = "RUNNING"
     IDLE = "IDLE"
     STALLED = "STALLED"
-    """It should live but says nothing any more, or never said anything within the startup grace."""
+    """It should live but does not work; ``Stall`` says how that shows."""
     DRAINING = "DRAINING"
     STOPPED = "STOPPED"
     """It ended as it was told to: drained, finished its input, gave up the lease, or noticed its loss."""
@@ -35,6 +35,17 @@ class State(StrEnum):
     def is_live(self) -> bool:
         """Whether there is, or may be, a process."""
         return self in {State.STARTING, State.RUNNING, State.IDLE, State.STALLED, State.DRAINING}
+
+
+class Stall(StrEnum):
+    """How it shows that a driver which should live does not work."""
+
+    NO_START = "no_start"
+    """No batch showed progress within the startup grace."""
+    SILENT = "silent"
+    """It does not beat: the process hangs or is stopped, or its machine is."""
+    NO_PROGRESS = "no_progress"
+    """It beats, and its batch does not get on: a task hangs, or something that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,8 @@ class Evidence:
 class Observation:
     """The verdict on a stream. ``age_ms`` is the time since its last sign of life; None if it never gave any.
 
-    Heartbeat and exit record are those of driver ``uid``, or None.
+    Heartbeat and exit record are those of driver ``uid``, or None. ``stall`` is there in the state STALLED only;
+    ``progress_age_ms`` is the time since the query was last seen to get on, None before its first batch did.
     """
 
     state: State
@@ -73,6 +85,8 @@ class Observation:
     exit_record: ExitRecord | None
     stop_requested: bool
     damage: tuple[str, ...]
+    stall: Stall | None = None
+    progress_age_ms: int | None = None
 
     @property
     def as_desired(self) -> bool:
@@ -85,7 +99,9 @@ class Observation:
         """For programs; nested records by their own fields."""
         return {
             "state": str(self.state),
+            "stall": self.stall and str(self.stall),
             "age_ms": self.age_ms,
+            "progress_age_ms": self.progress_age_ms,
             "uid": self.uid,
             "desired": self.desired.to_json(),
             "as_desired": self.as_desired,

@@ -10,7 +10,7 @@ from sessionizer.control.exit_record import ExitRecord, Outcome, examine_exit
 from sessionizer.control.heartbeat import Heartbeat, Phase, examine_heartbeat
 from sessionizer.control.json_record import RecordReading
 from sessionizer.control.lease_ledger import LeaseRecord, Vacancy, examine_token, read_lease
-from sessionizer.control.observation import Evidence, Observation, State
+from sessionizer.control.observation import Evidence, Observation, Stall, State
 from sessionizer.control.process_identity import is_alive
 from sessionizer.control.stop_marker import stop_requested
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
 
 STARTUP_GRACE_MS: Final = 120_000
-"""From the lease (or launch) to the first batch: Spark's start, plus reading the state."""
+"""From the lease (or launch) until the first batch shows progress: Spark's start, plus reading the state."""
 
 STALE_AFTER_MS: Final = 150_000
-"""Between two heartbeats of a running query. Must exceed its trigger interval and its longest batch."""
+"""Without a beat, or without progress. A driver beats and shows progress within a batch too: neither the length of a
+batch nor the trigger interval counts."""
 
 
 def observe(
@@ -30,8 +31,11 @@ def observe(
     """The verdict at ``now`` (epoch ms). Total: any evidence, however contradictory, has one. Never raises."""
     known = _about_one_driver(evidence)
     sign = _last_sign(known)
+    stall = _stall(known.lease, known.heartbeat, now, startup_grace_ms, stale_after_ms) if known.lease else None
+    state = _state(known, stall, now, startup_grace_ms)
+    progress_at = known.heartbeat.progress_at if known.heartbeat else None
     return Observation(
-        state=_state(known, now, startup_grace_ms, stale_after_ms),
+        state=state,
         # Clocks of two hosts may disagree: a beat from the future is a fresh one.
         age_ms=None if sign is None else max(0, now - sign),
         uid=known.uid,
@@ -42,6 +46,8 @@ def observe(
         exit_record=known.exit_record,
         stop_requested=known.stop_requested,
         damage=known.damage,
+        stall=stall if state is State.STALLED else None,
+        progress_age_ms=None if progress_at is None else max(0, now - progress_at),
     )
 
 
@@ -116,7 +122,7 @@ def _last_sign(known: Evidence) -> int | None:
     return known.lease.acquired_at if known.lease else known.launched_at
 
 
-def _state(known: Evidence, now: int, startup_grace_ms: int, stale_after_ms: int) -> State:
+def _state(known: Evidence, stall: Stall | None, now: int, startup_grace_ms: int) -> State:
     if known.exit_record is not None:
         return State.FAILED if known.exit_record.outcome is Outcome.FAILED else State.STOPPED
     if known.lease is None:
@@ -125,7 +131,7 @@ def _state(known: Evidence, now: int, startup_grace_ms: int, stale_after_ms: int
         return State.STOPPED
     if _is_gone(known, known.lease):
         return State.VANISHED
-    if _is_silent(known.lease, known.heartbeat, now, startup_grace_ms, stale_after_ms):
+    if stall is not None:
         return State.STALLED
     return _state_of_live(known, known.lease)
 
@@ -141,13 +147,17 @@ def _is_gone(known: Evidence, lease: LeaseRecord) -> bool:
     return known.alive is False or (lease.vacancy is Vacancy.FENCED and known.alive is None)
 
 
-def _is_silent(
+def _stall(
     lease: LeaseRecord, heartbeat: Heartbeat | None, now: int, startup_grace_ms: int, stale_after_ms: int
-) -> bool:
+) -> Stall | None:
     if heartbeat is None or heartbeat.phase is Phase.STARTING:
         # A driver may beat for ever without reaching its first batch, so the grace runs from the lease.
-        return now - lease.acquired_at > startup_grace_ms
-    return now - heartbeat.at > stale_after_ms
+        return Stall.NO_START if now - lease.acquired_at > startup_grace_ms else None
+    if now - heartbeat.at > stale_after_ms:
+        return Stall.SILENT
+    # a driver of an earlier release tells nothing of its progress
+    progress_at = heartbeat.at if heartbeat.progress_at is None else heartbeat.progress_at
+    return Stall.NO_PROGRESS if now - progress_at > stale_after_ms else None
 
 
 def _state_of_live(known: Evidence, lease: LeaseRecord) -> State:

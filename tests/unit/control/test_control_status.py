@@ -19,7 +19,7 @@ from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.lease import acquire, fence
 from sessionizer.control.lease_ledger import LeaseRecord, Vacancy, give_out, owned_by
-from sessionizer.control.observation import Evidence, State
+from sessionizer.control.observation import Evidence, Stall, State
 from sessionizer.control.process_identity import identify
 from sessionizer.control.status import observe, read_observation
 from sessionizer.control.stop_marker import request_stop
@@ -54,6 +54,22 @@ CASES: dict[str, tuple[Evidence, State, int | None]] = {
     "idle": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.IDLE)), State.IDLE, 10),
     "silent": (replace(LIVE, heartbeat=replace(BEAT, at=NOW - STALE - 1)), State.STALLED, STALE + 1),
     "silent elsewhere": (replace(LIVE, alive=None, heartbeat=replace(BEAT, at=NOW - 99)), State.STALLED, 99),
+    "beats without progress": (replace(LIVE, heartbeat=replace(BEAT, progress_at=NOW - STALE - 1)), State.STALLED, 10),
+    "progress in a long batch": (
+        replace(LIVE, heartbeat=replace(BEAT, batch_at=1, progress_at=NOW - 20)),
+        State.RUNNING,
+        10,
+    ),
+    "progress in its first batch, long after the start": (
+        replace(LIVE, heartbeat=replace(BEAT, running_batch=0, progress_at=NOW - STALE)),
+        State.RUNNING,
+        10,
+    ),
+    "asked to stop, no progress": (
+        replace(LIVE, stop_requested=True, heartbeat=replace(BEAT, phase=Phase.DRAINING, progress_at=NOW - 99)),
+        State.STALLED,
+        10,
+    ),
     "draining": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.DRAINING)), State.DRAINING, 10),
     "asked to stop": (replace(LIVE, stop_requested=True), State.DRAINING, 10),
     "asked to stop, silent": (
@@ -87,6 +103,24 @@ def test_the_state_follows_from_the_evidence(case: str) -> None:
     evidence, state, age_ms = CASES[case]
     observation = observe(evidence, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
     assert (observation.state, observation.age_ms) == (state, age_ms)
+
+
+STALLS = {
+    "leased long ago": Stall.NO_START,
+    "starting for ever": Stall.NO_START,
+    "silent": Stall.SILENT,
+    "silent elsewhere": Stall.SILENT,
+    "asked to stop, silent": Stall.SILENT,
+    "beats without progress": Stall.NO_PROGRESS,
+    "asked to stop, no progress": Stall.NO_PROGRESS,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_told_apart_why_a_driver_does_not_work(case: str) -> None:
+    evidence, _, _ = CASES[case]
+    observation = observe(evidence, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
+    assert observation.stall is STALLS.get(case)
 
 
 def test_every_state_has_a_case() -> None:
