@@ -47,19 +47,15 @@ class Group:
 
 
 class InMemoryGroups:
-    """Runs batches; what was emitted is in ``sessions``, ``late``, ``conflicting`` and ``repeated``.
+    """Runs batches; what was emitted is in ``sessions``, ``late``, ``conflicting`` and ``repeated``."""
 
-    ``behind_ms``: by how much each batch arrives later than it says, in event time.
-    """
-
-    def __init__(self, rules: Rules, key_groups: int, behind_ms: int = 0) -> None:
+    def __init__(self, rules: Rules, key_groups: int) -> None:
         self.shared = GroupRules(rules, PAYLOAD, key_groups)
         self.groups = [Group() for _ in range(key_groups)]
         self.sessions: list[Row] = []
         self.late: Counter[Row] = Counter()
         self.conflicting: Counter[Row] = Counter()
         self.repeated = 0
-        self._behind_ms = behind_ms
         self._highest_ms = self._floor_ms = self._final_by = 0
         self._changes: dict[str, int] = {}
 
@@ -68,8 +64,7 @@ class InMemoryGroups:
         self._changes |= batch.timeout_changes
         watermark = max(self._highest_ms - rules.watermark_delay_ms, self._floor_ms, 0)
         self._floor_ms = max(self._floor_ms, batch.floor_ms or 0)
-        behind_ms = self._behind_ms if rules.time_mode is TimeMode.EVENT_TIME else 0
-        clock = Clock.of(rules.time_mode, watermark, batch.arrived_at_ms + behind_ms, batch.floor_ms or 0)
+        clock = Clock.of(rules.time_mode, watermark, batch.arrived_at_ms, batch.floor_ms or 0)
         told = batch.floor_ms is not None or batch.timeout_changes
         for number, group in enumerate(self.groups):
             events = [event for event in batch.events if self._group_of(event) == number]
@@ -80,7 +75,8 @@ class InMemoryGroups:
             step = take_timer(number, self.shared, group.plan, clock, group.read)
             if step is not None:
                 self._carry_out(group, step)
-        self._highest_ms = max([self._highest_ms, *(event.event_time_ms or 0 for event in batch.events)])
+        shown = (min(event.event_time_ms or 0, batch.arrived_at_ms) for event in batch.events)  # as the guard has it
+        self._highest_ms = max([self._highest_ms, *shown])
         self._final_by = clock.final_by
 
     def settle(self) -> tuple[list[Row], Counter[Row]]:

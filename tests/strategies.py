@@ -36,6 +36,8 @@ _TIMEOUTS_MS = (10, 20, 50)
 _STEPS_MS = (0, 0, 1, 2, 5, 10, 10, 20, 21, 50, 200)
 _AGES_MS = (0, 0, 0, 0, 1, 9, 10, 20, 60)
 _ARRIVAL_STEPS_MS = (10, 1, 5, 11, 20, 50)
+_CLOCK_OFFSETS_MS = (0, 0, 1_000, 0, 0, -5, -30, -200)
+"""Where the clock of a batch is, seen from the newest event: clients may be ahead of it."""
 _FLOOR_OFFSETS_MS = (None, None, None, -20, 0, 10, 30)
 _ACTIONS = ("view", None, "buy")
 _AMOUNTS = (9, None, 10)
@@ -160,6 +162,15 @@ def lags_ms() -> SearchStrategy[int]:
     return st.sampled_from([0, 100, 10**6])
 
 
+def delayed(log: Log, by_ms: int) -> Log:
+    """The log of a stream that is so far behind: each batch arrives later. On arrival it would be another log."""
+    if log.rules.time_mode is not TimeMode.EVENT_TIME:
+        return log
+    return replace(
+        log, batches=tuple(replace(batch, arrived_at_ms=batch.arrived_at_ms + by_ms) for batch in log.batches)
+    )
+
+
 # How a log is told
 
 
@@ -244,7 +255,7 @@ class _Telling:
     def end_batch(self, token: _Token | None = None) -> None:
         """Close the batch, with a punctuation if the token says so; two ends in a row make an empty batch."""
         token = token or _Token(*[0] * len(_Token._fields))
-        self._arrived_ms += _pick(_ARRIVAL_STEPS_MS, token.step)
+        self._arrived_ms = self._arrival(token)
         changes = {_pick(("app", "web"), token.client): _pick(_TIMEOUTS_MS, token.timeout)}
         batch = Batch(
             events=tuple(self._pending),
@@ -254,6 +265,13 @@ class _Telling:
         )
         self.batches.append(batch)
         self._pending = []
+
+    def _arrival(self, token: _Token) -> int:
+        """In event time the clock goes with the events, and is only what their times are held against."""
+        next_ms = self._arrived_ms + _pick(_ARRIVAL_STEPS_MS, token.step)
+        if self._mode is not TimeMode.EVENT_TIME:
+            return next_ms
+        return max(next_ms, self._now_ms + _pick(_CLOCK_OFFSETS_MS, token.payload))
 
     def _floor(self, token: _Token) -> int | None:
         offset_ms = _pick(_FLOOR_OFFSETS_MS, token.age)

@@ -69,7 +69,7 @@ def sessionize(batches: Iterable[Batch], rules: Rules) -> Outcome:
         arrivals = [_arrival(event, batch, client_timeouts_ms, rules) for event in batch.events]
         _admit(arrivals, bounds.late_by_ms, rules, outcome)
         _close(bounds.final_by_ms, rules, outcome)
-        seen.event_time_ms = max([seen.event_time_ms, *(event.event_time_ms or 0 for event in batch.events)])
+        seen.event_time_ms = max([seen.event_time_ms, *(_time_shown(event, batch) for event in batch.events)])
     return outcome
 
 
@@ -78,7 +78,7 @@ def sessionize(batches: Iterable[Batch], rules: Rules) -> Outcome:
 
 @dataclass(slots=True)
 class _Seen:
-    """The highest event time of the batches before this one, and the highest floor of the batches up to it."""
+    """How far the events of the batches before this one show time to be, and the highest floor up to this one."""
 
     event_time_ms: int = 0
     floor_ms: int = 0
@@ -104,6 +104,14 @@ def _bounds(batch: Batch, seen: _Seen, rules: Rules) -> _Bounds:
         late_by_ms=batch.arrived_at_ms - 1,
         final_by_ms=NEVER_MS if batch.floor_ms == NEVER_MS else batch.arrived_at_ms,
     )
+
+
+def _time_shown(event: Event, batch: Batch) -> int:
+    """How far an event shows time to be: never beyond the clock of its batch.
+
+    So a client whose clock is ahead makes nobody else late. Its own sessions stay where its events say.
+    """
+    return min(event.event_time_ms or 0, batch.arrived_at_ms)
 
 
 # What an event brings: its place on the clock, and its timeout

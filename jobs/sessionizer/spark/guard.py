@@ -42,8 +42,9 @@ Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time`` (null when refused).
+    """``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time``.
 
+    ``event_time`` is what moves the watermark: null when refused, never beyond the batch's clock.
     ``payload``: the types of the payload columns, which rows carry under their ``schema.payload_field`` names.
     ``clock``: what rows are judged by; a stream sets it in each batch, before anything is evaluated.
     """
@@ -75,7 +76,9 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     as_line = came_as_line(spec.source)
     judged = mapped.withColumn(REASON, _reason(spec, clock, [] if as_line else _value_checks(mapped, spec)))
     valid = F.col(REASON).isNull()
-    event_time = F.when(valid, F.col(EVENT_TIME)) if event_time_mode else F.timestamp_millis(clock.now_ms)
+    arrival = F.timestamp_millis(clock.now_ms)
+    # what moves the watermark: a client whose clock is ahead must not make the events of others late
+    event_time = F.when(valid, F.least(F.col(EVENT_TIME), arrival)) if event_time_mode else arrival
     raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _as_json(mapped))
     refused_only = [F.when(~valid, raw).alias(RAW), F.when(~valid, F.col(POSITION)).alias(POSITION)]
     if event_time_mode:

@@ -68,11 +68,11 @@ class History:
 
     def _events(self) -> DataFrame:
         payload = [F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in self.payload]
-        at = F.col(EVENT_TIME) if self.rules.time_mode is TimeMode.EVENT_TIME else F.timestamp_millis(schema.TIE)
+        own_time = schema.CLOCK if self.rules.time_mode is TimeMode.EVENT_TIME else schema.TIE
         return self.rows.where(F.col(REASON).isNull()).select(
             schema.KEY,
             schema.CLIENT,
-            at.alias(EVENT_TIME),
+            F.timestamp_millis(own_time).alias(EVENT_TIME),
             schema.EVENT_ID,
             schema.CLOSES,
             schema.TIMEOUT,

@@ -32,7 +32,8 @@ class Rules(Section):
     watermark_delay_ms: Duration = Field(
         default=10 * MINUTE,
         alias="watermark_delay",
-        description="How far behind the newest event time an event may come and still count (duration). "
+        description="How far behind the newest event time an event may come and still count (duration); an event ahead "
+        "of the driver's clock moves that only up to the clock. "
         "Only event_time mode has late events.",
     )
     gap_timeout_ms: Duration = Field(

@@ -15,7 +15,7 @@ from sessionizer.core.event import Batch, Event, drain_at
 from sessionizer.core.key_group import Arrivals, Clock, GroupRules, Plan, take_batch
 from sessionizer.core.oracle import sessionize
 from sessionizer.core.rules import Rules, TimeMode
-from strategies import Log, logs
+from strategies import Log, delayed, logs
 
 STEP_MS = 30
 DELAY_MS = 10
@@ -96,7 +96,8 @@ def test_a_drain_after_a_backlog_leaves_nothing() -> None:
 def test_what_was_final_a_step_before_the_batch_before_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
     """Without caps: a group looks for those when the gap of one of its events is over."""
     rules = replace(log.rules, max_events=None, max_duration_ms=None, emit_every_ms=emit_every_ms)
-    groups = InMemoryGroups(rules, key_groups, BEHIND_MS)
+    log = delayed(log, BEHIND_MS)
+    groups = InMemoryGroups(rules, key_groups)
     so_far = [sessionize(log.batches[:number], rules) for number in range(len(log.batches) + 1)]
     for number, batch in enumerate(log.batches, start=1):
         groups.take(batch)

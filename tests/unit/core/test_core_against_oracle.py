@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from in_memory_groups import InMemoryGroups, Row, row_of
 from sessionizer.core.oracle import Outcome, sessionize
-from strategies import Log, lags_ms, logs
+from strategies import Log, delayed, lags_ms, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def test_closed_open_late_and_conflicting_equal_the_oracle(
     log: Log, key_groups: int, emit_every_ms: int, behind_ms: int
 ) -> None:
+    log = delayed(log, behind_ms)
     expected = sessionize(log.batches, log.rules)
-    groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups, behind_ms)
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
     for batch in log.batches:
         groups.take(batch)
     emitted = Counter(groups.sessions)
@@ -41,7 +42,8 @@ def test_closed_open_late_and_conflicting_equal_the_oracle(
 @settings(max_examples=500, deadline=None)
 @given(log=logs(drained=True), key_groups=st.integers(1, 3), behind_ms=lags_ms())
 def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: int) -> None:
-    groups = InMemoryGroups(replace(log.rules, emit_every_ms=30), key_groups, behind_ms)
+    log = delayed(log, behind_ms)
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=30), key_groups)
     for batch in log.batches:
         groups.take(batch)
     outcome: Outcome = sessionize(log.batches, log.rules)

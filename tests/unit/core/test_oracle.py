@@ -31,7 +31,8 @@ def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> Rules:
     return Rules(time_mode=time_mode, **{**plain, **others})
 
 
-def batch(*events: Event, at: int = 0, floor: int | None = None, **timeout_changes: int) -> Batch:
+def batch(*events: Event, at: int = 10_000, floor: int | None = None, **timeout_changes: int) -> Batch:
+    """Of a clock that no event is ahead of, unless one is given."""
     return Batch(events, arrived_at_ms=at, floor_ms=floor, timeout_changes=timeout_changes)
 
 
@@ -62,6 +63,10 @@ class TestWatermark:
     def test_it_is_the_highest_event_time_of_earlier_batches_less_the_delay(self) -> None:
         outcome = sessionize([batch(event("a", 500), event("b", 400)), batch(event("c", 900))], rules())
         assert outcome.watermark_ms == 400
+
+    def test_an_event_ahead_of_the_clock_of_its_batch_moves_it_only_up_to_that_clock(self) -> None:
+        outcome = sessionize([batch(event("a", 900), at=500), batch(event("b", 401), at=510)], rules())
+        assert (outcome.watermark_ms, outcome.late, open_ids(outcome)) == (400, [], "ba")
 
     def test_a_floor_holds_in_its_own_batch_and_ever_after(self) -> None:
         outcome = sessionize([batch(event("a", 450), event("b", 451), floor=450), batch(floor=10)], rules())

@@ -14,7 +14,7 @@ from sessionizer.core.event import Batch, drain_at
 from sessionizer.core.oracle import sessionize
 from sessionizer.core.rules import NEVER_MS, TimeMode
 from sessionizer.core.stretch import AdmittedEvent, cut
-from strategies import Log, OrderlyLog, logs, orderly_logs
+from strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sessionizer.core.oracle import Outcome, Session
 
 EVENT_TIME = [TimeMode.EVENT_TIME]
+LATER_MS = 2 * ORIGIN_MS
+"""The clock of a batch that no event is ahead of."""
 
 
 def admitted(outcome: Outcome) -> list[Event]:
@@ -76,8 +78,8 @@ def test_the_division_into_batches_does_not_matter_where_nothing_is_late_or_conf
 
     So none is late under any division. An id has one body and one timeout: it does not matter which copy is the first.
     """
-    at_once = sessionize([Batch(log.events, 1), drain_at(2)], log.rules)
-    divided = sessionize([*divide(log.events, boundaries), drain_at(1000)], log.rules)
+    at_once = sessionize([Batch(log.events, LATER_MS), drain_at(LATER_MS + 1)], log.rules)
+    divided = sessionize([*divide(log.events, boundaries), drain_at(LATER_MS + 1000)], log.rules)
     assert (divided.late, divided.conflicting) == ([], [])
     assert divided.duplicates_dropped == at_once.duplicates_dropped
     assert by_key_and_time(divided.closed) == by_key_and_time(at_once.closed)
@@ -85,7 +87,7 @@ def test_the_division_into_batches_does_not_matter_where_nothing_is_late_or_conf
 
 def divide(events: Sequence[Event], boundaries: Iterable[int]) -> list[Batch]:
     edges = sorted({0, len(events), *(min(boundary, len(events)) for boundary in boundaries)})
-    return [Batch(tuple(events[start:end]), arrived_at_ms=end) for start, end in pairwise(edges)]
+    return [Batch(tuple(events[start:end]), arrived_at_ms=LATER_MS + end) for start, end in pairwise(edges)]
 
 
 def by_key_and_time(sessions: Iterable[Session]) -> list[Session]:
