@@ -23,6 +23,12 @@ VERBS = {
     ),
 }
 
+APPLY = Param(
+    False,  # noqa: FBT003  Airflow's signature
+    type="boolean",
+    title="Apply the changed spec",
+    description="Run by the stream's file as it is now. Left out, the stream goes on by the spec that it has.",
+)
 WHY = Param("", type="string", maxLength=500, title="Why", description="Kept with the desired state.")
 
 project = Project.from_environment()
@@ -33,8 +39,14 @@ for spec in survey_streams(project.streams).specs.values():
         with DAG(
             **dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
             schedule=None,
-            params={"why": WHY},
+            params={"why": WHY, **({"apply": APPLY} if verb == "start" else {})},
         ):
             SetDesiredState(
-                task_id=verb, stream=spec.name, project=project, state=state, why="{{ params.why }}", retries=0
+                task_id=verb,
+                stream=spec.name,
+                project=project,
+                state=state,
+                why="{{ params.why }}",
+                apply="{{ params.apply }}" if verb == "start" else False,
+                retries=0,
             )

@@ -47,11 +47,14 @@ class DriverProcess:
     _seen: set[int] = field(default_factory=set)
 
     @classmethod
-    def start(cls, stage: Stage, uid: str, until: str = "drained", master: str = "local[2]") -> Self:
-        """Start a driver of the stage's stream; returns at once."""
+    def start(
+        cls, stage: Stage, uid: str, until: str = "drained", master: str = "local[2]", *, apply: bool = False
+    ) -> Self:
+        """Start a driver of the stage's stream, with ``apply`` by its file as it is now; returns at once."""
         log = stage.root / f"driver-{uid}.log"
         command = [sys.executable, str(JOBS / "main.py"), "run", stage.name, "--home", str(stage.home)]
         command += ["--streams", str(stage.streams), "--uid", uid, "--until", until, "--master", master]
+        command += ["--apply"] if apply else []
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, env=_environment(), start_new_session=True
@@ -162,9 +165,11 @@ class DriverProcess:
         return "\n".join(self.said.splitlines()[-15:])
 
 
-def run_to_end(stage: Stage, uid: str, until: str = "drained", master: str = "local[2]") -> None:
+def run_to_end(
+    stage: Stage, uid: str, until: str = "drained", master: str = "local[2]", *, apply: bool = False
+) -> None:
     """A driver from its start to its own, good end."""
-    with DriverProcess.start(stage, uid, until, master) as driver:
+    with DriverProcess.start(stage, uid, until, master, apply=apply) as driver:
         assert driver.wait() == 0, driver.said[-4_000:]
 
 

@@ -14,6 +14,8 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.deployment.approval import approved_spec
+from sessionizer.deployment.running_spec import changed_line
 from sessionizer.errors import TerminalError
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
@@ -103,6 +105,9 @@ class SuperviseStream(BaseOperator):
         if decision is None:
             after_kill(self._supervisor.home, context["ti"], self.log.info)
             raise WatchCancelled(self.stream)
+        changed = changed_line(self._supervisor.home, self.project.streams)
+        if changed is not None:
+            self.log.info("%s", changed)
         self.defer(
             trigger=StreamTrigger(
                 stream=self.stream,
@@ -141,25 +146,48 @@ def _no_retry_of_terminal_errors() -> Iterator[None]:
 
 
 class SetDesiredState(BaseOperator):
-    """Records what people want of a stream, and asks a live driver to drain if they do not want it."""
+    """Records what people want of a stream, and asks a live driver to stop if they do not want it.
 
-    template_fields = ("why",)
+    With `apply` they want what the stream's file says, though it runs by another spec: that is recorded as approved,
+    and a live driver is asked to stop, so that the supervisor launches one that takes it.
+    """
 
-    def __init__(self, *, stream: str, project: Project, state: DesiredState, why: str = "", **kwargs: Any) -> None:
+    template_fields = ("why", "apply")
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        project: Project,
+        state: DesiredState,
+        why: str = "",
+        apply: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.stream = stream
         self.project = project
         self.state = state
         self.why = why
+        self.apply = apply
 
     def execute(self, context: Context) -> None:
         """Write the wish down, then see that it is heard."""
         home = StreamHome.of(self.project.home, self.stream)
-        home.prepare()
         by = f"DAG {context['dag'].dag_id}"
-        write_desired(home, self.state, by=by, why=self.why)
+        with _no_retry_of_terminal_errors():
+            approval = approved_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
+            home.prepare()
+            write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
         self.log.info("%s: desired state is %s", self.stream, self.state)
+        for line in approval.lines() if approval else ():
+            self.log.info("%s", line)
         if self.state is not DesiredState.RUNNING:
-            for uid in live_drivers(home):
-                request_stop(home, uid, f"desired state is {self.state} ({by})")
-                self.log.info("driver %s is asked to drain", uid)
+            self._stop(home, f"desired state is {self.state} ({by})")
+        elif approval and approval.changes:
+            self._stop(home, f"a changed spec is to be applied ({by})")
+
+    def _stop(self, home: StreamHome, why: str) -> None:
+        for uid in live_drivers(home):
+            request_stop(home, uid, why)
+            self.log.info("driver %s is asked to stop: %s", uid, why)

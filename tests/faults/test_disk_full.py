@@ -63,5 +63,5 @@ def test_room_again_after_the_disk_was_full(tmp_path: Path, small_disk: Path) ->
         assert driver.wait() != 0, "there is still no room"
     ballast.unlink()
     stage.write_spec(clicks_spec(files_per_batch=FILES))
-    run_to_end(stage, "c")
+    run_to_end(stage, "c", apply=True)
     assert_as_defined(stage, files)

@@ -54,7 +54,7 @@ def killed_at(stage: Stage, moment: Moment, victim: Victim, uid: str) -> None:
 
 def finish(stage: Stage) -> None:
     stage.write_spec(clicks_spec(files_per_batch=EVERYTHING_LEFT))
-    run_to_end(stage, "last")
+    run_to_end(stage, "last", apply=True)
 
 
 @pytest.mark.long  # not yet seen green on a quiet machine

@@ -70,5 +70,5 @@ def test_fenced_while_it_stands_still_writes_nothing_more(tmp_path: Path) -> Non
     fenced_while_frozen(stage, "a", Moment.BATCH_RUNS)
     fenced_while_frozen(stage, "b", Moment.BETWEEN_TABLES)
     stage.write_spec(clicks_spec(files_per_batch=FILES))
-    run_to_end(stage, "c")
+    run_to_end(stage, "c", apply=True)
     assert_as_defined(stage, files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,12 @@ from driver_process import DriverProcess
 from in_process import catch_up
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.lineage_spec import read_lineage_spec
+from sessionizer.deployment.running_spec import choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec
-from sessionizer.spark.continuity import continue_lineage
+from sessionizer.spark.continuity import require_continuity
+from sessionizer.spec.decisions import decisions_of
+from sessionizer.spec.spec_file import read_spec_file
+from sessionizer.spec.stream import StreamSpec
 from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -22,10 +27,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-WRITTEN = ("sessions", "quarantine", "late_events")
+    from sessionizer.deployment.running_spec import RunningSpec
+
 OTHER_GROUPS = {"key_groups": 5}
 OTHER_GAP = {"rules": {**clicks_spec()["rules"], "gap_timeout": "31 seconds"}}
+OTHER_FOLDER = {"source": {**clicks_spec()["source"], "path": "elsewhere"}}
 OTHER_BATCHES = clicks_spec(files_per_batch=7)
+
+
+def options(**given: str) -> dict[str, Any]:
+    """The source with other options."""
+    return {**clicks_spec()["source"], "options": {**clicks_spec()["source"]["options"], **given}}
 
 
 @pytest.fixture
@@ -38,12 +50,14 @@ def stage(spark: SparkSession, tmp_path: Path) -> Stage:
     return stage
 
 
-def go_on(spark: SparkSession, stage: Stage, changes: dict[str, Any]) -> None:
+def go_on(spark: SparkSession, stage: Stage, changes: dict[str, Any], *, apply: bool = True) -> RunningSpec:
     """What a driver does before its query starts."""
     stage.write_spec({**clicks_spec(), **changes})
     assert stage.lineage
-    tables = [str(stage.table(name)) for name in WRITTEN]
-    continue_lineage(spark, stage.spec(), stage.stream_home, stage.lineage, tables)
+    running = choose_spec(stage.stream_home, read_spec_file(stage.streams, stage.name), apply=apply)
+    require_continuity(spark, running, stage.stream_home, stage.home, stage.lineage)
+    note_spec(stage.stream_home, stage.lineage, running)
+    return running
 
 
 def cut_short(stage: Stage) -> int:
@@ -58,7 +72,16 @@ def test_rules_may_change_when_every_batch_is_over(spark: SparkSession, stage: S
     assert stage.lineage
     noted = read_lineage_spec(stage.stream_home, stage.lineage)
     assert noted is not None
-    assert noted["rules.gap_timeout"] == "31 seconds"
+    assert noted.document is not None
+    assert noted.document["rules"]["gap_timeout"] == "31 seconds"
+
+
+@pytest.mark.parametrize("changes", [OTHER_GAP, OTHER_GROUPS, OTHER_FOLDER])
+def test_what_nobody_applied_does_not_hold(spark: SparkSession, stage: Stage, changes: dict[str, Any]) -> None:
+    cut_short(stage)
+    running = go_on(spark, stage, changes, apply=False)
+    assert decisions_of(running.spec) == decisions_of(StreamSpec.model_validate({**clicks_spec(), "name": "clicks"}))
+    assert running.pending
 
 
 def test_another_number_of_key_groups_is_refused(spark: SparkSession, stage: Stage) -> None:
@@ -84,6 +107,48 @@ def test_other_rules_hold_for_a_batch_that_has_not_written(spark: SparkSession, 
     go_on(spark, stage, OTHER_GAP)
 
 
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("source.path", {"source": {**clicks_spec()["source"], "path": "elsewhere"}}),
+        ("source.format", {"source": {"format": "delta", "path": "feed"}}),
+    ],
+)
+def test_another_source_is_refused(spark: SparkSession, stage: Stage, field: str, changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpec, match=rf"{field} is '.*'; allowed: '.*', of which the checkpoint has the position"):
+        go_on(spark, stage, changes)
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("sink.path", {"sink": {"path": "elsewhere"}}),
+        ("sink.keep_events", {"sink": {"keep_events": False}}),
+        ("measures.pages", {"measures": {"pages": "count(page)"}}),
+        ("source.options.multiLine", {"source": options(multiLine="true")}),
+    ],
+)
+def test_other_tables_are_refused_for_a_batch_that_has_written(
+    spark: SparkSession, stage: Stage, field: str, changes: dict[str, Any]
+) -> None:
+    batch_id = cut_short(stage)
+    with pytest.raises(InvalidSpec, match=rf"{field} is .* finished batch {batch_id},"):
+        go_on(spark, stage, changes)
+    go_on(spark, stage, {"source": options(maxFilesPerTrigger="9")})
+
+
+def test_a_lineage_of_an_earlier_release_takes_what_the_file_says(spark: SparkSession, stage: Stage) -> None:
+    record = stage.checkpoint.with_name("spec.json")
+    fields = ("key_groups", "mapping.key", "rules.gap_timeout", "rules.max_events")
+    now = decisions_of(stage.spec())
+    record.write_text(json.dumps({field: now[field] for field in fields}))
+    with pytest.raises(InvalidSpec, match="key_groups is 5; allowed: 4"):
+        go_on(spark, stage, OTHER_GROUPS, apply=False)
+    running = go_on(spark, stage, {**OTHER_GAP, "sink": {"keep_events": False}}, apply=False)
+    assert running.spec == stage.spec()
+    assert go_on(spark, stage, {}, apply=False).pending
+
+
 def test_a_stream_that_never_ran_a_batch_may_have_other_key_groups(spark: SparkSession, stage: Stage) -> None:
     shutil.rmtree(stage.checkpoint / "offsets")
     go_on(spark, stage, OTHER_GROUPS)
@@ -95,10 +160,15 @@ def test_a_record_that_is_damaged_is_not_guessed(spark: SparkSession, stage: Sta
         go_on(spark, stage, {})
 
 
-def test_a_driver_refuses_to_start_and_says_what_to_put_back(spark: SparkSession, stage: Stage) -> None:
+def test_a_driver_goes_by_what_it_had_until_told_and_refuses_what_it_cannot_take(stage: Stage) -> None:
+    """A crash deploys nothing; ``--apply`` does, and what a lineage cannot take ends the driver before its query."""
+    stage.write_spec({**clicks_spec(), **OTHER_GROUPS, **OTHER_GAP})
+    with DriverProcess.start(stage, "crash", until="caught-up") as driver:
+        assert driver.wait() == 0, driver.said[-4_000:]
+        assert "spec changed: rules.gap_timeout, key_groups; takes effect at the next start" in driver.said
+        assert "not applied: rules.gap_timeout: '30 seconds' → '31 seconds'" in driver.said
     batches = CheckpointLog(stage.checkpoint).begun()
-    stage.write_spec({**clicks_spec(), **OTHER_GROUPS})
-    with DriverProcess.start(stage, "other", until="caught-up") as driver:
+    with DriverProcess.start(stage, "other", until="caught-up", apply=True) as driver:
         assert driver.wait() == InvalidSpec.exit_code
         assert "key_groups is 5; allowed: 4" in driver.said
     ended = read_exit(stage.stream_home, "other")

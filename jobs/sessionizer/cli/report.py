@@ -8,6 +8,7 @@ from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, s
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import table_locations
+from sessionizer.deployment.running_spec import spec_in_force
 
 
 def report(stream: Stream, *, streams: Streams = None, home: Home = None, master: Master = None) -> None:
@@ -17,6 +18,7 @@ def report(stream: Stream, *, streams: Streams = None, home: Home = None, master
     from sessionizer.spark.report import DailyReport  # noqa: PLC0415
 
     where = StreamHome.of(platform, stream)
+    spec = spec_in_force(where, spec)
     locations = table_locations(where, platform, spec.sink.path)
     say(f"starting Spark for the report of {stream}")
     spark = started_spark(f"sessionizer report {stream}", spark_master(master))

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
+from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, streams_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.errors import SessionizerError
 from sessionizer.spark.until import Until
+from sessionizer.spec.spec_file import read_spec_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.spec.stream import StreamSpec
+    from sessionizer.spec.spec_file import SpecFile
 
 
 def run(  # noqa: PLR0913  one parameter per option
@@ -27,12 +28,15 @@ def run(  # noqa: PLR0913  one parameter per option
     home: Home = None,
     uid: Annotated[str | None, typer.Option(help="Id of this driver; made up if not given.")] = None,
     until: Annotated[Until, typer.Option(help="When to end by itself.")] = Until.STOPPED,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Run by the spec as its file is now, if it was changed.")
+    ] = False,
     every: Annotated[float, typer.Option(help="Seconds between two lines of progress.", min=0)] = 10.0,
     master: Master = None,
 ) -> None:
     """Run the stream until it is stopped, or (--until) has caught up or is drained. Ctrl-C drains it."""
     platform = home_folder(home)
-    spec = _spec(stream, streams, platform, uid)
+    file = _spec_file(stream, streams, platform, uid)
     from sessionizer.spark.driver import DriverOptions, drive  # noqa: PLC0415  fast --help
 
     options = DriverOptions(
@@ -41,16 +45,24 @@ def run(  # noqa: PLR0913  one parameter per option
         until=until,
         master=spark_master(master),
         progress_every_s=every,
+        apply=apply,
     )
-    record = drive(spec, options, say)
+    record = drive(file, options, say)
     typer.echo(f"stream {stream} {record.outcome} after batch {record.batch_id}")
 
 
-def _spec(stream: str, streams: Path | None, platform: Path, uid: str | None) -> StreamSpec:
-    """The spec. Who launched us under a ``uid`` waits for that driver's exit record, even if it never starts."""
+def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | None) -> SpecFile:
+    """What the file says. Who launched us under a ``uid`` waits for that driver's exit record, even if it never starts.
+
+    A file that is broken keeps no stream from going on by the spec that it had.
+    """
+    home = StreamHome.of(platform, stream)
     try:
-        return stream_spec(streams, stream)
+        file = read_spec_file(streams_folder(streams), stream)
+        if not home.lineages.exists():
+            file.required()
     except SessionizerError as error:
         if uid is not None:
-            record_false_start(StreamHome.of(platform, stream), uid, error)
+            record_false_start(home, uid, error)
         raise
+    return file

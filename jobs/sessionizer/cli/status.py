@@ -16,6 +16,7 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.orphans import Orphan, find_orphan, find_orphans
 from sessionizer.control.status import STALE_AFTER_MS, read_observation
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.deployment.running_spec import pending_changes, pending_line
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.spec.loading import find_stream, load_stream, spec_files
 
@@ -45,6 +46,8 @@ def status(
     for status in found:
         if status.advice:
             typer.echo(f"{status.stream}: {status.advice}")
+        if status.changes:
+            typer.echo(f"{status.stream}: {pending_line(status.stream, status.changes)}")
 
 
 def _of_one(folder: Path, platform: Path, stream: str) -> StreamStatus:
@@ -75,4 +78,4 @@ def _of_spec(spec: StreamSpec, platform: Path) -> StreamStatus:
     where = StreamHome.of(platform, spec.name)
     stale_after_ms = max(STALE_AFTER_MS, _MISSED_TRIGGERS * spec.trigger_interval_ms)
     seen = read_observation(where, epoch_ms(), stale_after_ms=stale_after_ms)
-    return StreamStatus(spec.name, seen, advice_on(where, seen))
+    return StreamStatus(spec.name, seen, advice_on(where, seen), pending_changes(where, spec))

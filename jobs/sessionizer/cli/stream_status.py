@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sessionizer.control.observation import Observation
+    from sessionizer.spec.decisions import Change
 
 INVALID: Final = "INVALID"
 """State of a stream whose spec cannot be read."""
@@ -14,11 +15,15 @@ INVALID: Final = "INVALID"
 
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
-    """One stream: what was observed (None: its spec is invalid) and advice, if there is something wrong."""
+    """One stream: what was observed (None: its spec is invalid) and advice, if there is something wrong.
+
+    ``changes``: where its file differs from the spec that it runs by.
+    """
 
     stream: str
     seen: Observation | None
     advice: str | None
+    changes: tuple[Change, ...] = ()
 
     @property
     def state(self) -> str:
@@ -28,4 +33,5 @@ class StreamStatus:
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         observed = self.seen.to_json() if self.seen else {"state": INVALID}
-        return {"stream": self.stream, **observed, "advice": self.advice}
+        changes = [asdict(change) for change in self.changes]
+        return {"stream": self.stream, **observed, "advice": self.advice, "spec_changes": changes}

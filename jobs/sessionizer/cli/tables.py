@@ -10,12 +10,14 @@ import typer
 from sessionizer.cli.places import AsJson, Home, Stream, Streams, home_folder, stream_spec
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import place_of, table_locations
+from sessionizer.deployment.running_spec import spec_in_force
 
 
 def tables(stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None) -> None:
     """Show where the stream's Delta tables are, with a query to paste for Spark SQL, DuckDB and Polars."""
     spec, platform = stream_spec(streams, stream), home_folder(home)
-    locations = table_locations(StreamHome.of(platform, stream), platform, spec.sink.path)
+    where = StreamHome.of(platform, stream)
+    locations = table_locations(where, platform, spec_in_force(where, spec).sink.path)
     places = [place_of(name, path) for name, path in locations.items()]
     if as_json:
         typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))

@@ -26,17 +26,21 @@ class DesiredState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Desired(JsonRecord):
-    """The wish, since when (epoch ms; 0 if nobody ever said), whose and why."""
+    """The wish, since when (epoch ms; 0 if nobody ever said), whose and why.
+
+    ``approved``: fingerprint of a spec that may be applied, once, by the next driver that finds it in the file.
+    """
 
     state: DesiredState
     at: int = 0
     by: str = ""
     why: str = ""
+    approved: str | None = None
 
 
-def write_desired(home: StreamHome, state: DesiredState, *, by: str, why: str) -> Desired:
-    """Record the wish; raises UnwritablePath."""
-    desired = Desired(state, epoch_ms(), by, why)
+def write_desired(home: StreamHome, state: DesiredState, *, by: str, why: str, approved: str | None = None) -> Desired:
+    """Record the wish, in place of any earlier one; raises UnwritablePath."""
+    desired = Desired(state, epoch_ms(), by, why, approved)
     write_json(_path(home), desired.to_json())
     return desired
 

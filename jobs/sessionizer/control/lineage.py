@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from sessionizer.control.atomic_file import write_json
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.json_record import JsonRecord, require_undamaged
+from sessionizer.control.lineage_spec import write_lineage_spec
 from sessionizer.errors import DamagedFile, UnwritablePath
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.control.lineage_spec import LineageSpec
     from sessionizer.control.stream_home import StreamHome
 
 
@@ -50,10 +52,10 @@ def active_lineage(home: StreamHome) -> str | None:
     return record.lineage if record else None
 
 
-def start_lineage(home: StreamHome, parent: str | None = None) -> str:
-    """Make a new lineage's directories, then make it the active one. Raises UnwritablePath.
+def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageSpec | None = None) -> str:
+    """Make a new lineage's directories and keep its ``spec``, then make it the active one. Raises UnwritablePath.
 
-    Only the holder of the lease may. A crash between the two steps leaves an empty directory that nobody reads.
+    Only the holder of the lease may. A crash before the last step leaves a directory that nobody reads.
     """
     now = epoch_ms()
     lineage = mint_lineage(now)
@@ -62,6 +64,8 @@ def start_lineage(home: StreamHome, parent: str | None = None) -> str:
             directory.mkdir(parents=True)
         except OSError as error:
             raise UnwritablePath(directory, "a directory of a new lineage", error.strerror or str(error)) from error
+    if spec is not None:
+        write_lineage_spec(home, lineage, spec)
     write_json(_path(home), Lineage(lineage, now, parent).to_json())
     return lineage
 

@@ -18,6 +18,7 @@ from sessionizer.control.local_jvm import class_archive
 from sessionizer.spark.driver import DriverOptions, drive
 from sessionizer.spark.session import jar_folder
 from sessionizer.spark.until import Until
+from sessionizer.spec.spec_file import SpecFile
 from sessionizer.spec.stream import StreamSpec
 
 WRITTEN_WITHIN_S: Final = 120.0
@@ -55,7 +56,7 @@ def _live_shortly(home: Path) -> None:
             "mapping": {"key": "user", "event_time": "to_timestamp(at)", "event_id": "id", "payload": {"page": "page"}},
         }
     )  # fmt: skip
-    drive(spec, DriverOptions(home, "archive", Until.DRAINED, master="local[2]"), print)
+    drive(SpecFile(spec.name, spec), DriverOptions(home, "archive", Until.DRAINED, master="local[2]"), print)
 
 
 def _end_jvm() -> None:

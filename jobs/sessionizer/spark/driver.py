@@ -25,9 +25,10 @@ from sessionizer.control.stop_marker import stop_requested
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import table_locations
 from sessionizer.core.idleness import IdleClock
+from sessionizer.deployment.running_spec import choose_spec, new_record, note_spec
 from sessionizer.errors import LeaseHeld
 from sessionizer.spark import punctuation
-from sessionizer.spark.continuity import continue_lineage
+from sessionizer.spark.continuity import require_continuity
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
@@ -51,8 +52,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.control.lease import Lease
+    from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.spark.examine import Examined
-    from sessionizer.spec.stream import StreamSpec
+    from sessionizer.spec.spec_file import SpecFile
 
 POLL_S = 0.25
 DRAIN_PATIENCE_S = 600.0
@@ -63,7 +65,8 @@ TIMEOUT_TABLE_EVERY_MS = 5_000
 class DriverOptions:
     """``master`` is for a program started as plain Python; under spark-submit it is None.
 
-    ``progress_every_s``: at most one line about a batch in so many seconds.
+    ``progress_every_s``: at most one line about a batch in so many seconds. ``apply``: what the file says is wanted,
+    though the lineage runs by another spec.
     """
 
     platform_home: Path
@@ -71,21 +74,23 @@ class DriverOptions:
     until: Until = Until.STOPPED
     master: str | None = None
     progress_every_s: float = 10.0
+    apply: bool = False
 
 
-def drive(spec: StreamSpec, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
+def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
     """Run the stream; returns how it ended. Raises what kept it from starting or running on, after recording it.
 
     ``say`` gets one line per thing a person would want to know.
     """
-    home = StreamHome.of(options.platform_home, spec.name)
+    home = StreamHome.of(options.platform_home, file.name)
     home.prepare()
     lease = _acquired(home, options.uid)
     try:
         with StopSignals() as signals:
-            outcome, batch_id = _Driver(spec, options, home, lease, signals, say).run()
+            running = choose_spec(home, file, apply=options.apply)
+            outcome, batch_id = _Driver(running, options, home, lease, signals, say).run()
     except BaseException as error:
-        cause = classified(spec.name, error) if isinstance(error, Exception) else error
+        cause = classified(file.name, error) if isinstance(error, Exception) else error
         record_failure(home, lease.uid, cause)
         lease.release()
         raise cause from error
@@ -108,25 +113,28 @@ class _Driver:
 
     def __init__(
         self,
-        spec: StreamSpec,
+        running: RunningSpec,
         options: DriverOptions,
         home: StreamHome,
         lease: Lease,
         signals: StopSignals,
         say: Callable[[str], None],
     ) -> None:
-        self._spec, self._options, self._home, self._lease = spec, options, home, lease
+        self._running, self._spec = running, running.spec
+        self._options, self._home, self._lease = options, home, lease
         self._signals, self._say = signals, say
         self._signs = VitalSigns(home, lease)
         self._log = BoundedLog.from_environment()
         self._gate = BatchGate(self._must_stop)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
-        rules = spec.rules
-        every = max(spec.trigger_interval_ms, rules.emit_every_ms)
+        rules = self._spec.rules
+        every = max(self._spec.trigger_interval_ms, rules.emit_every_ms)
         self._idle = IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
 
     def run(self) -> tuple[Outcome, int | None]:
         self._signs.say(phase=Phase.STARTING)
+        for line in self._running.lines():
+            self._say(line)
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
         self._run = self._prepare()
@@ -159,11 +167,14 @@ class _Driver:
         self._signals.take_over()
         lineage = active_lineage(self._home)
         with python_starting(spark):
+            if lineage is not None:
+                require_continuity(spark, self._running, self._home, self._options.platform_home, lineage)
             examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self._signs))
-        lineage = lineage or start_lineage(self._home)
-        written = [self._locations[shape.name] for shape in examined.shapes(self._spec)]
-        continue_lineage(spark, self._spec, self._home, lineage, written)
+        if lineage is None:
+            lineage = start_lineage(self._home, spec=new_record(self._home, self._spec))
+        else:
+            note_spec(self._home, lineage, self._running)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
         self._signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return Run(

@@ -40,6 +40,8 @@ SESSIONS: Final = "sessions"
 QUARANTINE: Final = "quarantine"
 LATE_EVENTS: Final = "late_events"
 SESSIONS_DAILY: Final = "sessions_daily"
+STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
+"""The tables that a batch writes."""
 
 COMMITS_PER_CHECKPOINT: Final = "50"
 """Delta's default of 10 is for jobs that commit now and then; a stream pays it every few seconds (docs/adr/0036)."""

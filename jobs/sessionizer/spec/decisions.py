@@ -1,54 +1,63 @@
-"""What a spec decides of the rows that a given batch emits: its mapping, its rules and its key groups.
-
-How much a batch brings (the source's options) and when it runs are not among it: those are settled when a batch begins.
-"""
+"""What a spec decides: all that has an effect on the results of a stream or on its query, field by field."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
-
-from sessionizer.spec.duration import format_duration
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pydantic import BaseModel
-
     from sessionizer.spec.stream import StreamSpec
 
-Decisions: TypeAlias = "dict[str, str | int | None]"
+Document: TypeAlias = "dict[str, Any]"
+"""A whole spec in the words of its file, as JSON has them."""
+
+Decisions: TypeAlias = "dict[str, Any]"
 """Field, as a spec names it (``rules.gap_timeout``), to its value, in a spec's words."""
 
-KEY_GROUPS: Final = "key_groups"
-_DURATION: Final = "_ms"
-"""How the name of a field ends that is a duration in the file and milliseconds here."""
+WITHOUT_EFFECT: Final = frozenset({"description", "owner"})
+"""Fields that only people read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A ``field`` whose value is another ``now`` than ``before``; None where a spec says nothing of it."""
+
+    field: str
+    before: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.before!r} → {self.now!r}"
+
+
+def document_of(spec: StreamSpec) -> Document:
+    """The spec as its file could say it, defaults included; ``StreamSpec.model_validate`` takes it back."""
+    return spec.model_dump(mode="json", by_alias=True)
 
 
 def decisions_of(spec: StreamSpec) -> Decisions:
     """All that ``spec`` decides, defaults included."""
-    timeouts = {name: format_duration(ms) for name, ms in spec.rules.client_timeouts.items()}
-    return {
-        KEY_GROUPS: spec.key_groups,
-        **dict(_fields("mapping", spec.mapping)),
-        **_named("mapping.payload", spec.mapping.payload),
-        **dict(_fields("rules", spec.rules)),
-        **_named("rules.client_timeouts", timeouts),
-    }
+    return decided_by(document_of(spec))
 
 
-def changed_fields(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """The fields that differ, or that only one of them has."""
-    return [field for field in {**now, **before} if before.get(field) != now.get(field)]
+def decided_by(document: Mapping[str, Any]) -> Decisions:
+    """As ``decisions_of``, of a spec as JSON: also of one that this release would refuse."""
+    return {field: value for field, value in _leaves(document) if field not in WITHOUT_EFFECT}
 
 
-def _fields(section: str, model: BaseModel) -> Iterator[tuple[str, str | int | None]]:
-    """The simple fields of a section."""
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
-        if not isinstance(value, dict):
-            is_duration = name.endswith(_DURATION) and isinstance(value, int)
-            yield f"{section}.{field.alias or name}", format_duration(value) if is_duration else value
+def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:
+    """What differs between two sets of decisions, in the order of the newer; null is as not there."""
+    fields = {**now, **before}
+    return tuple(
+        Change(field, before.get(field), now.get(field)) for field in fields if before.get(field) != now.get(field)
+    )
 
 
-def _named(section: str, values: Mapping[str, str]) -> Decisions:
-    return {f"{section}.{name}": value for name, value in values.items()}
+def _leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in block.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

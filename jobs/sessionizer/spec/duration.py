@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from sessionizer.spec.refusal import refusal
 
@@ -50,6 +50,7 @@ def format_duration(milliseconds: int) -> str:
 Duration = Annotated[
     int,
     BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema(
         {
             "type": "string",
@@ -59,4 +60,4 @@ Duration = Annotated[
         },
     ),
 ]
-"""Milliseconds, read from text such as ``30 seconds``."""
+"""Milliseconds, read from text such as ``30 seconds`` and written as such in JSON."""

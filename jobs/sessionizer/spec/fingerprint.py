@@ -1,23 +1,22 @@
-"""Whether two specs give the same sessions."""
+"""Whether two specs decide the same."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from sessionizer.spec.decisions import decisions_of
 
 if TYPE_CHECKING:
     from sessionizer.spec.stream import StreamSpec
 
-WITHOUT_EFFECT: Final = {"description", "owner", "trigger_interval_ms"}
-"""Fields that change who reads the result and when it comes, never what it is."""
-
 
 def spec_fingerprint(spec: StreamSpec) -> str:
-    """Return the SHA-256 (64 hex digits) of what decides the result of ``spec``.
+    """Return the SHA-256 (64 hex digits) of what ``spec`` decides (``decisions_of``).
 
-    The order of keys does not count, nor whether a default was written out.
+    The order of keys does not count, nor whether a default was written out, nor what is null.
     """
-    decisive = spec.model_dump(mode="json", exclude=WITHOUT_EFFECT)
+    decisive = {field: value for field, value in decisions_of(spec).items() if value is not None}
     canonical = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -14,6 +14,7 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.status import read_observation
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import place_of, table_locations
+from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import SessionizerError
 from sessionizer.spec.loading import find_stream
 from sessionizer_airflow.launching.launch_record import read_launch
@@ -61,12 +62,16 @@ def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> St
     return home
 
 
-def driver_log(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
+def driver_log(
+    home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]
+) -> Response:
     """The end of the newest driver's log, without credentials."""
     launch = read_launch(home)
     if launch is None:
         return _html(message_page(home.name, "driver log", "Its driver was not launched from Airflow."))
-    return _html(log_page(home.name, launch.log, tail(Path(launch.log), LINES_SHOWN)))
+    return _html(
+        log_page(home.name, launch.log, tail(Path(launch.log), LINES_SHOWN), changed_line(home, project.streams))
+    )
 
 
 def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
@@ -83,11 +88,15 @@ def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
 def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]) -> Response:
     """Where the tables are, with queries to paste."""
     try:
-        folder = find_stream(project.streams, home.name).sink.path
+        folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
     except SessionizerError as error:
         return _html(message_page(home.name, "tables", str(error)))
     locations = table_locations(home, project.home, folder)
-    return _html(tables_page(home.name, [place_of(name, path) for name, path in locations.items()]))
+    return _html(
+        tables_page(
+            home.name, [place_of(name, path) for name, path in locations.items()], changed_line(home, project.streams)
+        )
+    )
 
 
 def _html(text: str) -> HTMLResponse:

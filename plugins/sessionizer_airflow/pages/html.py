@@ -35,18 +35,19 @@ def preformatted(text: str) -> str:
     return f"<pre>{escape(text)}</pre>"
 
 
-def log_page(stream: str, path: str, lines: Sequence[str]) -> str:
-    """The last lines of the driver's log."""
+def log_page(stream: str, path: str, lines: Sequence[str], note: str | None = None) -> str:
+    """The last lines of the driver's log, below a `note` about the stream."""
+    notes = [paragraph(note)] if note else []
     if not lines:
         seen = paragraph(f"Nothing to be read in {path}: it is empty, or on another machine.")
-        return page(f"{stream}: driver log", [seen])
+        return page(f"{stream}: driver log", [*notes, seen])
     about = paragraph(f"The last {len(lines)} lines of {path}. Reload for newer ones.")
-    return page(f"{stream}: driver log", [about, preformatted("\n".join(lines))])
+    return page(f"{stream}: driver log", [*notes, about, preformatted("\n".join(lines))])
 
 
-def tables_page(stream: str, places: Sequence[TablePlace]) -> str:
-    """Where each table is, with queries to paste."""
-    return page(f"{stream}: tables", [_table(place) for place in places])
+def tables_page(stream: str, places: Sequence[TablePlace], note: str | None = None) -> str:
+    """Where each table is, with queries to paste, below a `note` about the stream."""
+    return page(f"{stream}: tables", [*([paragraph(note)] if note else []), *map(_table, places)])
 
 
 def _table(place: TablePlace) -> str:

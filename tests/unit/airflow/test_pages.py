@@ -13,6 +13,9 @@ import pytest
 from fabricated_platform import Platform
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.lineage import start_lineage
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.spec.loading import find_stream
 from sessionizer_airflow.launching.launch_record import LaunchRecord, write_launch
 from sessionizer_airflow.links import DriverLogLink, SparkUiLink, TablesLink
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
@@ -130,3 +133,16 @@ def test_the_buttons_lead_to_the_pages(monkeypatch: pytest.MonkeyPatch, platform
     assert pages == [f"/clicks.supervise/{page}" for page in ("log", "spark-ui", "tables")]
     platform.drive("clicks")
     assert [client_of(platform).get(page).status_code for page in pages] == [200, 200, 200]
+
+
+@pytest.mark.parametrize("page", ["log", "tables"])
+def test_a_changed_spec_is_shown_on_every_page(page: str, platform: Platform) -> None:
+    home = platform.add("clicks")
+    launched(platform, "a line\n")
+    start_lineage(home, spec=new_record(home, find_stream(platform.streams, "clicks")))
+    assert "spec changed" not in client_of(platform).get(f"/clicks.supervise/{page}").text
+    text = (platform.streams / "clicks.yaml").read_text()
+    platform.add("clicks", text + "sink:\n  path: elsewhere\n")
+    shown = client_of(platform).get(f"/clicks.supervise/{page}").text
+    assert "spec changed: sink.path; takes effect" in shown
+    assert str(platform.home / "elsewhere") not in shown, "the stream writes where it did"

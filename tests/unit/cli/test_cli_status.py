@@ -11,8 +11,11 @@ from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease import acquire
+from sessionizer.control.lineage import start_lineage
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
+from sessionizer.spec.loading import find_stream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,3 +118,22 @@ def test_damage_is_shown(platform: Platform) -> None:
 
 def test_an_unknown_stream(platform: Platform) -> None:
     assert isinstance(platform.call("status", "visits").exception, UnknownStream)
+
+
+def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
+    assert "spec changed" not in platform.call("status").stdout
+    text = (platform.streams / "visits.yaml").read_text()
+    platform.add("visits", text.replace("key: u", "key: lower(u)") + "rules:\n  gap_timeout: 5 minutes\n")
+    shown = platform.call("status").stdout
+    assert (
+        "visits: spec changed: mapping.key, rules.gap_timeout; takes effect at the next start of your choice" in shown
+    )
+    assert "`sessionizer run visits --apply`, or the form of visits.start" in shown
+    (status,) = json.loads(platform.call("status", "--json").stdout)
+    assert status["spec_changes"] == [
+        {"field": "mapping.key", "before": "u", "now": "lower(u)"},
+        {"field": "rules.gap_timeout", "before": "30 minutes", "now": "5 minutes"},
+    ]

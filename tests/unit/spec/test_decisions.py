@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import BaseModel
 
-from sessionizer.spec.decisions import Decisions, changed_fields, decisions_of
+from sessionizer.errors import InvalidSpec
+from sessionizer.spec.decisions import (
+    WITHOUT_EFFECT,
+    Change,
+    Decisions,
+    changes_between,
+    decided_by,
+    decisions_of,
+    document_of,
+)
+from sessionizer.spec.recorded import recorded_spec
+from sessionizer.spec.source import SOURCES
 from sessionizer.spec.stream import StreamSpec
-from spoiled_specs import changed
+from spoiled_specs import KAFKA, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "files": {"format": "files", "path": "p", "encoding": "json", "columns": "a int", "options": {"multiLine": True}},
+    "delta": {"format": "delta", "path": "p", "options": {"a.b": 1}},
+    "kafka": {**KAFKA, "options": {"minPartitions": 3}, "options_from_environment": {"kafka.sasl.jaas.config": "JAAS"}},
+    "socket": {"format": "socket", "host": "localhost", "port": 9999},
+}
+FILLED: dict[str, Any] = {
+    "measures/pages": "count(page)",
+    "rules/client_timeouts": {"app": "90 seconds", "ünï.☃😀": "1 day"},
+    "rules/max_duration": None,
+}
+
+
+def fields_of(section: BaseModel, prefix: str = "") -> Iterator[str]:
+    """Every field of the models, as a spec names it."""
+    for name, field in type(section).model_fields.items():
+        value, path = getattr(section, name), f"{prefix}{field.alias or name}"
+        if isinstance(value, BaseModel):
+            yield from fields_of(value, f"{path}.")
+        else:
+            yield path
 
 
 def decisions(changes: dict[str, Any]) -> Decisions:
@@ -25,6 +65,11 @@ def decisions(changes: dict[str, Any]) -> Decisions:
         ({"rules/gap_timeout": "31 minutes"}, {"rules.gap_timeout": "31 minutes"}),
         ({"rules/max_duration": None}, {"rules.max_duration": None}),
         ({"rules/max_events": 7}, {"rules.max_events": 7}),
+        ({"trigger_interval": "1 hour"}, {"trigger_interval": "1 hour"}),
+        ({"source/path": "other"}, {"source.path": "other"}),
+        ({"source/options/maxFilesPerTrigger": 7}, {"source.options.maxFilesPerTrigger": "7"}),
+        ({"measures/pages": "count(page)"}, {"measures.pages": "count(page)"}),
+        ({"sink/keep_events": False}, {"sink.keep_events": False}),
         ({"rules/time_mode": "none", "rules/idle_after": None}, {"rules.time_mode": "none", "rules.idle_after": None}),
         (
             {"rules/client_timeouts": {"app": "90 seconds"}, "mapping/client": "app"},
@@ -34,23 +79,44 @@ def decisions(changes: dict[str, Any]) -> Decisions:
 )
 def test_a_change_is_told_by_the_name_of_its_field(changes: dict[str, Any], fields: dict[str, object]) -> None:
     before, now = decisions({}), decisions(changes)
-    assert {field: now.get(field) for field in changed_fields(before, now)} == fields
-    assert set(changed_fields(now, before)) == set(fields)
+    found = changes_between(before, now)
+    assert {change.field: change.now for change in found} == fields
+    assert {change.field: change.before for change in changes_between(now, before)} == fields
+    assert all(change.before == before.get(change.field) for change in found)
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"description": "other"},
-        {"owner": "other"},
-        {"trigger_interval": "1 hour"},
-        {"source/options/maxFilesPerTrigger": 7},
-        {"rules/gap_timeout": "1800 seconds"},
-    ],
+    "changes", [{"description": "other"}, {"owner": "other"}, {"rules/gap_timeout": "1800 seconds"}]
 )
-def test_what_is_settled_when_a_batch_begins_is_no_decision(changes: dict[str, Any]) -> None:
-    assert decisions(changes) == decisions({})
+def test_what_only_people_read_and_how_it_is_written_is_no_change(changes: dict[str, Any]) -> None:
+    assert changes_between(decisions({}), decisions(changes)) == ()
 
 
 def test_a_field_that_an_earlier_release_did_not_have_is_no_change_as_long_as_it_is_null() -> None:
-    assert changed_fields({"key_groups": 16}, {"key_groups": 16, "rules.newer": None}) == []
+    assert changes_between({"key_groups": 16}, {"key_groups": 16, "rules.newer": None}) == ()
+    assert changes_between({"a": 1}, {"b": 2}) == (Change("b", None, 2), Change("a", 1, None))
+
+
+@pytest.mark.parametrize("source", [*SOURCES])
+def test_no_field_is_forgotten(source: str) -> None:
+    """Each field of each block is decided, or is named as one without effect."""
+    spec = StreamSpec.model_validate(changed({"source": GIVEN[source], "mapping/client": "c", **FILLED}))
+    named = set(fields_of(spec))
+    decided = set(decisions_of(spec))
+    assert {field for field in named if not any(one == field or one.startswith(f"{field}.") for one in decided)} == (
+        WITHOUT_EFFECT
+    )
+
+
+@pytest.mark.parametrize("source", [*SOURCES])
+def test_a_spec_comes_back_from_its_record(source: str, tmp_path: Path) -> None:
+    spec = StreamSpec.model_validate(changed({"source": GIVEN[source], "mapping/client": "c", **FILLED}))
+    document = json.loads(json.dumps(document_of(spec)))
+    assert recorded_spec(document, tmp_path) == spec
+    assert decided_by(document) == decisions_of(spec)
+
+
+def test_a_record_that_this_release_refuses_is_named_with_its_file_and_field(tmp_path: Path) -> None:
+    document = document_of(StreamSpec.model_validate(changed({})))
+    with pytest.raises(InvalidSpec, match=r"spec\.json: rules\.older is 1; allowed: a known key"):
+        recorded_spec({**document, "rules": {**document["rules"], "older": 1}}, tmp_path / "spec.json")

@@ -1,0 +1,40 @@
+"""A person's word that a changed spec may be applied: of the file as it is when they say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.deployment.running_spec import pending_changes, require_appliable
+from sessionizer.spec.fingerprint import spec_fingerprint
+from sessionizer.spec.loading import find_stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.spec.decisions import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The ``fingerprint`` of the spec, and what it changes in how the stream runs."""
+
+    fingerprint: str
+    changes: tuple[Change, ...]
+
+    def lines(self) -> list[str]:
+        """What a person wants to know of it, a line for each thing."""
+        if not self.changes:
+            return ["there is nothing to apply: the stream runs by what its file says, or has not run yet"]
+        return [f"to be applied at the next start: {change}" for change in self.changes]
+
+
+def approved_spec(home: StreamHome, streams: Path, name: str) -> Approval:
+    """What the file of stream ``name`` in folder ``streams`` says now.
+
+    Raises InvalidSpec if it is broken or the stream cannot take it, UnknownStream, DuplicateStream, DamagedFile.
+    """
+    spec = find_stream(streams, name)
+    require_appliable(home, spec)
+    return Approval(spec_fingerprint(spec), pending_changes(home, spec))

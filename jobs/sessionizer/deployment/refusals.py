@@ -1,0 +1,55 @@
+"""Which changes of a spec a lineage cannot take: pure (docs/adr/0043, 0055)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessionizer.spec.decisions import Change
+
+KEY_GROUPS: Final = "key_groups"
+WHICH_SOURCE: Final = ("source.format", "source.path", "source.topic")
+"""What says which events there are. Brokers may move, and how rows are written may change."""
+
+SETTLED_FIELDS: Final = frozenset({"trigger_interval", "source.bootstrap_servers", "source.starting_offsets"})
+SETTLED_BLOCKS: Final = ("source.options.kafka.", "source.options_from_environment.")
+SETTLED_OPTIONS: Final = frozenset(
+    {
+        "maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay",
+        "latestfirst", "maxfileage", "maxcachedfiles", "minpartitions", "maxrecordsperpartition",
+    }
+)  # fmt: skip
+"""Options of a source, in lower case, that say how much a batch brings and how it is fetched: not what a row means."""
+
+
+def require_continuable(changes: Iterable[Change]) -> None:
+    """Raises InvalidSpec for a change that no lineage that has begun can take: its checkpoint is of the old value."""
+    changed = {change.field: change for change in changes}
+    groups = changed.get(KEY_GROUPS)
+    if groups is not None:
+        raise InvalidSpec(KEY_GROUPS, groups.now, f"{groups.before}, by which the state of this stream is divided")
+    for field in WHICH_SOURCE:
+        if field in changed:
+            found = changed[field]
+            allowed = f"{found.before!r}, of which the checkpoint has the position; another source is another stream"
+            raise InvalidSpec(field, found.now, allowed)
+
+
+def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
+    """Raises InvalidSpec for another meaning of the rows of batch ``half_written``; None: there is no such batch."""
+    change = None if half_written is None else next(filter(_concerns_a_batch, changes), None)
+    if change is not None:
+        until = f"until a driver that has it again finished batch {half_written}, of which the tables have rows already"
+        raise InvalidSpec(change.field, change.now, f"{change.before!r} {until}")
+
+
+def _concerns_a_batch(change: Change) -> bool:
+    """Whether a batch that was begun would come to other rows by it."""
+    if change.field in SETTLED_FIELDS or change.field.startswith(SETTLED_BLOCKS):
+        return False
+    block, _, option = change.field.rpartition(".")
+    return block != "source.options" or option.lower() not in SETTLED_OPTIONS

@@ -1,0 +1,157 @@
+"""Which spec a driver runs by: its lineage's, until a person has the file's applied (docs/adr/0055)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.checkpoint_batches import begun_batch
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import examine_desired
+from sessionizer.control.lineage import active_lineage
+from sessionizer.control.lineage_spec import LineageSpec, lineage_spec_file, read_lineage_spec, write_lineage_spec
+from sessionizer.deployment.refusals import require_continuable
+from sessionizer.errors import SessionizerError
+from sessionizer.spec.decisions import changes_between, decided_by, decisions_of, document_of
+from sessionizer.spec.fingerprint import spec_fingerprint
+from sessionizer.spec.loading import find_stream
+from sessionizer.spec.recorded import recorded_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.spec.decisions import Change, Decisions
+    from sessionizer.spec.spec_file import SpecFile
+    from sessionizer.spec.stream import StreamSpec
+
+EDITED_AGAIN: Final = "the file was changed once more after that was approved: approve it again"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSpec:
+    """The ``spec`` that a driver runs by.
+
+    ``before``: what the lineage ran by so far, None where nothing is known of it. ``applied``: what this start changes.
+    ``pending``: what the file says otherwise and waits for a person. ``remark``: what else they should know.
+    """
+
+    spec: StreamSpec
+    record: LineageSpec
+    before: Decisions | None = None
+    applied: tuple[Change, ...] = ()
+    pending: tuple[Change, ...] = ()
+    remark: str | None = None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the lineage has to take note of it."""
+        return self.record.since == 0 or bool(self.applied)
+
+    def lines(self) -> list[str]:
+        """What a person wants to know of it, a line for each thing; none if the file says what is run."""
+        said = [f"spec applied: {change}" for change in self.applied]
+        if self.pending:
+            said += [pending_line(self.spec.name, self.pending), *(f"not applied: {change}" for change in self.pending)]
+        return [*said, *([self.remark] if self.remark else [])]
+
+
+def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec:
+    """What a driver that starts now runs by; ``apply``: a person wants what the file says.
+
+    Raises DamagedFile, and what is wrong with the file where nothing but the file can say what to run by.
+    """
+    lineage = active_lineage(home)
+    record = read_lineage_spec(home, lineage) if lineage else None
+    if lineage is None or record is None or record.document is None:
+        return _of_file(file, record)
+    if file.spec is None:
+        if apply:
+            file.required()
+        spec = recorded_spec(record.document, lineage_spec_file(home, lineage))
+        return RunningSpec(
+            spec, record, decided_by(record.document), remark=f"runs by the last good spec: {file.problem}"
+        )
+    return _of_lineage(home, lineage, record, file.spec, apply=apply)
+
+
+def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
+    """Have the lineage run by it from now on. Raises UnwritablePath."""
+    if running.is_news:
+        write_lineage_spec(home, lineage, new_record(home, running.spec))
+
+
+def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
+    """What a lineage keeps that begins to run by ``spec`` now; an approval that was given so far is used up by it."""
+    wish = examine_desired(home).value
+    return LineageSpec(document_of(spec), epoch_ms(), wish.at if wish else 0)
+
+
+def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
+    """Raises InvalidSpec if the stream's lineage cannot go on by ``spec``, as far as that is known without Spark."""
+    lineage = active_lineage(home)
+    if lineage is not None and begun_batch(home.checkpoint(lineage)) is not None:
+        require_continuable(pending_changes(home, spec))
+
+
+def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
+    """Where the file's ``spec`` differs from what the stream runs by; nothing where that cannot be told."""
+    try:
+        lineage = active_lineage(home)
+        record = read_lineage_spec(home, lineage) if lineage else None
+    except SessionizerError:
+        return ()
+    if record is None or record.document is None:
+        return ()
+    return changes_between(decided_by(record.document), decisions_of(spec))
+
+
+def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
+    """What the stream runs by, whatever its file says now; the file's ``spec`` where that cannot be told."""
+    try:
+        lineage = active_lineage(home)
+        record = read_lineage_spec(home, lineage) if lineage else None
+        if lineage is not None and record is not None and record.document is not None:
+            return recorded_spec(record.document, lineage_spec_file(home, lineage))
+    except SessionizerError:
+        pass
+    return spec
+
+
+def changed_line(home: StreamHome, folder: Path) -> str | None:
+    """``pending_line`` of the stream as its file in ``folder`` is now; None where there is nothing to tell."""
+    try:
+        changes = pending_changes(home, find_stream(folder, home.name))
+    except SessionizerError:
+        return None
+    return pending_line(home.name, changes) if changes else None
+
+
+def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
+    """The line for changes that are not in force."""
+    fields = ", ".join(change.field for change in changes)
+    return (
+        f"spec changed: {fields}; takes effect at the next start of your choice: "
+        f"`sessionizer run {stream} --apply`, or the form of {stream}.start"
+    )
+
+
+def _of_file(file: SpecFile, record: LineageSpec | None) -> RunningSpec:
+    """A first start, or the first one since only some fields were kept: there is nothing to go by but the file."""
+    spec = file.required()
+    before = record.fields if record else None
+    now = decisions_of(spec)
+    known = {field: now[field] for field in now if field.partition(".")[0] in {"mapping", "rules", "key_groups"}}
+    applied = () if before is None else changes_between(before, known)
+    return RunningSpec(spec, LineageSpec(document_of(spec)), before, applied)
+
+
+def _of_lineage(home: StreamHome, lineage: str, record: LineageSpec, spec: StreamSpec, *, apply: bool) -> RunningSpec:
+    before = decided_by(record.document or {})
+    changes = changes_between(before, decisions_of(spec))
+    wish = examine_desired(home).value
+    approved = wish.approved if wish is not None and wish.at != record.wish_at else None
+    if changes and (apply or approved == spec_fingerprint(spec)):
+        return RunningSpec(spec, record, before, applied=changes)
+    kept = recorded_spec(record.document or {}, lineage_spec_file(home, lineage))
+    return RunningSpec(kept, record, before, pending=changes, remark=EDITED_AGAIN if changes and approved else None)

@@ -1,0 +1,93 @@
+"""The DAGs `<stream>.start` and `<stream>.stop`: what they record, and whom they stop."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from fabricated_platform import Platform
+from sessionizer.control.checkpoint_batches import begun_batch
+from sessionizer.control.desired_state import DesiredState, read_desired
+from sessionizer.control.lineage import start_lineage
+from sessionizer.control.stop_marker import stop_requested
+from sessionizer.deployment.running_spec import choose_spec, new_record
+from sessionizer.spec.loading import find_stream
+from sessionizer.spec.spec_file import read_spec_file
+from sessionizer_airflow.operators import SetDesiredState
+from sessionizer_airflow.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.control.stream_home import StreamHome
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    return Platform(tmp_path / "home", tmp_path / "specs")
+
+
+@pytest.fixture
+def home(platform: Platform) -> StreamHome:
+    """A stream at work, whose file was changed since."""
+    platform.add("visits")
+    _, home = platform.drive("visits")
+    lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
+    (home.checkpoint(lineage) / "offsets").mkdir()
+    (home.checkpoint(lineage) / "offsets" / "0").touch()
+    assert begun_batch(home.checkpoint(lineage)) == 0
+    change(platform, "key: u", "key: lower(u)")
+    return home
+
+
+def change(platform: Platform, before: str, now: str) -> None:
+    text = (platform.streams / "visits.yaml").read_text()
+    platform.add("visits", text.replace(before, now))
+
+
+def steer(platform: Platform, **options: Any) -> None:
+    """Run the task as Airflow does, its templates rendered."""
+    nowhere = platform.home / "nothing"
+    project = Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home)
+    task = SetDesiredState(task_id="start", stream="visits", project=project, **options)
+    task.execute({"dag": SimpleNamespace(dag_id="visits.start")})  # type: ignore[typeddict-item]
+
+
+def test_a_start_without_the_box_applies_nothing_and_stops_nobody(platform: Platform, home: StreamHome) -> None:
+    steer(platform, state=DesiredState.RUNNING, apply="False")
+    assert not stop_requested(home, "driver-1")
+    assert choose_spec(home, read_spec_file(platform.streams, "visits"), apply=False).pending
+
+
+def test_a_start_with_the_box_has_the_driver_followed_by_one_with_the_changed_spec(
+    platform: Platform, home: StreamHome
+) -> None:
+    steer(platform, state=DesiredState.RUNNING, apply="True")
+    assert stop_requested(home, "driver-1")
+    assert read_desired(home).state is DesiredState.RUNNING
+    running = choose_spec(home, read_spec_file(platform.streams, "visits"), apply=False)
+    assert running.spec.mapping.key == "lower(u)"
+
+
+def test_the_box_stops_nobody_where_there_is_nothing_to_apply(platform: Platform, home: StreamHome) -> None:
+    change(platform, "key: lower(u)", "key: u")
+    steer(platform, state=DesiredState.RUNNING, apply="True")
+    assert not stop_requested(home, "driver-1")
+
+
+def test_what_the_lineage_cannot_take_stops_nobody(platform: Platform, home: StreamHome) -> None:
+    change(platform, "trigger_interval: 5 minutes", "key_groups: 5")
+    with pytest.raises(AirflowFailException, match="key_groups is 5; allowed: 16"):
+        steer(platform, state=DesiredState.RUNNING, apply="True")
+    assert not stop_requested(home, "driver-1")
+    assert read_desired(home).at == 0
+
+
+def test_a_stop_is_heard(platform: Platform, home: StreamHome) -> None:
+    steer(platform, state=DesiredState.STOPPED)
+    assert stop_requested(home, "driver-1")
+    assert read_desired(home).state is DesiredState.STOPPED

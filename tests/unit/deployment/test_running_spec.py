@@ -1,0 +1,150 @@
+"""Which spec a driver runs by: a crash deploys nothing, a person's word deploys what they saw, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.lineage import active_lineage, start_lineage
+from sessionizer.control.lineage_spec import lineage_spec_file
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.deployment.approval import approved_spec
+from sessionizer.deployment.running_spec import (
+    EDITED_AGAIN,
+    RunningSpec,
+    choose_spec,
+    new_record,
+    note_spec,
+    pending_changes,
+)
+from sessionizer.errors import DamagedFile, InvalidSpec
+from sessionizer.spec.decisions import Change
+from sessionizer.spec.spec_file import SpecFile
+from sessionizer.spec.stream import StreamSpec
+from spoiled_specs import changed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BROKEN = SpecFile("visits", problem=InvalidSpec("mapping.key", None, "a value"))
+OTHER_GAP = Change("rules.gap_timeout", "30 minutes", "31 minutes")
+
+
+def spec(**changes: Any) -> StreamSpec:
+    return StreamSpec.model_validate(changed({path.replace("__", "/"): value for path, value in changes.items()}))
+
+
+def file(**changes: Any) -> SpecFile:
+    return SpecFile("visits", spec=spec(**changes))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    """A stream that ran by the good spec."""
+    home = StreamHome.of(tmp_path, "visits")
+    home.prepare()
+    start_lineage(home, spec=new_record(home, spec()))
+    return home
+
+
+def start(home: StreamHome, now: SpecFile, *, apply: bool = False) -> RunningSpec:
+    running = choose_spec(home, now, apply=apply)
+    lineage = active_lineage(home)
+    assert lineage
+    note_spec(home, lineage, running)
+    return running
+
+
+def approve(home: StreamHome, folder: Path, **changes: Any) -> None:
+    """What the form of ``visits.start`` does with its box checked."""
+    folder.mkdir(exist_ok=True)
+    (folder / "visits.yaml").write_text(spec(**changes).model_dump_json(by_alias=True))
+    given = approved_spec(home, folder, "visits").fingerprint
+    write_desired(home, DesiredState.RUNNING, by="DAG visits.start", why="", approved=given)
+
+
+def begin_a_batch(home: StreamHome) -> None:
+    offsets = home.checkpoint(active_lineage(home) or "") / "offsets"
+    offsets.mkdir()
+    (offsets / "0").touch()
+
+
+def test_a_first_start_takes_the_file(tmp_path: Path) -> None:
+    home = StreamHome.of(tmp_path, "visits")
+    assert choose_spec(home, file(), apply=False).spec == spec()
+    with pytest.raises(InvalidSpec):
+        choose_spec(home, BROKEN, apply=False)
+
+
+def test_a_restart_after_a_crash_deploys_nothing(home: StreamHome) -> None:
+    for _ in range(2):
+        running = start(home, file(rules__gap_timeout="31 minutes", description="other"))
+        assert running.spec == spec()
+        assert running.pending == (OTHER_GAP,)
+        assert "spec changed: rules.gap_timeout; takes effect" in running.lines()[0]
+
+
+def test_what_only_people_read_is_no_change(home: StreamHome) -> None:
+    assert start(home, file(description="other")).lines() == []
+
+
+def test_what_was_applied_is_the_lineages_own(home: StreamHome) -> None:
+    running = start(home, file(rules__gap_timeout="31 minutes"), apply=True)
+    assert running.spec == spec(rules__gap_timeout="31 minutes")
+    assert running.lines() == ["spec applied: rules.gap_timeout: '30 minutes' → '31 minutes'"]
+    assert start(home, file(rules__gap_timeout="31 minutes")).lines() == []
+    assert start(home, file()).spec == spec(rules__gap_timeout="31 minutes")
+
+
+def test_an_approval_is_of_one_spec_and_used_up_by_it(home: StreamHome, tmp_path: Path) -> None:
+    approve(home, tmp_path / "streams", rules__gap_timeout="31 minutes")
+    edited = start(home, file(rules__gap_timeout="32 minutes"))
+    assert edited.spec == spec()
+    assert EDITED_AGAIN in edited.lines()
+    assert start(home, file(rules__gap_timeout="31 minutes")).applied == (OTHER_GAP,)
+    start(home, file(rules__gap_timeout="32 minutes"), apply=True)
+    reverted = start(home, file(rules__gap_timeout="31 minutes"))
+    assert reverted.spec == spec(rules__gap_timeout="32 minutes")
+    assert reverted.remark is None
+
+
+def test_a_later_wish_takes_an_approval_back(home: StreamHome, tmp_path: Path) -> None:
+    approve(home, tmp_path / "streams", rules__gap_timeout="31 minutes")
+    write_desired(home, DesiredState.STOPPED, by="ops", why="")
+    assert start(home, file(rules__gap_timeout="31 minutes")).spec == spec()
+
+
+def test_a_broken_file_keeps_no_stream_from_going_on(home: StreamHome) -> None:
+    running = start(home, BROKEN)
+    assert running.spec == spec()
+    assert "mapping.key" in running.lines()[0]
+    with pytest.raises(InvalidSpec):
+        start(home, BROKEN, apply=True)
+
+
+def test_a_lineage_cut_off_before_it_kept_anything_takes_the_file(home: StreamHome) -> None:
+    lineage_spec_file(home, active_lineage(home) or "").unlink()
+    assert start(home, file(key_groups=5)).spec == spec(key_groups=5)
+    assert start(home, file()).spec == spec(key_groups=5)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 3}', '{"format": 2, "spec": 7, "since": 1, "wish_at": 0}'])
+def test_a_damaged_record_is_not_guessed_but_shown_as_nothing(home: StreamHome, text: str) -> None:
+    lineage_spec_file(home, active_lineage(home) or "").write_text(text)
+    with pytest.raises(DamagedFile):
+        start(home, file(), apply=True)
+    assert pending_changes(home, spec(key_groups=5)) == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"), [("key_groups", {"key_groups": 5}), ("source.path", {"source__path": "elsewhere"})]
+)
+def test_what_the_lineage_cannot_take_is_refused_before_anybody_is_stopped(
+    home: StreamHome, tmp_path: Path, field: str, changes: dict[str, Any]
+) -> None:
+    approve(home, tmp_path / "streams", **changes)
+    begin_a_batch(home)
+    with pytest.raises(InvalidSpec, match=field):
+        approve(home, tmp_path / "streams", **changes)
