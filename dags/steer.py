@@ -8,7 +8,7 @@ from airflow.sdk import DAG, Param
 
 from sessionizer.control.desired_state import DesiredState
 from sessionizer.spec.loading import survey_streams
-from sessionizer_airflow.house import dag_options
+from sessionizer_airflow.house import steering_dag_options
 from sessionizer_airflow.operators import SetDesiredState
 from sessionizer_airflow.project import Project
 
@@ -29,7 +29,10 @@ APPLY = Param(
     title="Apply the changed spec",
     description="Run by the stream's file as it is now. Left out, the stream goes on by the spec that it has.",
 )
-WHY = Param("", type="string", maxLength=500, title="Why", description="Kept with the desired state.")
+# Of all types only one that allows null is optional in Airflow's form: its button stays grey otherwise.
+WHY = Param(
+    None, type=["null", "string"], maxLength=500, title="Why", description="Optional. Kept with the desired state."
+)
 
 project = Project.from_environment()
 
@@ -37,7 +40,7 @@ for spec in survey_streams(project.streams).specs.values():
     for verb, (state, documentation) in VERBS.items():
         text = documentation.format(stream=spec.name)
         with DAG(
-            **dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
+            **steering_dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
             schedule=None,
             params={"why": WHY, **({"apply": APPLY} if verb == "start" else {})},
         ):
@@ -46,7 +49,7 @@ for spec in survey_streams(project.streams).specs.values():
                 stream=spec.name,
                 project=project,
                 state=state,
-                why="{{ params.why }}",
+                why="{{ params.why or '' }}",
                 apply="{{ params.apply }}" if verb == "start" else False,
                 retries=0,
             )

@@ -13,7 +13,7 @@ from sessionizer_airflow.errors import AirflowUnavailable
 from sessionizer_airflow.local_airflow.api import Api, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from sessionizer.control.observation import Observation
@@ -125,11 +125,11 @@ class Platform:
         wait_until(lambda: self.state_of_watch() in {"deferred", "running"}, 60, "a task at work")
         return self.watch()
 
-    def log_of(self, run: str, try_number: int = 1) -> list[str]:
-        """The lines that the UI shows of the task's log."""
+    def log_of(self, run: str, try_number: int = 1, *, at: Collection[str] = ()) -> list[str]:
+        """The lines that the UI shows of the task's log, with the level filter set to `at`."""
         path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{TASK}/logs/{try_number}?full_content=true"
         found = self.api.call("GET", path)["content"]
-        return [str(line["event"]) if isinstance(line, dict) else str(line) for line in found]
+        return [" ".join(str(line["event"]).split()) for line in found if not at or line.get("level") in at]
 
 
 def tolerant(condition: Callable[[], bool]) -> Callable[[], bool]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from sessionizer.errors import TerminalError
+from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 from sessionizer_airflow.launching.spark_submit import SparkJob
 
@@ -34,7 +36,10 @@ class SparkBatchJob(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Submit the job and follow it."""
-        self.fit_to_connection()
+        try:
+            self.fit_to_connection()
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
         super().execute(context)
 
     def fit_to_connection(self) -> None:

@@ -69,10 +69,10 @@ class SupervisionEnded(TerminalError):
 
 
 class OrphanedDrivers(TerminalError):
-    """Drivers run whose streams have no spec; `lines` has one for each."""
+    """Drivers run whose streams have no spec; `lines` has one for each, `remedy` says what to do."""
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = tuple(lines)
+    def __init__(self, lines: list[str], remedy: str) -> None:
+        self.lines, self.remedy = tuple(lines), remedy
         super().__init__("; ".join(lines))
 
 

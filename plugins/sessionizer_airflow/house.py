@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from sessionizer_airflow.failed_task import say_what_to_do
+
 if TYPE_CHECKING:
     from sessionizer.spec.stream import StreamSpec
 
@@ -20,7 +22,19 @@ def dag_options(spec: StreamSpec, verb: str, documentation: str, *, run_limit: t
         **_options(spec.name, verb, documentation, run_limit),
         "doc_md": _document(spec, documentation),
         "tags": ["sessionizer", f"stream:{spec.name}", verb],
-        "default_args": {"owner": spec.owner, "execution_timeout": WORKER_LIMIT},
+        "default_args": _of_tasks(spec.owner),
+    }
+
+
+def steering_dag_options(spec: StreamSpec, verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
+    """As `dag_options`, for a DAG by which a person changes what is wanted of a stream: it does so at once, or never.
+
+    One that waits for somebody to unpause it steers nothing; one that a schedule or a backfill starts is no wish.
+    """
+    return {
+        **dag_options(spec, verb, documentation, run_limit=run_limit),
+        "allowed_run_types": ["manual"],
+        "is_paused_upon_creation": False,
     }
 
 
@@ -30,7 +44,7 @@ def platform_dag_options(verb: str, documentation: str, *, run_limit: timedelta)
         **_options(PLATFORM, verb, documentation, run_limit),
         "doc_md": f"{documentation.strip()}\n",
         "tags": [PLATFORM, verb],
-        "default_args": {"owner": PLATFORM, "execution_timeout": WORKER_LIMIT},
+        "default_args": _of_tasks(PLATFORM),
     }
 
 
@@ -44,6 +58,10 @@ def _options(name: str, verb: str, documentation: str, run_limit: timedelta) -> 
         "max_active_runs": 1,
         "dagrun_timeout": run_limit,
     }
+
+
+def _of_tasks(owner: str) -> dict[str, Any]:
+    return {"owner": owner, "execution_timeout": WORKER_LIMIT, "on_failure_callback": say_what_to_do}
 
 
 def _document(spec: StreamSpec, documentation: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import logging
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
@@ -21,8 +20,8 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import WatchCancelled
+from sessionizer_airflow.failed_task import PersonNeeded, fitted
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.launching.remedies import with_remedy
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.supervision.live_drivers import live_drivers
 from sessionizer_airflow.supervision.supervisor import Supervisor
@@ -32,8 +31,6 @@ from sessionizer_airflow.triggers import StreamTrigger
 from sessionizer_airflow.user_kill import CLEARED, after_kill, drain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow.sdk import Context
 
     from sessionizer_airflow.launching.launcher import Launcher
@@ -72,7 +69,7 @@ class SuperviseStream(BaseOperator):
     def execute(self, context: Context) -> None:
         """Begin a watch."""
         task = context["ti"]
-        with _no_retry_of_terminal_errors():
+        try:
             home = self._supervisor.home
             home.prepare()
             self._heed_clear(
@@ -80,13 +77,17 @@ class SuperviseStream(BaseOperator):
             )
             self._supervisor.take_over()
             self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease)
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
 
     def resume(self, context: Context, event: dict[str, Any], watch_until: int) -> str | None:
         """The trigger fired: the watch is over, or something has to be done."""
         if event["watch_is_over"]:
             return str(event["line"])
-        with _no_retry_of_terminal_errors():
+        try:
             self._settle_and_watch(context, watch_until)
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
         return None
 
     def on_kill(self) -> None:
@@ -128,21 +129,16 @@ class SuperviseStream(BaseOperator):
             folders=Folders(home=self.project.home, streams=self.project.streams),
             launcher=self.launcher,
             policy=self.policy,
-            say=self.log.info,
+            say=self._say,
             tell=self._tell,
         )
+
+    def _say(self, line: str, level: int = logging.INFO) -> None:
+        self.log.log(level, "%s", line if level == logging.INFO else fitted(line))
 
     def _tell(self, alert: Alert) -> None:
         count(self.stream, "surrenders" if alert.kind is Kind.GAVE_UP else "restarts")
         notify(alert, self.log.warning)
-
-
-@contextmanager
-def _no_retry_of_terminal_errors() -> Iterator[None]:
-    try:
-        yield
-    except TerminalError as error:
-        raise AirflowFailException(with_remedy(error)) from error
 
 
 class SetDesiredState(BaseOperator):
@@ -173,12 +169,16 @@ class SetDesiredState(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Write the wish down, then see that it is heard."""
+        try:
+            self._set(f"DAG {context['dag'].dag_id}")
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
+
+    def _set(self, by: str) -> None:
         home = StreamHome.of(self.project.home, self.stream)
-        by = f"DAG {context['dag'].dag_id}"
-        with _no_retry_of_terminal_errors():
-            approval = approved_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
-            home.prepare()
-            write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
+        approval = approved_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
+        home.prepare()
+        write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
         self.log.info("%s: desired state is %s", self.stream, self.state)
         for line in approval.lines() if approval else ():
             self.log.info("%s", line)

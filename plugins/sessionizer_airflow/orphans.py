@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer.control.atomic_file import write_json
 from sessionizer.control.json_record import JsonRecord, read_record
@@ -18,6 +17,7 @@ from sessionizer.spec.loading import spec_files
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import OrphanedDrivers
+from sessionizer_airflow.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class ReportOrphans(BaseOperator):
         try:
             report_orphans(self.project.home, self.project.streams, self.log.info, self._tell)
         except OrphanedDrivers as error:
-            raise AirflowFailException(str(error)) from error
+            raise PersonNeeded.by(error) from None
 
     def _tell(self, alert: Alert) -> None:
         notify(alert, self.log.warning)
@@ -76,7 +76,7 @@ def report_orphans(
         if home.name not in names:
             _forget(home)
     if found:
-        raise OrphanedDrivers([orphan.line for orphan in found])
+        raise OrphanedDrivers([orphan.line for orphan in found], "; ".join(what_to_do(orphan) for orphan in found))
     say("every driver that runs has a spec")
 
 
@@ -95,13 +95,18 @@ def _forget(home: StreamHome) -> None:
         (home.control / FILE).unlink(missing_ok=True)
 
 
+def what_to_do(orphan: Orphan) -> str:
+    """To end it, or to keep it."""
+    return f"`{orphan.stop_command}`, or put the spec of {orphan.name} back"
+
+
 def _alert(orphan: Orphan) -> Alert:
     beat = orphan.seen.heartbeat
     return Alert(
         stream=orphan.name,
         kind=Kind.ORPHANED,
         reason=f"driver {orphan.seen.uid} runs, but no spec describes its stream",
-        what_to_do=f"`{orphan.stop_command}`, or put the spec back",
+        what_to_do=what_to_do(orphan),
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,
     )

@@ -13,6 +13,7 @@ from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges
 from sessionizer_airflow.supervision.checkup import Doctor
+from sessionizer_airflow.supervision.levels import level_of_alert
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watching import look_at
 
@@ -69,7 +70,7 @@ class StreamTrigger(BaseTrigger):
             await self._check_up(doctor)
             look = await asyncio.to_thread(look_at, home, policy)
             if look.about != known:
-                self.log.info("%s: %s", self.stream, look.line)
+                self.log.log(look.level, "%s: %s", self.stream, look.line)
                 known = look.about
             if epoch_ms() >= max(earliest, 0 if look.call else self.watch_until):
                 yield TriggerEvent({"watch_is_over": not look.call, "line": look.line})  # type: ignore[no-untyped-call]
@@ -82,7 +83,7 @@ class StreamTrigger(BaseTrigger):
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
         if found.alert is not None:
-            self.log.warning("%s", found.alert.message)
+            self.log.log(level_of_alert(found.alert), "%s", found.alert.message)
             await notify_from_triggerer(found.alert, self.log.warning)
 
     def _home(self) -> StreamHome:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import DAG, Asset, AssetAll
+from airflow.utils.types import DagRunType
 
 from sessionizer.spec.loading import load_streams
 from sessionizer_airflow.assets import SessionsLanded
+from sessionizer_airflow.failed_task import say_what_to_do
 from sessionizer_airflow.operators import SuperviseStream
 
 if TYPE_CHECKING:
@@ -97,3 +99,24 @@ def test_a_watch_outlasts_an_outage_of_airflow_itself(dags: dict[str, DAG]) -> N
         assert isinstance(longest, timedelta)
         assert longest <= timedelta(minutes=1), "it is not noticed for so long that a driver is dead"
         assert (task.retries or 0) * longest >= timedelta(hours=4)
+
+
+def test_what_a_person_steers_with_acts_at_once_and_for_nobody_else(dags: dict[str, DAG]) -> None:
+    for stream in load_streams(STREAMS):
+        for verb in ("stop", "start"):
+            dag = dags[f"{stream}.{verb}"]
+            assert dag.is_paused_upon_creation is False, dag.dag_id
+            assert set(dag.allowed_run_types or ()) == {DagRunType.MANUAL}, dag.dag_id
+
+
+def test_no_form_asks_for_what_may_be_left_out(dags: dict[str, DAG]) -> None:
+    """Airflow's form takes a field for required unless its types allow null; a switch always has a value."""
+    for dag_id, dag in dags.items():
+        for name in dag.params:
+            kind = dag.params.get_param(name).schema["type"]
+            assert kind == "boolean" or "null" in kind, f"{dag_id}: {name}"
+
+
+def test_every_task_that_fails_says_what_to_do_last(dags: dict[str, DAG]) -> None:
+    for task in (task for dag in dags.values() for task in dag.tasks):
+        assert task.on_failure_callback == [say_what_to_do], task.task_id

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from heard import Heard
 from sessionizer.control.exit_record import Outcome, read_exit
 from sessionizer.control.heartbeat import read_heartbeat
 from sessionizer.control.lease_ledger import read_lease
@@ -69,14 +70,14 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
         home=tmp_path,
     )
     write_stream(project)
-    home, said = StreamHome.of(tmp_path, "clicks"), list[str]()
+    home, said = StreamHome.of(tmp_path, "clicks"), Heard()
     supervisor = Supervisor(
         stream="clicks",
         home=home,
         folders=Folders(home=tmp_path, streams=project.streams),
         launcher=ConnectionLauncher(project=project),
         policy=PATIENT,
-        say=said.append,
+        say=said,
     )
     try:
         decision = supervisor.settle()

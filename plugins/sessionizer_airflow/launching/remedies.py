@@ -1,14 +1,17 @@
-"""What to do about a driver that could not be launched or ended: one line for each class, shown behind the message."""
+"""What to do about the errors of the plugin, above all of launching: one line for each class."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.control.end_remedies import remedy_of_end
 from sessionizer_airflow.errors import (
     DriverOutOfReach,
     KubernetesSupportMissing,
+    OrphanedDrivers,
     ProgramMissing,
     SparkConnectionMissing,
+    SupervisionEnded,
     UnusableConnection,
 )
 
@@ -30,7 +33,17 @@ REMEDIES: dict[type, Callable[[Any], str]] = {
 }
 
 
-def with_remedy(error: SessionizerError) -> str:
-    """The message, with what to do if it is an error of launching."""
+GO_ON: Final = "then unpause this DAG"
+
+
+def reason_of(error: SessionizerError) -> str:
+    """What happened."""
+    return f"gave up on {error.stream}: {error.reason}" if isinstance(error, SupervisionEnded) else str(error)
+
+
+def remedy_of(error: SessionizerError) -> str:
+    """What to do about it."""
+    if isinstance(error, SupervisionEnded | OrphanedDrivers):
+        return error.remedy
     remedy = REMEDIES.get(type(error))
-    return str(error) if remedy is None else f"{error}. What to do: {remedy(error)}, then unpause this DAG"
+    return f"{remedy(error) if remedy else remedy_of_end(type(error).__name__)}, {GO_ON}"

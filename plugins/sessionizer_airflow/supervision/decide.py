@@ -60,7 +60,7 @@ def _judge_leaving(driver: Driver, now_ms: int) -> Decision:
         return Replace(driver.uid, "only a part of it is left")
     if now_ms - driver.ending.at > EXIT_GRACE:
         return Replace(driver.uid, "its process did not end after its exit record")
-    return Wait(driver.ending.at + EXIT_GRACE, f"driver {driver.uid} is leaving")
+    return Wait(driver.ending.at + EXIT_GRACE, f"driver {driver.uid} is leaving", orderly=True)
 
 
 def _judge_ended(driver: Driver, history: History, policy: SupervisionPolicy, now_ms: int) -> Decision:

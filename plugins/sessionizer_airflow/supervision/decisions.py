@@ -22,10 +22,11 @@ class Adopt:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing before `until_ms` (epoch)."""
+    """Do nothing before `until_ms` (epoch). It is `orderly` when nothing has failed."""
 
     until_ms: int
     why: str
+    orderly: bool = False
 
 
 @dataclass(frozen=True)

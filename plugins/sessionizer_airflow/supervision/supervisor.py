@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from sessionizer_airflow.supervision.alerts import alert_on
 from sessionizer_airflow.supervision.decide import decide, describe_end, failed
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.history import History, read_history, write_history
+from sessionizer_airflow.supervision.levels import level_of
 from sessionizer_airflow.supervision.reading import read_situation
 from sessionizer_airflow.supervision.wording import describe
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.supervision.levels import Say
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Situation
 
@@ -42,7 +45,7 @@ class Supervisor:
     folders: Folders
     launcher: Launcher
     policy: SupervisionPolicy
-    say: Callable[[str], None]
+    say: Say
     tell: Callable[[Alert], None] = lambda _: None
     cancelled: bool = field(default=False, init=False)
 
@@ -64,7 +67,7 @@ class Supervisor:
             known = read_history(self.home)
             history = self._account(situation, known, now_ms)
             decision = decide(situation, history, self.policy, now_ms)
-            self.say(describe(decision, situation, now_ms))
+            self.say(describe(decision, situation, now_ms), level_of(decision))
             self._report(decision, situation, failed_now=history != known)
             self._act(decision, situation, history)
             if isinstance(decision, Adopt | Wait | StandBy):
@@ -88,7 +91,7 @@ class Supervisor:
         if driver is None or alert is None:
             return
         for line in tail(Path(driver.log)) if driver.log else ():
-            self.say(f"{driver.uid} | {line}")
+            self.say(f"{driver.uid} | {line}", logging.WARNING)
         self.tell(alert)
 
     def _act(self, decision: Decision, situation: Situation, history: History) -> None:
@@ -128,7 +131,7 @@ class Supervisor:
             said = self.launcher.look_for(traces).said
         except ClusterUnreachable as error:
             said = str(error)
-        self.say(f"driver {traces.uid}: {said}")
+        self.say(f"driver {traces.uid}: {said}", logging.WARNING)
         return said
 
     def _end(self, traces: DriverTraces) -> None:
@@ -136,7 +139,9 @@ class Supervisor:
         try:
             self.launcher.end_by_force(traces)
         except ClusterUnreachable as error:
-            self.say(f"driver {traces.uid} may still be there, though it can write nothing more: {error}")
+            self.say(
+                f"driver {traces.uid} may still be there, though it can write nothing more: {error}", logging.WARNING
+            )
         if traces.launch is not None and traces.launch.submission is not None:
             write_launch(self.home, replace(traces.launch, ended_at=epoch_ms()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer_airflow.supervision.decide import decide, failed
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, StandBy, Wait
 from sessionizer_airflow.supervision.history import History, read_history
+from sessionizer_airflow.supervision.levels import level_of
 from sessionizer_airflow.supervision.reading import read_situation
 from sessionizer_airflow.supervision.wording import describe, subject
 
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen: `line` for people, `about` to tell whether it is news, `call` when a worker has to act."""
+    """What was seen: `line` for people, `about` to tell whether it is news, `call` when a worker has to act.
+
+    `level` is INFO for what a worker is about to say itself.
+    """
 
     about: tuple[str, ...]
     line: str
     call: bool
+    level: int = logging.INFO
 
 
 def look_at(home: StreamHome, policy: SupervisionPolicy) -> Look:
@@ -36,7 +42,9 @@ def look_at(home: StreamHome, policy: SupervisionPolicy) -> Look:
     except SessionizerError as error:
         return Look(("unreadable",), str(error), call=True)
     decision = decide(situation, history, policy, now_ms)
-    return Look(subject(decision), describe(decision, situation, now_ms), _needs_hands(decision, situation, history))
+    call = _needs_hands(decision, situation, history)
+    level = logging.INFO if call else level_of(decision)
+    return Look(subject(decision), describe(decision, situation, now_ms), call, level)
 
 
 def _needs_hands(decision: Decision, situation: Situation, history: History) -> bool:

@@ -26,7 +26,7 @@ def test_a_quiet_watch_says_little(platform: Platform) -> None:
     platform.wait_for_driver(seconds=60)
     # The first one launches; the second one only watches.
     wait_until(lambda: len(ended(platform)) >= 2, 120, "two watches")
-    lines = log_of(platform, ended(platform)[0])
+    lines = platform.log_of(ended(platform)[0])
     assert any("watching driver" in line for line in lines)
     assert len(lines) * WATCHES_A_DAY <= LINES_A_DAY, "\n".join(lines)
 
@@ -53,7 +53,7 @@ def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform)
     assert (alert["stream"], alert["lineage"]) == ("clicks", "of-the-script")
     assert alert["batch_id"] > 0
     assert "vanished" in alert["reason"]
-    lines = log_of(platform, platform.runs(DAG)[0]["dag_run_id"])
+    lines = platform.log_of(platform.runs(DAG)[0]["dag_run_id"], at={"warning"})
     assert any(line.endswith(f"{uid} | its last words") for line in lines)
     assert any("failure 1 in a row). What to do: find out who ended it" in line for line in lines)
     assert not any("hunter2" in line for line in lines)
@@ -104,13 +104,6 @@ def unwatched(platform: Platform, run: str) -> list[dict[str, Any]]:
 
 def alerts(platform: Platform) -> list[dict[str, Any]]:
     return told(platform.installation.root / "told.jsonl")
-
-
-def log_of(platform: Platform, run: str) -> list[str]:
-    """The lines that the UI shows of the task's log."""
-    path = f"/api/v2/dags/{DAG}/dagRuns/{run}/taskInstances/supervise/logs/1?full_content=true"
-    found = platform.api.call("GET", path)["content"]
-    return [str(line["event"]) if isinstance(line, dict) else str(line) for line in found]
 
 
 def status_of(link: str, headers: dict[str, str]) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from heard import Heard
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.argv import DriverCall, Folders
@@ -46,8 +47,8 @@ def home(tmp_path: Path) -> Iterator[StreamHome]:
 
 
 @pytest.fixture
-def said() -> list[str]:
-    return []
+def said() -> Heard:
+    return Heard()
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def alerts() -> list[Alert]:
 
 
 @pytest.fixture
-def new_supervisor(home: StreamHome, tmp_path: Path, said: list[str], alerts: list[Alert]) -> Callable[[], Supervisor]:
+def new_supervisor(home: StreamHome, tmp_path: Path, said: Heard, alerts: list[Alert]) -> Callable[[], Supervisor]:
     def build() -> Supervisor:
         return Supervisor(
             stream="clicks",
@@ -64,7 +65,7 @@ def new_supervisor(home: StreamHome, tmp_path: Path, said: list[str], alerts: li
             folders=Folders(home=tmp_path, streams=tmp_path / "specs"),
             launcher=LocalLauncher(scripted_command),
             policy=IMPATIENT,
-            say=said.append,
+            say=said,
             tell=alerts.append,
         )
 

@@ -33,6 +33,7 @@ from sessionizer_airflow.supervision.watching import look_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from heard import Heard
     from sessionizer.control.stream_home import StreamHome
 
 CONNECTIONS = {
@@ -75,7 +76,7 @@ def manager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def in_cluster(manager: str, cluster: Path, home: StreamHome, tmp_path: Path, said: list[str]) -> NewSupervisor:
+def in_cluster(manager: str, cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> NewSupervisor:
     jars = tmp_path / "jars"
     jars.mkdir()
     (jars / "delta.jar").touch()
@@ -90,7 +91,7 @@ def in_cluster(manager: str, cluster: Path, home: StreamHome, tmp_path: Path, sa
             folders=Folders(home=tmp_path, streams=project.streams),
             launcher=ConnectionLauncher(project=project),
             policy=PATIENT_ENOUGH,
-            say=said.append,
+            say=said,
         )
 
     return build
@@ -197,7 +198,7 @@ def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
 
 
 def test_silent_cluster_does_not_keep_the_stream_down(
-    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, said: list[str]
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, said: Heard
 ) -> None:
     uid = launch_and_wait(in_cluster())
     os.kill(pid_of(cluster, home), signal.SIGSTOP)

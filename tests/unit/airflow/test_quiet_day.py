@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from typing import TYPE_CHECKING, Any
 
 from fabricated_platform import beat
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+
+    from heard import Heard
 
 DAY = 24 * 60 * MINUTE
 POLL = MINUTE
@@ -57,16 +60,17 @@ class Day:
 class Log:
     """What a logger is used for here."""
 
-    def __init__(self, said: list[str]) -> None:
+    def __init__(self, said: Heard) -> None:
         self._said = said
 
+    def log(self, level: int, pattern: str, *values: object) -> None:
+        self._said(pattern % values, level)
+
     def info(self, pattern: str, *values: object) -> None:
-        self._said.append(pattern % values)
-
-    warning = info
+        self.log(logging.INFO, pattern, *values)
 
 
-def test_a_quiet_day(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_day(tmp_path: Path, said: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     home = StreamHome.of(tmp_path / "platform", "clicks")
     home.prepare()
     acquire(home, "driver-1")
@@ -84,10 +88,11 @@ def test_a_quiet_day(tmp_path: Path, said: list[str], monkeypatch: pytest.Monkey
     assert day.beats > DAY // POLL
     assert watches == DAY // settings.watch_lease
     assert not [line for line in said if "watching driver driver-1: working" not in line]
+    assert set(said.levels) == {logging.INFO}
     assert len(said) + watches * LINES_OF_AIRFLOW <= LINES_A_DAY, said
 
 
-def supervisor_of(home: StreamHome, policy: SupervisionPolicy, said: list[str]) -> Supervisor:
+def supervisor_of(home: StreamHome, policy: SupervisionPolicy, said: Heard) -> Supervisor:
     platform = home.root.parents[1]
     return Supervisor(
         stream="clicks",
@@ -95,7 +100,7 @@ def supervisor_of(home: StreamHome, policy: SupervisionPolicy, said: list[str]) 
         folders=Folders(home=platform, streams=platform / "specs"),
         launcher=LocalLauncher(lambda _: ["false"]),
         policy=policy,
-        say=said.append,
+        say=said,
     )
 
 

@@ -19,7 +19,7 @@ from sessionizer_airflow.errors import (
     UnusableConnection,
 )
 from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
-from sessionizer_airflow.launching.remedies import with_remedy
+from sessionizer_airflow.launching.remedies import remedy_of
 
 if TYPE_CHECKING:
     from sessionizer.errors import TerminalError
@@ -131,5 +131,5 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
     ],
 )
 def test_every_refusal_says_what_to_do(error: TerminalError, remedy: str) -> None:
-    assert with_remedy(error).startswith(f"{error}. What to do: ")
-    assert remedy in with_remedy(error)
+    assert remedy in remedy_of(error)
+    assert remedy_of(error).endswith("then unpause this DAG")

@@ -26,6 +26,7 @@ from sessionizer_airflow.supervision.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from heard import Heard
     from sessionizer.control.stream_home import StreamHome
 
 LOGS = Path(__file__).parents[2] / "start_logs"
@@ -103,7 +104,7 @@ def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
     assert decision == Replace("abc123", "no batch 200 s after its launch: the cluster gives it no executor")
 
 
-def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_path: Path, said: list[str]) -> None:
+def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_path: Path, said: Heard) -> None:
     """The real spark-submit, before the real absence of Java."""
     command = ["env", "JAVA_HOME=/nowhere/java", "spark-submit", "--master", "local[1]", "main.py"]
     with pytest.raises(SupervisionEnded, match="there is no Java at /nowhere/java/bin/java") as caught:
@@ -112,7 +113,7 @@ def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_pat
     assert sum("launching" in line for line in said) == 1
 
 
-def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: Path, said: list[str]) -> None:
+def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: Path, said: Heard) -> None:
     log = (LOGS / "no_workers.log").as_posix()
 
     def command(call: object) -> list[str]:
@@ -129,7 +130,7 @@ def _situation(seen: Driver) -> Situation:
 
 
 def _supervisor(
-    home: StreamHome, tmp_path: Path, said: list[str], command: Callable[..., list[str]]
+    home: StreamHome, tmp_path: Path, said: Heard, command: Callable[..., list[str]]
 ) -> Callable[[], Supervisor]:
     return lambda: Supervisor(
         stream="clicks",
@@ -137,7 +138,7 @@ def _supervisor(
         folders=Folders(home=tmp_path, streams=tmp_path),
         launcher=LocalLauncher(command),
         policy=SupervisionPolicy(),
-        say=said.append,
+        say=said,
     )
 
 
