@@ -207,6 +207,8 @@ class _Telling:
     def _take(self, token: _Token) -> None:
         if _happens(token.kind, 0.18):
             self.end_batch(token)
+            if _happens(token.key, 0.15):
+                self._send_whole_batch_again()
         elif _happens(token.kind, 0.45) and self.events:
             self._send(self._again(self.events[token.key % len(self.events)], token))
         else:
@@ -215,6 +217,11 @@ class _Telling:
     def _send(self, event: Event) -> None:
         self._pending.append(event)
         self.events.append(event)
+
+    def _send_whole_batch_again(self) -> None:
+        """As a producer does that was not told that its batch had arrived."""
+        for event in self.batches[-1].events:
+            self._send(event)
 
     def _new_event(self, token: _Token) -> Event:
         """An event at ``now`` or some time before; its id sorts against the order of arrival as often as with it."""

@@ -44,6 +44,14 @@ LARGE: Final = Workload(
     contestants=CONTESTANTS,
     only_first=((PER_USER, 3),),
 )
+REDELIVERED: Final = replace(
+    LARGE,
+    name="redelivered",
+    title="2 M events in 200 k-event batches, every one sent twice",
+    dataset=replace(LARGE.dataset, name="redelivered", sent_twice=True),
+    contestants=(OURS, PASS_THROUGH),
+    only_first=(),
+)
 SMALL: Final = Workload(
     name="small",
     title="40 k-event batches over 1 M open sessions",
@@ -76,7 +84,7 @@ def growth(level: int, dataset: Dataset = _GROWTH) -> Workload:
 
 def full() -> tuple[Workload, ...]:
     """What ``make bench`` runs."""
-    return (LARGE, SMALL, *(growth(level) for level in GROWTH_LEVELS))
+    return (LARGE, REDELIVERED, SMALL, *(growth(level) for level in GROWTH_LEVELS))
 
 
 def quick() -> tuple[Workload, ...]:
@@ -87,6 +95,11 @@ def quick() -> tuple[Workload, ...]:
     grown = replace(_GROWTH, batch_events=2_000, batches=4, traffic=busy, warm_up_batches=1, background_awake=1_000)
     return (
         replace(LARGE, title="Quick: large", dataset=replace(large, name="quick-large"), only_first=((PER_USER, 2),)),
+        replace(
+            REDELIVERED,
+            title="Quick: redelivered",
+            dataset=replace(large, name="quick-redelivered", sent_twice=True),
+        ),
         replace(SMALL, title="Quick: small", dataset=replace(small, name="quick-small")),
         growth(2_000, grown),
         growth(10_000, grown),

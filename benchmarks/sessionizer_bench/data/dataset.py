@@ -36,6 +36,7 @@ class Dataset:
     ``history_events``: the sessions open at the start enter with their last so many events, as prefill; 0 means that
     the stream starts with nothing open. ``background``: further users, each with one session of two events that stays
     open for good, as prefill; the first ``background_awake`` of them go on sending a share of the measured events.
+    ``sent_twice``: a batch holds half as many events, and then all of them again.
     """
 
     name: str
@@ -47,14 +48,20 @@ class Dataset:
     background: int = 0
     background_awake: int = 0
     background_share: float = 0.0
+    sent_twice: bool = False
     prefill_batch_events: int = 250_000
     files_per_batch: int = 2
     seed: int = 20_250_101
 
     @property
     def events(self) -> int:
-        """Events in all equal batches."""
-        return self.batch_events * (self.warm_up_batches + self.batches)
+        """Different events in all equal batches."""
+        return self.fresh_events * (self.warm_up_batches + self.batches)
+
+    @property
+    def fresh_events(self) -> int:
+        """Different events in one batch."""
+        return self.batch_events // 2 if self.sent_twice else self.batch_events
 
     @property
     def folder_name(self) -> str:

@@ -76,8 +76,10 @@ def _write_all(dataset: Dataset, folder: Path) -> int:
     for index, batch in enumerate(before):
         _write(folder, index, dataset.files_per_batch, _table(rng, batch))
     rng = np.random.default_rng(dataset.seed + 2)
-    for index, batch in enumerate(_batches(measured, dataset.batch_events), start=len(before)):
-        _write(folder, index, dataset.files_per_batch, _table(rng, batch))
+    for index, batch in enumerate(_batches(measured, dataset.fresh_events), start=len(before)):
+        table = _table(rng, batch)
+        again = [table] if dataset.sent_twice else []
+        _write(folder, index, dataset.files_per_batch, pa.concat_tables([table, *again]))
     return len(before)
 
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer_bench.reporting.figures import Record, growth_ratio, of_workload, ratio, typical
-from sessionizer_bench.workloads import GROWTH_LEVELS, LARGE, OURS, PASS_THROUGH, SESSION_WINDOW, SMALL, growth
+from sessionizer_bench.workloads import (
+    GROWTH_LEVELS,
+    LARGE,
+    OURS,
+    PASS_THROUGH,
+    REDELIVERED,
+    SESSION_WINDOW,
+    SMALL,
+    growth,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +53,7 @@ def targets(levels: tuple[int, ...] = GROWTH_LEVELS) -> tuple[Target, ...]:
     return (
         Target("2 M events, 200 k batches: rate against pass-through", _rate(LARGE.name, PASS_THROUGH), at_least=0.8),
         Target("the same against session_window", _rate(LARGE.name, SESSION_WINDOW), at_least=1.5),
+        Target("every event sent twice: rate against pass-through, beside that without", _redelivered, at_least=0.5),
         Target(
             "40 k batches over 1 M open sessions: rate against session_window",
             _rate(SMALL.name, SESSION_WINDOW),
@@ -66,6 +76,11 @@ def targets(levels: tuple[int, ...] = GROWTH_LEVELS) -> tuple[Target, ...]:
             unit="s",
         ),
     )
+
+
+def _redelivered(records: list[Record]) -> float | None:
+    once, twice = (ratio(records, name, RATE, OURS, PASS_THROUGH) for name in (LARGE.name, REDELIVERED.name))
+    return twice / once if once and twice else None
 
 
 def _rate(workload: str, peer: str) -> Callable[[list[Record]], float | None]:

@@ -3,25 +3,31 @@
 Rows wait undecided in the group's log, each under the threshold its batch was admitted after, so the verdict does not
 depend on when the merge happens. An event is compared with the admitted event of its key and id as long as that one's
 session was still open when the event came. Ids repeat rarely: everything here first proves that there is nothing to do.
+Where they do, a whole segment may have been sent again: batches are gone through one by one, the rows of each at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow as pa
 
 from sessionizer.core import schema
-from sessionizer.core.cutting import Bools, Int64s, OrderedEvents, cut_sessions
+from sessionizer.core.cutting import Bools, Int64s, cut_sessions
 from sessionizer.core.distinct import surely_distinct
 from sessionizer.core.ordering import codes, int64s, ordered_events, session_order, whole_column
+from sessionizer.core.repeats import Repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
+
     from sessionizer.core.rules import Rules
+
+_NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,89 +64,81 @@ def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions, rules:
     event_id, distinct = codes(table, schema.EVENT_ID)
     if distinct == table.num_rows:
         return verdicts
-    suspects = np.flatnonzero(np.bincount(event_id, minlength=distinct)[event_id] > 1)
-    for rows in _rows_of_keys_with_repeats(suspects, key, event_id):
-        _KeyInQuestion(table, rows, event_id[rows], admissions, rules).decide(verdicts)
+    rows, identity = _rows_with_repeats(key, event_id, distinct)
+    if len(rows):
+        _Deciding(table, key, Repeats.among(table, rows, identity), admissions, rules, verdicts).decide()
     return verdicts
 
 
-def _rows_of_keys_with_repeats(suspects: Int64s, key: Int64s, event_id: Int64s) -> Iterator[Int64s]:
-    """For each key that has one id twice, the positions of all its rows."""
-    pairs = np.sort(key[suspects] * (event_id.max() + 1) + event_id[suspects])
-    repeated = pairs[1:][pairs[1:] == pairs[:-1]]
-    keys = np.unique(repeated // (event_id.max() + 1))
-    if not len(keys):
-        return
-    rows = np.flatnonzero(np.isin(key, keys))
-    rows = rows[np.argsort(key[rows], kind="stable")]
-    yield from np.split(rows, np.flatnonzero(np.diff(key[rows])) + 1)
+def _rows_with_repeats(key: Int64s, event_id: Int64s, distinct: int) -> tuple[Int64s, Int64s]:
+    """The positions of all rows whose key has their id twice, and for each of them a number for key and id."""
+    suspects = np.flatnonzero(np.bincount(event_id, minlength=distinct)[event_id] > 1)
+    _, identity, count = np.unique(
+        key[suspects] * distinct + event_id[suspects], return_inverse=True, return_counts=True
+    )
+    repeats = count[identity] > 1
+    return suspects[repeats], identity[repeats].astype(np.int64)
 
 
-class _KeyInQuestion:
-    """The rows of one key, gone through in the order they were admitted."""
+class _Deciding:
+    """The rows that repeat, batch after batch; ``original`` is the row that each key and id is told by so far."""
 
-    def __init__(self, table: pa.Table, rows: Int64s, event_id: Int64s, admissions: Admissions, rules: Rules) -> None:
-        self._rows, self._event_id, self._rules = rows, event_id, rules
-        self._table = table.take(pa.array(rows))
-        self._turn, self._late_before = admissions.turn[rows], admissions.late_before[rows]
-        self._clock = int64s(self._table, schema.CLOCK)
-        self._order = session_order(self._table, np.zeros(len(rows), np.int64))
-        self._ordered: OrderedEvents = ordered_events(self._table, np.zeros(len(rows), np.int64), self._order)
-        self._kept = np.ones(len(rows), np.bool_)
+    def __init__(
+        self, table: pa.Table, key: Int64s, repeats: Repeats, admissions: Admissions, rules: Rules, verdicts: Verdicts
+    ) -> None:
+        self._table, self._key, self._repeats, self._rules = table, key, repeats, rules
+        self._admissions, self._verdicts = admissions, verdicts
+        self._clock = int64s(table, schema.CLOCK)
+        self._original = np.full(int(repeats.identity.max()) + 1, _NONE, np.int64)
 
-    def decide(self, verdicts: Verdicts) -> None:
-        first_with_id: dict[int, int] = {}
-        repeats = np.bincount(self._event_id) > 1
-        for row in self._arrival_order(repeats):
-            original = first_with_id.get(int(self._event_id[row]))
-            if original is None or not self._still_open(original, int(self._late_before[row])):
-                first_with_id[int(self._event_id[row])] = row
-                continue
-            self._kept[row] = False
-            same = self._body(row) == self._body(original)
-            (verdicts.repeated if same else verdicts.conflicting)[self._rows[row]] = True
+    def decide(self) -> None:
+        """Fill in the verdicts."""
+        for members in self._batches():
+            first_row = self._repeats.rows[members[0]]
+            known = self._known(members, int(self._admissions.late_before[first_row]))
+            new = self._repeats.in_canonical_order(members[~known])
+            identity = self._repeats.identity[new]
+            admitted = np.append(True, identity[1:] != identity[:-1])[: len(new)]
+            self._original[identity[admitted]] = new[admitted]
+            self._refuse(np.concatenate([members[known], new[~admitted]]))
 
-    def _arrival_order(self, repeats: Bools) -> list[int]:
-        """Rows whose id occurs twice: by batch, inside a batch by the oracle's canonical order."""
-        rows = np.flatnonzero(repeats[self._event_id])
-        return sorted(rows.tolist(), key=lambda row: (self._turn[row], *self._instant(row), *self._rest(row)))
+    def _batches(self) -> Iterator[Int64s]:
+        """Positions among the repeats, batch by batch as they came."""
+        turn = self._admissions.turn[self._repeats.rows]
+        by_turn = np.argsort(turn, kind="stable")
+        yield from np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1)
 
-    def _instant(self, row: int) -> tuple[Any, ...]:
-        tie = self._table.column(schema.TIE)[row].as_py() if schema.TIE in self._table.column_names else 0
-        closes = self._table.column(schema.CLOSES)[row].as_py()
-        return int(self._clock[row]), tie, closes, self._table.column(schema.EVENT_ID)[row].as_py()
+    def _refuse(self, members: Int64s) -> None:
+        originals = self._original[self._repeats.identity[members]]
+        other_body = self._repeats.differ(members, originals)
+        self._verdicts.repeated[self._repeats.rows[members[~other_body]]] = True
+        self._verdicts.conflicting[self._repeats.rows[members[other_body]]] = True
 
-    def _rest(self, row: int) -> list[tuple[Any, ...]]:
-        """What tells rows of one instant and id apart: client, payload, timeout; nulls first."""
-        names = [name for name in self._table.column_names if name.startswith(schema.PAYLOAD)]
-        values = [self._table.column(name)[row].as_py() for name in (schema.CLIENT, *names, schema.TIMEOUT)]
-        return [_orderable(value) for value in values]
+    def _known(self, members: Int64s, late_before_ms: int) -> Bools:
+        """Of which the original's session could still change after ``late_before_ms``."""
+        original = self._original[self._repeats.identity[members]]
+        known: Bools = original != _NONE
+        rows = self._repeats.rows[np.where(known, original, 0)]
+        ended = known & (self._clock[rows] <= late_before_ms)  # the others cannot be over
+        if ended.any():
+            known[ended] = self._still_open(rows[ended], late_before_ms)
+        return known
 
-    def _body(self, row: int) -> str:
-        """What has to agree for two events of one id to be the same event; as text, so that NaN equals itself."""
-        columns = [name for name in self._table.column_names if name not in (schema.KEY, schema.TIMEOUT)]
-        if schema.TIE in columns:
-            columns.remove(schema.CLOCK)  # the arrival, not a property of the event
-        return repr([self._table.column(name)[row].as_py() for name in columns])
+    def _still_open(self, rows: Int64s, late_before_ms: int) -> Bools:
+        """Whether the sessions of ``rows`` are due after ``late_before_ms``.
 
-    def _still_open(self, original: int, late_before_ms: int) -> bool:
-        """Whether the session of ``original`` could still change after ``late_before_ms``.
-
-        Only rows up to that instant matter: later ones cannot touch a session that is final by then.
+        Only events up to that instant matter: later ones cannot touch a session that is final by then.
         """
-        if self._clock[original] > late_before_ms:
-            return True
-        seen = (self._clock[self._order] <= late_before_ms) & self._kept[self._order]
-        cuts = cut_sessions(self._ordered.part(seen), self._rules)
-        position = int(np.flatnonzero(self._order[seen] == original)[0])
-        session = int(np.searchsorted(cuts.first, position, side="right")) - 1
-        return bool(cuts.due[session] > late_before_ms)
+        in_question = np.zeros(int(self._key.max()) + 1, np.bool_)
+        in_question[self._key[rows]] = True
+        seen = in_question[self._key] & (self._clock <= late_before_ms) & self._verdicts.kept
+        order = self._order[seen[self._order]]
+        cuts = cut_sessions(ordered_events(self._table, self._key, order), self._rules)
+        is_open = np.zeros(len(seen), np.bool_)
+        is_open[order] = np.repeat(cuts.due > late_before_ms, cuts.length)
+        still_open: Bools = is_open[rows]
+        return still_open
 
-
-def _orderable(value: object) -> tuple[object, ...]:
-    """A sort key within one column: nulls, then values, then what has no order of its own, by its text."""
-    if value is None:
-        return (0,)
-    if isinstance(value, (dict, list)) or value != value:  # noqa: PLR0124  NaN
-        return (2, repr(value))
-    return (1, value)
+    @cached_property
+    def _order(self) -> Int64s:
+        return session_order(self._table, self._key)

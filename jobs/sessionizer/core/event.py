@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from math import isnan
+from typing import Final, TypeAlias
 
 from sessionizer.core.rules import NEVER_MS
+
+NAN: Final = float("nan")
+"""The one that stands for all: tuples that hold the same object are equal, though NaN is no number's equal."""
 
 Body: TypeAlias = tuple[int | None, bool, str | None, tuple[Hashable, ...]]
 
@@ -29,8 +33,17 @@ class Event:
 
     @property
     def body(self) -> Body:
-        """What two events of one id must share to be the same event sent twice. The timeout is no part of it."""
-        return (self.event_time_ms, self.closes, self.client, self.payload)
+        """What two events of one id must share to be the same event sent twice. The timeout is no part of it.
+
+        NaN counts as equal to itself, zero as equal to minus zero.
+        """
+        payload = tuple(NAN if is_nan(value) else value for value in self.payload)
+        return (self.event_time_ms, self.closes, self.client, payload)
+
+
+def is_nan(value: Hashable) -> bool:
+    """Whether a value of a payload is a number that is none."""
+    return isinstance(value, float) and isnan(value)
 
 
 @dataclass(frozen=True, slots=True)

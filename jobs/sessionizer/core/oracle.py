@@ -14,6 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sessionizer.core.event import is_nan
 from sessionizer.core.identity import session_id
 from sessionizer.core.rules import NEVER_MS, TimeMode
 from sessionizer.core.stretch import AdmittedEvent, Stretch, cut, order_in_key
@@ -153,8 +154,9 @@ def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:
     )
 
 
-def _nulls_first(value: Hashable) -> tuple[bool, Hashable]:
-    return (value is not None, value)
+def _nulls_first(value: Hashable) -> tuple[bool, bool, Hashable]:
+    """Nulls, then values, then NaN."""
+    return (value is not None, is_nan(value), value)
 
 
 # Which events count

@@ -60,6 +60,14 @@ def test_measured_batches_do_not_depend_on_the_background(tmp_path: Path) -> Non
     assert more.slice(1400).equals(some.slice(200))
 
 
+def test_a_batch_that_is_sent_twice_has_each_event_twice(tmp_path: Path) -> None:
+    twice = rows(stored(replace(SMALL, sent_twice=True), tmp_path))
+    for batch in (twice.slice(start, 500) for start in range(0, twice.num_rows, 500)):
+        assert batch.slice(0, 250).equals(batch.slice(250))
+    assert twice.num_rows == 2_500
+    assert len(set(twice.column("event_id").to_pylist())) == 1_250
+
+
 def test_the_first_batches_of_a_data_set(tmp_path: Path) -> None:
     data = stored(SMALL, tmp_path)
     part = only_first(data, 2, SMALL.files_per_batch)
@@ -98,7 +106,7 @@ def test_contestants_take_turns() -> None:
 
 def test_workloads_have_names_of_their_own() -> None:
     names = [workload.name for workload in full()]
-    assert len(set(names)) == len(names) == 2 + len(GROWTH_LEVELS)
+    assert len(set(names)) == len(names) == 3 + len(GROWTH_LEVELS)
 
 
 def test_a_race_survives_json(tmp_path: Path) -> None:

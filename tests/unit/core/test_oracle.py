@@ -211,6 +211,17 @@ class TestDuplicates:
         assert [admitted.timeout_ms for admitted in outcome.open_events] == [in_force_ms]
         assert outcome.duplicates_dropped == 1
 
+    @pytest.mark.parametrize(("first", "second"), [(float("nan"), float("nan")), (0.0, -0.0)])
+    def test_nan_and_the_two_zeros_are_the_same_value_again(self, first: float, second: float) -> None:
+        outcome = sessionize([batch(event("a", 100, payload=(first,)), event("a", 100, payload=(second,)))], rules())
+        assert (outcome.duplicates_dropped, outcome.conflicting) == (1, [])
+
+    def test_within_a_batch_nan_comes_last(self) -> None:
+        outcome = sessionize(
+            [batch(event("a", 100, payload=(float("nan"),)), event("a", 100, payload=(9.0,)))], rules()
+        )
+        assert [admitted.event.payload for admitted in outcome.open_events] == [(9.0,)]
+
     def test_the_same_id_under_another_key_is_another_event(self) -> None:
         outcome = sessionize([batch(event("a", 100), event("a", 100, key="bob"))], rules())
         assert open_ids(outcome) == "aa"
