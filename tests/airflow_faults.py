@@ -14,7 +14,7 @@ from live_airflow import TASK, tolerant
 from sessionizer.control.desired_state import DesiredState, read_desired
 from sessionizer.control.exit_record import Outcome, read_exit
 from sessionizer.control.heartbeat import read_heartbeat
-from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer.control.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
 
 if TYPE_CHECKING:

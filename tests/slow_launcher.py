@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sessionizer.control.launch_record import LaunchRecord
     from sessionizer.control.stream_home import StreamHome
     from sessionizer_airflow.argv import DriverCall
-    from sessionizer_airflow.launching.launch_record import LaunchRecord
     from sessionizer_airflow.launching.launcher import DriverTraces, Launcher, Sighting
 
 

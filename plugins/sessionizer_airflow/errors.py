@@ -92,8 +92,8 @@ class DriverWouldNotEnd(TransientError):
         super().__init__(f"{what} is still there after it was killed")
 
 
-class DriverOutOfReach(TerminalError):
-    """The driver's process `pid` is on another `host`, where it must be ended."""
+class DriverOutOfReach(TransientError):
+    """The driver's process `pid` is on another `host`: it ends itself there, or must be ended."""
 
     def __init__(self, pid: int, host: str) -> None:
         self.pid, self.host = pid, host

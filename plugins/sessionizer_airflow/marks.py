@@ -29,17 +29,17 @@ log = logging.getLogger(__name__)
 def on_task_instance_failed(previous_state: TaskInstanceState | None, task_instance: TaskInstance) -> None:
     """Airflow calls it for every task that fails; a mark is the one with no state before."""
     if previous_state is None:
-        heed(task_instance, "failed")
+        stop_marked(task_instance, "failed")
 
 
 @hookimpl
 def on_task_instance_success(previous_state: TaskInstanceState | None, task_instance: TaskInstance) -> None:
     """As above."""
     if previous_state is None:
-        heed(task_instance, "success")
+        stop_marked(task_instance, "success")
 
 
-def heed(task: TaskInstance, state: str) -> None:
+def stop_marked(task: TaskInstance, state: str) -> None:
     """Stop the stream whose supervising task was marked; what supervises none is let be."""
     if task.operator != "SuperviseStream" or not task.dag_id.endswith(SUPERVISING):
         return

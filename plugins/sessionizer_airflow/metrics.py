@@ -27,7 +27,7 @@ OF_HEARTBEAT = {
 }
 """Gauges, by name: the field of the heartbeat that each shows."""
 
-COUNTERS = ("restarts", "surrenders")
+COUNTERS = ("restarts", "waits", "given_up")
 
 
 def gauges(stream: str, beat: Heartbeat) -> dict[str, float]:

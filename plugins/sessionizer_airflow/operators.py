@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,28 +12,32 @@ from airflow.sdk import BaseOperator
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.live_drivers import live_drivers
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.supervision_record import SupervisionRecord
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.running_spec import changed_line
-from sessionizer.errors import TerminalError
-from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer.errors import SessionizerError, TerminalError
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.argv import Folders
-from sessionizer_airflow.errors import WatchCancelled
+from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
 from sessionizer_airflow.failed_task import PersonNeeded, fitted
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.metrics import count
-from sessionizer_airflow.supervision.live_drivers import live_drivers
+from sessionizer_airflow.supervision.alerts import alert_on_surprise
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
-from sessionizer_airflow.user_kill import CLEARED, after_kill, drain
+from sessionizer_airflow.user_kill import CLEARED, after_kill, ask_to_stop
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow.sdk import Context
 
+    from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -65,50 +70,57 @@ class SuperviseStream(BaseOperator):
         self.policy = policy
         self.watch_lease = watch_lease
         self.launcher = launcher or ConnectionLauncher(project=project)
+        self._begun = False
 
     def execute(self, context: Context) -> None:
         """Begin a watch."""
-        task = context["ti"]
-        try:
-            home = self._supervisor.home
-            home.prepare()
-            self._heed_clear(
-                home, WatchRecord(run_id=task.run_id, try_number=task.try_number, max_tries=task.max_tries)
-            )
-            self._supervisor.take_over()
-            self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease)
-        except TerminalError as error:
-            raise PersonNeeded.by(error) from None
+        self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease)
 
-    def resume(self, context: Context, event: dict[str, Any], watch_until: int) -> str | None:
+    def resume(
+        self,
+        context: Context,
+        event: dict[str, Any],
+        watch_until: int,
+        unwritten: dict[str, Any] | None = None,
+        *,
+        begun: bool = True,
+    ) -> str | None:
         """The trigger fired: the watch is over, or something has to be done."""
         if event["watch_is_over"]:
             return str(event["line"])
-        try:
-            self._settle_and_watch(context, watch_until)
-        except TerminalError as error:
-            raise PersonNeeded.by(error) from None
+        if unwritten is not None:
+            self._supervisor.ledger.unwritten = SupervisionRecord.from_json(unwritten)
+        self._begun = begun
+        self._settle_and_watch(context, watch_until)
         return None
 
     def on_kill(self) -> None:
         """Called from a signal handler: only take note. What was meant is asked when the work at hand is done."""
         self._supervisor.cancel()
 
-    def _heed_clear(self, home: StreamHome, watch: WatchRecord) -> None:
+    def _begin(self, context: Context) -> None:
+        """Once in a watch: hear whether it was cleared, and whether a person let a given-up stream go on."""
+        if self._begun:
+            return
+        home, watch = self._supervisor.home, _watch_of(context)
+        home.prepare()
         before = read_watch(home)
         if before is not None and before.is_cleared_by(watch):
-            drain(home, CLEARED, self.log.info)
+            ask_to_stop(home, CLEARED, self.log.info)
         # Only now: a try that is killed before leaves the clear to the next one.
         write_watch(home, watch)
+        self._supervisor.take_over()
+        self._begun = True
 
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
-        decision = self._supervisor.settle()
-        if decision is None:
-            after_kill(self._supervisor.home, context["ti"], self.log.info)
-            raise WatchCancelled(self.stream)
-        changed = changed_line(self._supervisor.home, self.project.streams)
-        if changed is not None:
-            self.log.info("%s", changed)
+        with self._nothing_fails_untold(context):
+            decision = self._supervisor.settle(lambda: self._begin(context))
+            if decision is None:
+                after_kill(self._supervisor.home, context["ti"], self.log.info)
+                raise WatchCancelled(self.stream)
+        self._say_what_waits()
+        unwritten = self._supervisor.ledger.unwritten
+        kept = unwritten.to_json() if unwritten else None
         self.defer(
             trigger=StreamTrigger(
                 stream=self.stream,
@@ -116,10 +128,32 @@ class SuperviseStream(BaseOperator):
                 policy=asdict(self.policy),
                 watch_until=watch_until,
                 known=list(subject(decision)),
+                unwritten=kept,
             ),
             method_name="resume",
-            kwargs={"watch_until": watch_until},
+            kwargs={"watch_until": watch_until, "unwritten": kept, "begun": self._begun},
         )
+
+    def _say_what_waits(self) -> None:
+        with suppress(SessionizerError):
+            changed = changed_line(self._supervisor.home, self.project.streams)
+            if changed is not None:
+                self.log.info("%s", changed)
+
+    @contextmanager
+    def _nothing_fails_untold(self, context: Context) -> Iterator[None]:
+        """What a restart cannot help is not retried; what nobody foresaw is, and told when no try is left."""
+        try:
+            yield
+        except SupervisionEnded as error:
+            raise PersonNeeded.by(error) from None
+        except WatchCancelled:
+            raise
+        except Exception as error:
+            task = context["ti"]
+            if task.try_number > task.max_tries:
+                self._tell(alert_on_surprise(self.stream, error))
+            raise
 
     @cached_property
     def _supervisor(self) -> Supervisor:
@@ -131,14 +165,21 @@ class SuperviseStream(BaseOperator):
             policy=self.policy,
             say=self._say,
             tell=self._tell,
+            count=lambda name: count(self.stream, name),
         )
 
     def _say(self, line: str, level: int = logging.INFO) -> None:
         self.log.log(level, "%s", line if level == logging.INFO else fitted(line))
 
     def _tell(self, alert: Alert) -> None:
-        count(self.stream, "surrenders" if alert.kind is Kind.GAVE_UP else "restarts")
         notify(alert, self.log.warning)
+
+
+def _watch_of(context: Context) -> WatchRecord:
+    """Which try this is. That of a clear has a higher number of clears than the one before."""
+    task = context["ti"]
+    clears = getattr(context["dag_run"], "clear_number", None) or 0
+    return WatchRecord(run_id=task.run_id, try_number=task.try_number, max_tries=task.max_tries, clears=clears)
 
 
 class SetDesiredState(BaseOperator):
@@ -168,7 +209,7 @@ class SetDesiredState(BaseOperator):
         self.apply = apply
 
     def execute(self, context: Context) -> None:
-        """Write the wish down, then see that it is heard."""
+        """Write the desired state down, then see that it is heard."""
         try:
             self._set(f"DAG {context['dag'].dag_id}")
         except TerminalError as error:

@@ -10,6 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.supervision_record import SupervisionRecord
 from sessionizer_airflow.alerting.notification import notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges
 from sessionizer_airflow.supervision.checkup import Doctor
@@ -29,7 +30,8 @@ passes for a killed one, which costs a retry (issue 67287 of Airflow, open in 3.
 class StreamTrigger(BaseTrigger):
     """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms).
 
-    `known` is what the worker has said of the stream already: a line is due when something else is seen.
+    `known` is what the worker has said of the stream already: a line is due when something else is seen. `unwritten` is
+    the newest record of the supervision, where it could not be written.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class StreamTrigger(BaseTrigger):
         policy: dict[str, int],
         watch_until: int,
         known: list[str] | None = None,
+        unwritten: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.stream = stream
@@ -47,6 +50,7 @@ class StreamTrigger(BaseTrigger):
         self.policy = policy
         self.watch_until = watch_until
         self.known = known
+        self.unwritten = unwritten
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What Airflow stores of the trigger, and makes it of again."""
@@ -58,17 +62,19 @@ class StreamTrigger(BaseTrigger):
                 "policy": self.policy,
                 "watch_until": self.watch_until,
                 "known": self.known,
+                "unwritten": self.unwritten,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
-        doctor, known = Doctor(home, policy), tuple(self.known or ())
+        unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
+        doctor, known = Doctor(home, policy, unwritten), tuple(self.known or ())
         earliest = epoch_ms() + LEAST_WATCH
         while True:
             await self._check_up(doctor)
-            look = await asyncio.to_thread(look_at, home, policy)
+            look = await asyncio.to_thread(look_at, home, policy, unwritten)
             if look.about != known:
                 self.log.log(look.level, "%s: %s", self.stream, look.line)
                 known = look.about

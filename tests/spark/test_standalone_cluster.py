@@ -12,13 +12,13 @@ from deltalake import DeltaTable
 from heard import Heard
 from sessionizer.control.exit_record import Outcome, read_exit
 from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.launch_record import read_launch
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.process_identity import is_alive
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.project import SOURCE_ROOT, Project
 from sessionizer_airflow.supervision.decisions import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy

@@ -4,46 +4,111 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.cli.remedies import remedy_for_end
+from sessionizer.cli.remedies import clock_time
+from sessionizer.control.causes import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, Verdict, cause_of
 from sessionizer.control.desired_state import DesiredState
-from sessionizer.control.observation import State
+from sessionizer.control.observation import Stall, State
 from sessionizer.control.progress_line import in_words
+from sessionizer.control.start_problem import start_problem_in
 
 if TYPE_CHECKING:
+    from sessionizer.control.newest_driver import NewestDriver
     from sessionizer.control.observation import Observation
+    from sessionizer.control.start_problem import StartProblem
     from sessionizer.control.stream_home import StreamHome
+    from sessionizer.control.supervision_record import SupervisionRecord
+
+OF_STALLS = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START: NO_START}
 
 
-def advice_on(home: StreamHome, seen: Observation) -> str | None:
-    """What to do; None where nothing is wrong."""
+def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRecord | None, now: int) -> str | None:
+    """What to do at ``now`` (epoch ms); None where nothing is wrong. What the supervisor has said goes first."""
+    seen = newest.seen
     if seen.damage:
         return f"damaged: {seen.damage[0]}"
-    if seen.state is State.FAILED:
-        return _on_failure(home.name, seen)
+    if supervision is not None and seen.desired.state is DesiredState.RUNNING:
+        told = _of_supervisor(home.name, seen, supervision, now)
+        if told is not None:
+            return told
     if seen.state is State.STALLED:
-        return _on_silence(home, seen)
-    if seen.state is State.VANISHED:
-        return f"its process is gone without a word (see {home.logs}); `sessionizer run {home.name}` continues"
-    return _on_wish(home.name, seen)
+        return _on_stall(home, seen)
+    if seen.state in {State.FAILED, State.VANISHED}:
+        return _on_end(home, newest, supervised=supervision is not None)
+    return _on_desired_state(home.name, seen)
 
 
-def _on_failure(name: str, seen: Observation) -> str:
+def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
+    """What the supervisor waits for, or why it does not start the stream again; None while a driver lives."""
+    if record.given_up and not _is_newer(seen, record):
+        return f"given up: {record.last_failure}; what to do: {record.remedy}, then unpause the DAG {name}.supervise"
+    if seen.state.is_live or record.restart_at <= now:
+        return None
+    until = clock_time(record.restart_at)
+    if record.waiting_since is not None:
+        what = cause_of(record.cause).called
+        since = f"waiting since {clock_time(record.waiting_since)}: {what}; tried again at {until}"
+        return f"{since} after attempt {record.attempts} ({record.last_failure}); what to do: {record.remedy}"
+    count = f"backing off until {until} after failure {record.failures} in a row"
+    return f"{count}: {record.last_failure}; what to do: {record.remedy}"
+
+
+def _is_newer(seen: Observation, record: SupervisionRecord) -> bool:
+    """Whether somebody has started another driver since, by hand."""
+    return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
+
+
+def _on_end(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str:
+    seen = newest.seen
+    problem = _start_problem(home, newest)
+    cause, what = _cause(seen, problem)
+    log = newest.launch.log if newest.launch else str(home.logs)
+    return f"{what} → {cause.remedy} (see {log}){_going_on(home.name, cause, supervised=supervised)}"
+
+
+def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]:
     record = seen.exit_record
+    if problem is not None:
+        return problem.cause, f"it did not start: {problem.said}"
     if record is None:
-        return f"`sessionizer run {name}` continues"
+        return KILLED, "its process is gone without a word"
     message = (record.message or "no message").splitlines()[0]
-    return f"{record.error_type}: {message} → {remedy_for_end(name, record.error_type)}"
+    return cause_of(
+        record.error_type, record.message or "", terminal=record.terminal
+    ), f"{record.error_type}: {message}"
 
 
-def _on_silence(home: StreamHome, seen: Observation) -> str:
-    lease = seen.lease
+def _start_problem(home: StreamHome, newest: NewestDriver) -> StartProblem | None:
+    """What kept it from its first batch, where its exit record does not say it."""
+    seen = newest.seen
+    worked = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
+    told = seen.exit_record is not None and seen.exit_record.error_type != "unknown"
+    if worked or told or seen.uid is None:
+        return None
+    return start_problem_in(home.logs / f"driver.{seen.uid}.log")
+
+
+def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
+    how = f"unpause the DAG {name}.supervise, if it is paused" if supervised else f"`sessionizer run {name}`"
+    if cause.verdict is Verdict.TERMINAL:
+        return f", then {how}"
+    return f"; to go on where it was: {how}"
+
+
+def _on_stall(home: StreamHome, seen: Observation) -> str:
+    lease, cause = seen.lease, OF_STALLS[seen.stall or Stall.NO_START]
     process = f"pid {lease.pid} on {lease.host}" if lease else "its process"
-    silent = f"no sign for {in_words(seen.age_ms)}" if seen.age_ms is not None else "no sign yet"
-    return f"{silent}: look at {home.logs}, `sessionizer stop {home.name}`, and kill {process} if it hangs"
+    shown = _shown_by(seen)
+    return f"{shown}: {cause.remedy} ({home.logs}); `sessionizer stop {home.name}`, and kill {process} if it hangs"
 
 
-def _on_wish(name: str, seen: Observation) -> str | None:
-    """A wish that nobody ever expressed is none."""
+def _shown_by(seen: Observation) -> str:
+    if seen.stall is Stall.NO_PROGRESS and seen.progress_age_ms is not None:
+        return f"no progress for {in_words(seen.progress_age_ms)}"
+    return f"no sign for {in_words(seen.age_ms)}" if seen.age_ms is not None else "no sign yet"
+
+
+def _on_desired_state(name: str, seen: Observation) -> str | None:
+    """A desired state that nobody ever set is not missed."""
     if seen.as_desired or not seen.desired.at or seen.state is State.DRAINING:
         return None
     if seen.desired.state is DesiredState.RUNNING:

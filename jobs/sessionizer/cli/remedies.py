@@ -1,24 +1,18 @@
-"""What to do about an error: one line for each class of ``sessionizer.errors``, shown below the message."""
+"""What to do about an error, shown below its message: see ``sessionizer.control.causes``."""
 
 from __future__ import annotations
 
 import difflib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.end_remedies import CAUSES
+from sessionizer.control.causes import CAUSES, Cause, cause_of
 from sessionizer.errors import (
-    ControlUnreachable,
-    DamagedFile,
-    DuplicateStream,
     InvalidSpec,
-    LeaseHeld,
-    LeaseLost,
     QueryFailed,
     QueryInterrupted,
     SessionizerError,
-    SourceUnreachable,
     TerminalError,
-    TransientError,
     UnknownStream,
     UnwritablePath,
 )
@@ -28,16 +22,22 @@ if TYPE_CHECKING:
 
 
 def remedy_for(error: SessionizerError) -> str:
-    """One line of advice."""
-    kind = next(kind for kind in type(error).__mro__ if kind in REMEDIES)
-    return REMEDIES[kind](error)
+    """One line of advice: that of its cause, but where the command line knows more than the cause."""
+    known = next((ON_COMMAND_LINE[kind](error) for kind in type(error).__mro__ if kind in ON_COMMAND_LINE), None)
+    return known or cause_of_error(error).remedy
 
 
-def remedy_for_end(stream: str, error_type: str | None) -> str:
-    """Advice about a driver that an error ended, as its exit record has it: a cause, or the name of a class."""
-    if error_type in CAUSES:
-        return CAUSES[error_type]
-    return f"correct what the message says, then `sessionizer run {stream}`"
+def cause_of_error(error: SessionizerError) -> Cause:
+    """How the error is called, whether to try again, and what to do."""
+    if isinstance(error, QueryFailed | QueryInterrupted):
+        return cause_of(error.cause, error.detail, terminal=isinstance(error, TerminalError))
+    name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in CAUSES), type(error).__name__)
+    return cause_of(name, str(error), terminal=isinstance(error, TerminalError))
+
+
+def clock_time(ms: int) -> str:
+    """A moment (epoch ms) as people in any time zone read it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC")
 
 
 def _invalid(error: InvalidSpec) -> str:
@@ -45,6 +45,7 @@ def _invalid(error: InvalidSpec) -> str:
         return f"give another {error.field}"
     if error.field.startswith("feed."):
         return "`sessionizer feed --help` lists what may be given"
+    # The remedy of the cause, with the place: here the error is at hand, not only its message.
     where = error.file or "the stream's spec"
     return f"correct {error.field} in {where}; `sessionizer spec check --deep` proves it"
 
@@ -55,33 +56,13 @@ def _unknown(error: UnknownStream) -> str:
     return f"{meant}Specs are <name>.yaml in the folder of --streams or SESSIONIZER_STREAMS"
 
 
-def _unwritable(error: UnwritablePath) -> str:
-    if error.purpose == "the result":
-        return "give --to a folder that does not exist yet"
-    return "make it writable, or choose another place: --home (SESSIONIZER_HOME) or sink.path in the spec"
+def _unwritable(error: UnwritablePath) -> str | None:
+    return "give --to a folder that does not exist yet" if error.purpose == "the result" else None
 
 
-def _damaged(error: DamagedFile) -> str:
-    if error.path.name == "desired.json":
-        return f"remove {error.path}: without it the stream is wanted RUNNING"
-    return f"restore {error.path} from a copy; nothing else knows what it said"
-
-
-REMEDIES: Final[dict[type, Callable[[Any], str]]] = {
+ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {
     InvalidSpec: _invalid,
     UnknownStream: _unknown,
-    DuplicateStream: lambda _: "keep one of the files, or give the other stream and its file another name",
     UnwritablePath: _unwritable,
-    LeaseHeld: lambda error: (
-        f"`sessionizer status {error.stream}` shows the live driver, `sessionizer stop {error.stream}` ends it"
-    ),
-    LeaseLost: lambda error: f"nothing to do: the newer driver goes on; `sessionizer status {error.stream}` shows it",
-    DamagedFile: _damaged,
-    QueryFailed: lambda error: CAUSES.get(error.cause, CAUSES["unknown"]),
-    QueryInterrupted: lambda error: CAUSES.get(error.cause, CAUSES["unknown"]),
-    ControlUnreachable: lambda _: "check the mount and the limit of open files, then try again",
-    SourceUnreachable: lambda error: f"start what should answer at {error.address}, or correct source in the spec",
-    TerminalError: lambda _: "correct what the message says, then try again",
-    TransientError: lambda _: "try again",
-    SessionizerError: lambda _: "correct what the message says, then try again",
 }
+"""Mistakes in a command, which no driver makes; None where the cause has the remedy."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sessionizer.cli.advice import advice_on
+from sessionizer.cli.patience import patience
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
 from sessionizer.cli.remedies import remedy_for
 from sessionizer.cli.status_table import print_table
 from sessionizer.cli.stream_status import StreamStatus
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.newest_driver import newest_driver
 from sessionizer.control.orphans import Orphan, find_orphan, find_orphans
-from sessionizer.control.status import STALE_AFTER_MS, read_observation
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.supervision_record import read_supervision
 from sessionizer.deployment.running_spec import pending_changes, pending_line
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.spec.loading import find_stream, load_stream, spec_files
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.spec.stream import StreamSpec
-
-_MISSED_TRIGGERS: Final = 4
 
 
 def status(
@@ -75,7 +75,7 @@ def _of_orphan(orphan: Orphan) -> StreamStatus:
 
 
 def _of_spec(spec: StreamSpec, platform: Path) -> StreamStatus:
-    where = StreamHome.of(platform, spec.name)
-    stale_after_ms = max(STALE_AFTER_MS, _MISSED_TRIGGERS * spec.trigger_interval_ms)
-    seen = read_observation(where, epoch_ms(), stale_after_ms=stale_after_ms)
-    return StreamStatus(spec.name, seen, advice_on(where, seen), pending_changes(where, spec))
+    where, now = StreamHome.of(platform, spec.name), epoch_ms()
+    newest = newest_driver(where, now, **patience(spec.trigger_interval_ms)._asdict())
+    advice = advice_on(where, newest, read_supervision(where), now)
+    return StreamStatus(spec.name, newest.seen, advice, pending_changes(where, spec))

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sessionizer.cli.patience import patience
 from sessionizer.cli.places import Home, Stream, Streams, home_folder, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState
+from sessionizer.control.newest_driver import newest_driver
 from sessionizer.control.observation import State
 from sessionizer.control.status import read_observation
 from sessionizer.control.stop_marker import request_stop
@@ -37,7 +39,8 @@ def stop(
     where = StreamHome.of(home_folder(home), stream)
     if not where.root.exists():
         stream_spec(streams, stream)  # a name that was never heard of is an error, a stream that never ran is not
-    seen = read_observation(where, epoch_ms())
+    newest = newest_driver(where, epoch_ms(), **patience()._asdict())
+    seen, launched_at = newest.seen, newest.launch.at if newest.launch else None
     if not seen.state.is_live or seen.uid is None:
         typer.echo(f"stream {stream} is not running ({_ended(seen)})")
         return
@@ -45,15 +48,15 @@ def stop(
     if wait == 0:
         typer.echo(f"asked driver {seen.uid} of {stream} to stop")
     else:
-        _tell_end(stream, seen.uid, _await_end(where, seen.uid, wait), wait)
+        _tell_end(stream, seen.uid, _await_end(where, seen.uid, launched_at, wait), wait)
     _warn_of_supervisor(seen)
 
 
-def _await_end(where: StreamHome, uid: str, seconds: float) -> Observation:
+def _await_end(where: StreamHome, uid: str, launched_at: int | None, seconds: float) -> Observation:
     deadline = time.monotonic() + seconds
     say(f"asked driver {uid} to stop; waiting up to {seconds:g} s for its batch to end")
     while True:
-        seen = read_observation(where, epoch_ms(), uid=uid)
+        seen = read_observation(where, epoch_ms(), uid=uid, launched_at=launched_at)
         if not seen.state.is_live or time.monotonic() >= deadline:
             return seen
         time.sleep(_POLL_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import read_exit
@@ -19,15 +19,13 @@ from sessionizer.control.lease_ledger import (
     owned_by,
     read_lease,
 )
+from sessionizer.control.patience import TAKEOVER_AFTER_MS
 from sessionizer.control.process_identity import is_alive, this_process
 from sessionizer.control.stream_home import checked_identifier
 from sessionizer.errors import LeaseHeld, LeaseLost, UnwritablePath
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
-
-TAKEOVER_AFTER_MS: Final = 150_000
-"""Silence after which an owner that cannot be observed from this host counts as dead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.control.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.exit_record import ExitRecord, Outcome, examine_exit
@@ -11,18 +11,12 @@ from sessionizer.control.heartbeat import Heartbeat, Phase, examine_heartbeat
 from sessionizer.control.json_record import RecordReading
 from sessionizer.control.lease_ledger import LeaseRecord, Vacancy, examine_token, read_lease
 from sessionizer.control.observation import Evidence, Observation, Stall, State
+from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 from sessionizer.control.process_identity import is_alive
 from sessionizer.control.stop_marker import stop_requested
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
-
-STARTUP_GRACE_MS: Final = 120_000
-"""From the lease (or launch) until the first batch shows progress: Spark's start, plus reading the state."""
-
-STALE_AFTER_MS: Final = 150_000
-"""Without a beat, or without progress. A driver beats and shows progress within a batch too: neither the length of a
-batch nor the trigger interval counts."""
 
 
 def observe(

@@ -12,7 +12,7 @@ from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAler
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState
-from sessionizer.control.status import read_observation
+from sessionizer.control.newest_driver import newest_driver
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
@@ -60,7 +60,7 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
     made_at = context["deadline"]["deadline_time"] - timedelta(seconds=limit_seconds)
     if _was_cleared(context["dag_run"], made_at):
         return
-    seen = read_observation(StreamHome.of(Path(platform_home), stream), epoch_ms())
+    seen = newest_driver(StreamHome.of(Path(platform_home), stream), epoch_ms()).seen
     alert = alert_on_overdue_watch(stream, context["dag_run"], seen)
     if alert is not None:
         log.error("%s", alert.message)

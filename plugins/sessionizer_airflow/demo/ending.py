@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from sessionizer.control.live_drivers import live_drivers
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.local_airflow.parts import end_processes, left_behind
-from sessionizer_airflow.supervision.live_drivers import live_drivers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

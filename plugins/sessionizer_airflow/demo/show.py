@@ -13,8 +13,8 @@ import typer
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.newest_driver import newest_driver
 from sessionizer.control.observation import Observation, State
-from sessionizer.control.status import read_observation
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.spec.loading import find_stream
 from sessionizer_airflow.demo import words
@@ -102,7 +102,7 @@ class Show:
             )
 
     def _look(self) -> Observation:
-        return read_observation(self.home, epoch_ms())
+        return newest_driver(self.home, epoch_ms()).seen
 
     def _sessions(self) -> int:
         beat = read_heartbeat(self.home)

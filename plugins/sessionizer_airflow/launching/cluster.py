@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.launch_record import LaunchRecord, exit_file, write_launch
 from sessionizer.control.process_identity import is_alive
 from sessionizer_airflow.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer_airflow.launching.detached import start_detached
-from sessionizer_airflow.launching.launch_record import LaunchRecord, exit_file, write_launch
 from sessionizer_airflow.launching.local import end_process
 from sessionizer_airflow.launching.spark_submit import submitter_environment
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sessionizer.control.causes import CAUSES
 from sessionizer_airflow.errors import ClusterUnreachable
 from sessionizer_airflow.launching.cluster import answer_of
 from sessionizer_airflow.launching.launcher import Sighting
@@ -64,4 +65,6 @@ def sighting(printed: str) -> Sighting | None:
         return Sighting(alive=False, said="Kubernetes knows no pod of it") if ABSENT.search(printed) else None
     details = ", ".join(STATE.findall(printed))
     said = f"Kubernetes says that its pod is {phase[1]}" + (f" ({details})" if details else "")
-    return Sighting(alive=phase[1] in LIVE_PHASES, said=said)
+    # A pod that no machine has taken has no containers to tell of.
+    cause = CAUSES["no_resources"] if phase[1] == "Pending" and not details else None
+    return Sighting(alive=phase[1] in LIVE_PHASES, said=said, cause=cause)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from sessionizer.control.causes import Cause
+    from sessionizer.control.launch_record import LaunchRecord
     from sessionizer.control.process_identity import ProcessIdentity
     from sessionizer.control.stream_home import StreamHome
     from sessionizer_airflow.argv import DriverCall
-    from sessionizer_airflow.launching.launch_record import LaunchRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +24,14 @@ class DriverTraces:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Whether a driver lives (None: nobody here can tell), and what was said about it, for people."""
+    """Whether a driver lives (None: nobody here can tell), and what was said about it, for people.
+
+    `cause` is what keeps it from its work, where that is known.
+    """
 
     alive: bool | None
     said: str = ""
+    cause: Cause | None = None
 
 
 class Launcher(Protocol):

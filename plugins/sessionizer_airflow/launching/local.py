@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.bounded_log import LOG_VARIABLE
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.launch_record import LaunchRecord, write_launch
 from sessionizer.control.process_identity import ProcessIdentity, is_alive
 from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd
 from sessionizer_airflow.launching.detached import start_detached
-from sessionizer_airflow.launching.launch_record import LaunchRecord, write_launch
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
 from sessionizer_airflow.launching.spark_submit import job_environment
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sessionizer.control.causes import CAUSES
 from sessionizer_airflow.launching.cluster import answer_of
 from sessionizer_airflow.launching.launcher import Sighting
 
@@ -77,7 +78,9 @@ def sighting(found: list[YarnApplication]) -> Sighting:
     if not found:
         return Sighting(alive=False, said="YARN knows no application of it")
     told = ", ".join(f"{one.application} is {one.state}" + ended_as(one) for one in found)
-    return Sighting(alive=any(one.lives for one in found), said=f"YARN says that {told}")
+    queued = any(one.lives for one in found) and not any(one.state == "RUNNING" for one in found)
+    cause = CAUSES["no_resources"] if queued else None
+    return Sighting(alive=any(one.lives for one in found), said=f"YARN says that {told}", cause=cause)
 
 
 def ended_as(found: YarnApplication) -> str:

@@ -11,13 +11,13 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.launch_record import read_launch
 from sessionizer.control.status import read_observation
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import place_of, table_locations
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import SessionizerError
 from sessionizer.spec.loading import find_stream
-from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.log_tail import tail
 from sessionizer_airflow.marks import SUPERVISING
 from sessionizer_airflow.pages.html import log_page, message_page, tables_page

@@ -11,11 +11,13 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.json_record import read_record
+from sessionizer.control.supervision_record import read_supervision
 from sessionizer.errors import UnwritablePath
 from sessionizer_airflow.supervision.health import Health, alert_on_change, examined
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
+    from sessionizer.control.supervision_record import SupervisionRecord
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
@@ -35,8 +37,8 @@ class Finding:
 class Doctor:
     """Examines one stream again and again. What is known of it outlives the watch, so that nothing is told twice."""
 
-    def __init__(self, home: StreamHome, policy: SupervisionPolicy) -> None:
-        self._home, self._policy = home, policy
+    def __init__(self, home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> None:
+        self._home, self._policy, self._unwritten = home, policy, unwritten
         self._health: Health | None = None
         self._written: Health | None = None
         self._beat: Heartbeat | None = None
@@ -46,7 +48,9 @@ class Doctor:
         now_ms, beat = epoch_ms(), read_heartbeat(self._home)
         desired = examine_desired(self._home).value or Desired(DesiredState.RUNNING)
         before = self._health or read_health(self._home) or Health(worked_at=now_ms)
-        self._health = examined(before, beat, desired, self._policy, now_ms)
+        record = self._unwritten or read_supervision(self._home)
+        told = record is not None and (record.waiting_told or record.given_up)
+        self._health = examined(before, beat, desired, self._policy, now_ms, told=told)
         self._record()
         alert = alert_on_change(self._home.name, before, self._health, beat, desired, now_ms)
         return Finding(self._news(beat), alert)

@@ -1,121 +1,91 @@
-"""The decision: a pure function of the situation, the history, the policy and the time (epoch ms)."""
+"""The decision: a pure function of the situation, the record, the policy and the time (epoch ms)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.end_remedies import KILLED, remedy_of_end
 from sessionizer.control.observation import State
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
+from sessionizer_airflow.supervision.ends import describe_end, failure_of, left_over, replacement
+from sessionizer_airflow.supervision.history import reason_to_give_up, with_failure
+from sessionizer_airflow.supervision.wording import clock_time
 
 if TYPE_CHECKING:
-    from sessionizer_airflow.supervision.history import History
+    from sessionizer.control.supervision_record import SupervisionRecord
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Driver, Situation
 
 EXIT_GRACE = 60_000
 """Ms that a process may take to end after its exit record: Spark shuts down in between."""
-LINE_LIMIT = 300
+GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
 
 
-def decide(situation: Situation, history: History, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     """What to do now. Never `Launch` while a process of the stream may still live."""
+    decision = _decision(situation, record, policy, now_ms)
+    # What could not be done is not tried again before its time, as long as the cause lasts.
+    hindered = record.waiting_since is not None and now_ms < record.restart_at
+    if hindered and isinstance(decision, Launch | Replace):
+        return _backing_off(record)
+    return decision
+
+
+def _decision(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     driver = situation.driver
     if not situation.wanted:
-        return _stand_by(situation, now_ms)
+        return _stand_by(situation, policy, now_ms)
     if driver is None:
         return Launch("no driver has run yet")
     if driver.state.is_live:
-        return _judge_live(driver, now_ms)
+        return _judge_live(driver, policy, now_ms)
     if driver.present:
         return _judge_leaving(driver, now_ms)
-    return _judge_ended(driver, history, policy, now_ms)
+    return _judge_ended(driver, record, policy, now_ms)
 
 
-def _stand_by(situation: Situation, now_ms: int) -> Decision:
+def _stand_by(situation: Situation, policy: SupervisionPolicy, now_ms: int) -> Decision:
     """The stream is not wanted: its driver is asked to stop, and made to if it no longer listens."""
     driver, desired = situation.driver, situation.desired
     if driver is not None and driver.state is State.STALLED:
-        return _judge_live(driver, now_ms)
+        return _judge_live(driver, policy, now_ms)
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
     why = f"desired state is {desired.state}" + (f" ({asked})" if asked else "")
     listens = driver is not None and driver.state.is_live and not driver.stop_requested
-    return StandBy(why, drain=driver.uid if driver is not None and listens else None)
+    return StandBy(why, stop=driver.uid if driver is not None and listens else None)
 
 
-def _judge_live(driver: Driver, now_ms: int) -> Decision:
+def _judge_live(driver: Driver, policy: SupervisionPolicy, now_ms: int) -> Decision:
     if driver.state is not State.STALLED:
         return Adopt(driver.uid, str(driver.state))
-    if driver.torso:
-        return Replace(driver.uid, "its JVM is gone")
-    if driver.batch_id is None:
-        why = f": {driver.start_problem.said}" if driver.start_problem else ""
-        return Replace(driver.uid, f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch{why}")
-    return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}, last after batch {driver.batch_id}")
+    gone_at = driver.heard_ms + policy.takeover_after
+    if driver.out_of_sight is not None and now_ms <= gone_at:
+        where = f"driver {driver.uid} is on {driver.out_of_sight}, which cannot be seen from here"
+        return Wait(gone_at + 1, f"{where}; it counts as gone when it has been silent until {clock_time(gone_at)}")
+    return replacement(driver, now_ms)
 
 
 def _judge_leaving(driver: Driver, now_ms: int) -> Decision:
     """It has ended in its own words, or half of it is gone; a process is still there."""
-    if driver.ending is None:
-        return Replace(driver.uid, "only a part of it is left")
-    if now_ms - driver.ending.at > EXIT_GRACE:
-        return Replace(driver.uid, "its process did not end after its exit record")
-    return Wait(driver.ending.at + EXIT_GRACE, f"driver {driver.uid} is leaving", orderly=True)
+    if driver.ending is not None and now_ms - driver.ending.at <= EXIT_GRACE:
+        return Wait(driver.ending.at + EXIT_GRACE, f"driver {driver.uid} is leaving", orderly=True)
+    return left_over(driver)
 
 
-def _judge_ended(driver: Driver, history: History, policy: SupervisionPolicy, now_ms: int) -> Decision:
-    if driver.uid == history.forgiven_uid:
+def _judge_ended(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
+    if driver.uid == record.settled_uid:
         return Launch(f"driver {driver.uid} was dealt with")
-    if driver.ended_on_purpose:
+    failure = failure_of(driver)
+    if failure is None:
         return Launch(describe_end(driver))
-    if driver.restart_is_useless:
-        return GiveUp(describe_end(driver), _remedy(driver))
-    return _judge_failed(driver, history.charge(driver, describe_end(driver), policy, now_ms), policy, now_ms)
+    record = with_failure(record, failure, policy, now_ms)
+    if record.given_up:
+        return GiveUp(reason_to_give_up(record, policy), f"{record.remedy}; {GO_ON}")
+    return _backing_off(record) if now_ms < record.restart_at else Launch(record.last_failure)
 
 
-def _judge_failed(driver: Driver, history: History, policy: SupervisionPolicy, now_ms: int) -> Decision:
-    if history.failures > policy.restart_budget:
-        return GiveUp(f"{history.failures} failures in a row, the last: {history.last_failure}", _remedy(driver))
-    restart_ms = history.last_failure_ms + policy.backoff(history.failures)
-    if now_ms < restart_ms:
-        why = f"{history.last_failure} (failure {history.failures} in a row). What to do: {mending(driver)}"
-        return Wait(restart_ms, why)
-    return Launch(history.last_failure)
-
-
-def _remedy(driver: Driver) -> str:
-    look = f" (its log: {driver.log})" if driver.log else ""
-    return f"{mending(driver)}{look}; then unpause this DAG: its next run starts with a full restart budget"
-
-
-def mending(driver: Driver) -> str:
-    """What to do about the way in which the driver ended, or never began."""
-    if driver.start_problem:
-        return driver.start_problem.remedy
-    return remedy_of_end(driver.ending.error_type) if driver.ending else KILLED
-
-
-def failed(driver: Driver | None) -> bool:
-    """Whether the driver ended in a way that counts against the restart budget."""
-    return driver is not None and not driver.state.is_live and not driver.present and not driver.ended_on_purpose
-
-
-def describe_end(driver: Driver) -> str:
-    """How the driver ended, in one line."""
-    ending = driver.ending
-    if driver.start_problem is not None:
-        return f"driver {driver.uid} did not start: {driver.start_problem.said}"
-    if ending is None:
-        return f"driver {driver.uid} vanished without an exit record"
-    cause = ": ".join(part for part in (ending.error_type, _first_line(ending.message or "")) if part)
-    return f"driver {driver.uid} {ending.outcome}" + (f" ({cause})" if cause else "")
-
-
-def _first_line(message: str) -> str:
-    """What fits into a line of a log; the rest is in the exit record and the driver's log."""
-    line = message.partition("\n")[0]
-    return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + "…"
-
-
-def _seconds(ms: int) -> str:
-    return f"{ms // 1000} s"
+def _backing_off(record: SupervisionRecord) -> Wait:
+    if record.waiting_since is None:
+        count = f"failure {record.failures} in a row"
+    else:
+        count = f"attempt {record.attempts} failed, waiting since {clock_time(record.waiting_since)}"
+    return Wait(record.restart_at, f"{record.last_failure} ({count}). What to do: {record.remedy}")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sessionizer.control.causes import Cause
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,15 @@ class Wait:
 
 @dataclass(frozen=True)
 class Replace:
-    """The driver `uid` exists and does not work: end it by force, so that another may start."""
+    """The driver `uid` exists and does not work: take its right to write, so that another may start.
+
+    It is ended by force as well, unless it is `out_of_sight`: then it has ended by itself, or can do no harm.
+    """
 
     uid: str
     why: str
+    cause: Cause
+    out_of_sight: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,10 +56,10 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class StandBy:
-    """The stream is not wanted now. `drain` is the uid of a driver that still has to be asked to stop."""
+    """The stream is not wanted now. `stop` is the uid of a driver that still has to be asked to stop."""
 
     why: str
-    drain: str | None = None
+    stop: str | None = None
 
 
 Decision = Launch | Adopt | Wait | Replace | GiveUp | StandBy

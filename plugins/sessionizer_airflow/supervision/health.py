@@ -37,12 +37,23 @@ class Health(JsonRecord):
 
 
 def examined(
-    health: Health, beat: Heartbeat | None, desired: Desired, policy: SupervisionPolicy, now_ms: int
+    health: Health,
+    beat: Heartbeat | None,
+    desired: Desired,
+    policy: SupervisionPolicy,
+    now_ms: int,
+    *,
+    told: bool = False,
 ) -> Health:
-    """The health after a look at the newest heartbeat, at `now_ms` (epoch)."""
+    """The health after a look at the newest heartbeat, at `now_ms` (epoch).
+
+    `told`: people know already why nothing is done. Then its silence is no news.
+    """
     if beat is not None and beat.phase in WORKING:
         health = replace(health, worked_at=max(health.worked_at, beat.at))
     found = _ailment(health, beat, desired, policy, now_ms)
+    if told and found is Ailment.STALE:
+        found = health.ailment
     if found is health.ailment:
         return health
     return replace(health, ailment=found, since=None if found is None else now_ms)

@@ -1,62 +1,103 @@
-"""How the last starts went. It outlives runs of the DAG, else each of them would start with a full budget."""
+"""What a failure changes in the record of a stream's supervision: pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.atomic_file import write_json
-from sessionizer.control.json_record import JsonRecord, read_record
+from sessionizer.control.causes import Verdict
+from sessionizer.control.supervision_record import SupervisionRecord
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.control.causes import Cause
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.situation import Driver
-
-FILE = "supervision.json"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class History(JsonRecord):
-    """`failures` in a row, the newest at `last_failure_ms` (epoch) of driver `charged_uid` for `last_failure`.
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """`what` happened for `cause`; `uid` is the driver that failed, None if none was started, or none could be asked.
 
-    `forgiven_uid` is a dead driver that a person has dealt with: how it ended says nothing any more.
+    `lifetime` (ms) is for how long the driver had worked; `log`, the file that has what it printed.
     """
 
-    failures: int = 0
-    last_failure_ms: int = 0
-    last_failure: str = ""
-    charged_uid: str | None = None
-    forgiven_uid: str | None = None
-    gave_up: bool = False
+    what: str
+    cause: Cause
+    uid: str | None = None
+    lifetime: int = 0
+    log: str | None = None
 
-    def charge(self, driver: Driver, what: str, policy: SupervisionPolicy, now_ms: int) -> History:
-        """Count the failure of `driver` once, however often it is seen; a long healthy life refills the budget."""
-        if driver.uid == self.charged_uid:
-            return self
-        earlier = 0 if driver.lifetime >= policy.healthy_after else self.failures
-        return replace(
-            self,
-            failures=earlier + 1,
-            last_failure_ms=now_ms,
-            last_failure=what,
-            charged_uid=driver.uid,
-        )
-
-    def giving_up(self) -> History:
-        """The same history, at the point where a person has to act."""
-        return replace(self, gave_up=True)
-
-    def forgive(self, driver: Driver | None) -> History:
-        """A person has let the stream go on: the budget is full again, the dead driver's end is history."""
-        return History(forgiven_uid=driver.uid if driver else None)
+    @property
+    def remedy(self) -> str:
+        """What to do, and where to look."""
+        return f"{self.cause.remedy} (its log: {self.log})" if self.log else self.cause.remedy
 
 
-def read_history(home: StreamHome) -> History:
-    """What is on record; an empty history when there is none, for a damaged file must not keep a stream down."""
-    return read_record(History, home.control / FILE) or History()
+def is_known(record: SupervisionRecord, failure: Failure) -> bool:
+    """Whether the failure of this driver is on record, however often it is seen."""
+    return failure.uid is not None and failure.uid == record.counted_uid
 
 
-def write_history(home: StreamHome, history: History) -> None:
-    """:raises UnwritablePath: the control directory cannot be written."""
-    write_json(home.control / FILE, history.to_json())
+def with_failure(
+    record: SupervisionRecord, failure: Failure, policy: SupervisionPolicy, now_ms: int
+) -> SupervisionRecord:
+    """The record after `failure` at `now_ms` (epoch): a driver's counts once, a long life makes earlier ones void.
+
+    A transient cause leaves the restart budget alone: only the wait before the next start grows.
+    """
+    if is_known(record, failure):
+        return record
+    if failure.lifetime >= policy.healthy_after:
+        record = replace(record, failures=0, attempts=0)
+    record = replace(
+        record,
+        last_failure=failure.what,
+        last_failure_ms=now_ms,
+        cause=failure.cause.name,
+        remedy=failure.remedy,
+        counted_uid=failure.uid or record.counted_uid,
+    )
+    match failure.cause.verdict:
+        case Verdict.TRANSIENT:
+            attempts = record.attempts + 1
+            since = now_ms if record.waiting_since is None else record.waiting_since
+            restart_at = now_ms + policy.backoff(attempts)
+            return replace(record, attempts=attempts, waiting_since=since, restart_at=restart_at)
+        case Verdict.TERMINAL:
+            return replace(record, given_up=True)
+        case _:
+            failures = record.failures + 1
+            return replace(
+                record,
+                failures=failures,
+                restart_at=now_ms + policy.backoff(failures),
+                given_up=failures > policy.restart_budget,
+            )
+
+
+def reason_to_give_up(record: SupervisionRecord, policy: SupervisionPolicy) -> str:
+    """Why the supervisor gives up, in one line."""
+    if record.failures > policy.restart_budget:
+        return f"{record.failures} failures in a row, the last: {record.last_failure}"
+    return record.last_failure
+
+
+def after_person(record: SupervisionRecord, uid: str | None) -> SupervisionRecord:
+    """A person has let the stream go on: the budget is full again, the end of the dead driver `uid` is settled."""
+    return SupervisionRecord(settled_uid=uid or record.counted_uid)
+
+
+def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_since: int, now_ms: int) -> bool:
+    """Whether a transient cause has lasted for so long, while the stream was wanted, that people should know."""
+    if record.waiting_since is None or record.waiting_told or record.given_up:
+        return False
+    return now_ms - max(record.waiting_since, wanted_since) >= policy.waiting_alert
+
+
+def told_of_waiting(record: SupervisionRecord) -> SupervisionRecord:
+    """The same record, now that people know."""
+    return replace(record, waiting_told=True)
+
+
+def after_waiting(record: SupervisionRecord) -> SupervisionRecord:
+    """A driver works again: what it waited for is over. How often it did is kept, for the next wait."""
+    return replace(record, waiting_since=None, waiting_told=False, restart_at=0)

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sessionizer.control.patience import (
+    MINUTE,
+    SECOND,
+    STALE_AFTER_MS,
+    STARTUP_GRACE_MS,
+    TAKEOVER_AFTER_MS,
+    stale_after,
+)
 from sessionizer.errors import InvalidSpec
 
-SECOND = 1_000
-MINUTE = 60 * SECOND
 DURATIONS = (
     "startup_grace", "stale_limit", "first_backoff", "longest_backoff", "healthy_after", "stale_alert", "lag_alert",
+    "waiting_alert", "takeover_after",
 )  # fmt: skip
 """The fields that are lengths of time."""
-
-STALE_TRIGGERS = 4
-"""A driver may miss this many triggers in a row before its silence counts as a hang."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisionPolicy:
     """When a silent driver is hung, and how often a dead one is started again.
 
-    `startup_grace` runs from the launch to the first heartbeat of a batch: Spark takes its time to start.
-    `stale_limit` runs from the newest heartbeat. A restart waits `first_backoff`, doubled at each further failure up
-    to `longest_backoff`. After `restart_budget` restarts in a row the supervisor gives up; a driver that lived for
-    `healthy_after` refills the budget.
+    `startup_grace` runs from the launch to the first sign of a batch: Spark takes its time to start. `stale_limit` runs
+    from the newest heartbeat, and from the newest sign of progress. A driver whose process cannot be seen from here
+    counts as gone when it has been silent for `takeover_after`. A restart waits `first_backoff`, doubled at each
+    further failure up to `longest_backoff`. After `restart_budget` restarts in a row the supervisor gives up; a driver
+    that lived for `healthy_after` refills the budget. Transient causes use none of it up.
 
-    People are told of a stream that did nothing for `stale_alert`, whatever the reason, and of one whose watermark is
-    more than `lag_alert` behind the clock.
+    People are told of a stream that did nothing for `stale_alert`, whatever the reason, of one whose watermark is more
+    than `lag_alert` behind the clock, and of a transient cause that has kept a stream down for `waiting_alert`.
     """
 
-    startup_grace: int = 3 * MINUTE
-    stale_limit: int = 2 * MINUTE
+    startup_grace: int = STARTUP_GRACE_MS
+    stale_limit: int = STALE_AFTER_MS
     first_backoff: int = 5 * SECOND
     longest_backoff: int = 5 * MINUTE
     restart_budget: int = 5
     healthy_after: int = 10 * MINUTE
     stale_alert: int = 10 * MINUTE
     lag_alert: int = 15 * MINUTE
+    waiting_alert: int = 2 * MINUTE
+    takeover_after: int = TAKEOVER_AFTER_MS
 
     def __post_init__(self) -> None:
         for field in DURATIONS:
@@ -48,7 +55,7 @@ class SupervisionPolicy:
 
     def for_trigger_interval(self, interval: int) -> SupervisionPolicy:
         """The same policy with a stale limit that a driver triggered every `interval` ms cannot reach by waiting."""
-        stale_limit = max(self.stale_limit, STALE_TRIGGERS * interval)
+        stale_limit = stale_after(self.stale_limit, interval)
         # A hang is first dealt with, then, if that did not help, told.
         return replace(self, stale_limit=stale_limit, stale_alert=max(self.stale_alert, 2 * stale_limit))
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spec.duration import parse_duration
+from sessionizer.spec.environment import duration_from, variable_of
 from sessionizer_airflow.supervision.policy import DURATIONS, SupervisionPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PREFIX = "SESSIONIZER_"
 DEFAULTS = {
     "SESSIONIZER_WATCH_LEASE": "4 hours",
     "SESSIONIZER_WATCH_GRACE": "10 minutes",
@@ -40,33 +39,20 @@ class SupervisionSettings:
 
         :raises InvalidSpec: a variable that is not a duration or a number.
         """
-        given = {name: _duration(environment, name) for name in DURATIONS if _variable(name) in environment}
-        if _variable("restart_budget") in environment:
+        given = {name: duration_from(environment, name) for name in DURATIONS if variable_of(name) in environment}
+        if variable_of("restart_budget") in environment:
             given["restart_budget"] = _number(environment, "restart_budget")
         complete = {**DEFAULTS, **environment}
         return cls(
             policy=SupervisionPolicy(**given),
-            watch_lease=_duration(complete, "watch_lease"),
-            watch_grace=_duration(complete, "watch_grace"),
-            landing_interval=_duration(complete, "landing_interval"),
+            watch_lease=duration_from(complete, "watch_lease"),
+            watch_grace=duration_from(complete, "watch_grace"),
+            landing_interval=duration_from(complete, "landing_interval"),
         )
-
-
-def _variable(name: str) -> str:
-    return PREFIX + name.upper()
-
-
-def _duration(environment: Mapping[str, str], name: str) -> int:
-    try:
-        return parse_duration(environment[_variable(name)])
-    except ValueError as error:
-        raise InvalidSpec(
-            _variable(name), environment[_variable(name)], "a duration such as '30 seconds' or '5 minutes'"
-        ) from error
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
     try:
-        return int(environment[_variable(name)])
+        return int(environment[variable_of(name)])
     except ValueError as error:
-        raise InvalidSpec(_variable(name), environment[_variable(name)], "a whole number") from error
+        raise InvalidSpec(variable_of(name), environment[variable_of(name)], "a whole number") from error

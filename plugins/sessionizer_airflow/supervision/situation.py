@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.desired_state import DesiredState
 from sessionizer.control.exit_record import Outcome
+from sessionizer.control.observation import State
 
 if TYPE_CHECKING:
     from sessionizer.control.desired_state import Desired
     from sessionizer.control.exit_record import ExitRecord
-    from sessionizer.control.observation import State
-    from sessionizer_airflow.supervision.start_problem import StartProblem
-
-RACES = frozenset({"LeaseHeld", "LeaseLost", "lease_lost"})
-"""Ends that are terminal for a driver, but not for the stream: another driver was quicker."""
+    from sessionizer.control.observation import Stall
+    from sessionizer.control.start_problem import StartProblem
 
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
     """The driver that matters: the lease's owner while it lives, else the newest one.
 
-    `present` tells whether a process of it may still exist; `heard_ms` is its newest sign of life; `torso`, that its
-    Python lives on without its JVM; `log` is the file that has what it printed, if it was launched from here;
-    `start_problem`, what kept it from its first batch, if that is known.
+    `present` tells whether a process of it may still exist; `heard_ms` is its newest sign of life, `progress_ms` the
+    newest sign that its query gets on; `without_jvm`, that its Python lives on without its JVM; `out_of_sight` names
+    the machine whose processes neither we nor a cluster can see from here; `log` is the file that has what it printed,
+    if it was launched from here; `start_problem`, what kept it from its first batch, if that is known.
     """
 
     uid: str
@@ -32,10 +31,13 @@ class Driver:
     present: bool
     launched_ms: int
     heard_ms: int
+    progress_ms: int | None = None
+    stall: Stall | None = None
     stop_requested: bool = False
     batch_id: int | None = None
     ending: ExitRecord | None = None
-    torso: bool = False
+    without_jvm: bool = False
+    out_of_sight: str | None = None
     log: str | None = None
     lineage: str | None = None
     start_problem: StartProblem | None = None
@@ -46,16 +48,19 @@ class Driver:
         return self.heard_ms - self.launched_ms
 
     @property
-    def ended_on_purpose(self) -> bool:
-        """Whether it drained, finished its input or stepped back for another driver."""
-        return self.ending is not None and self.ending.outcome is not Outcome.FAILED
+    def works(self) -> bool:
+        """Whether it has committed a batch and lives on."""
+        return self.state in {State.RUNNING, State.IDLE} and self.batch_id is not None
 
     @property
-    def restart_is_useless(self) -> bool:
-        """Whether it would end the same way again."""
-        if self.start_problem is not None:
-            return self.start_problem.terminal
-        return self.ending is not None and self.ending.terminal and self.ending.error_type not in RACES
+    def has_ended(self) -> bool:
+        """Whether nothing of it is left."""
+        return not self.state.is_live and not self.present
+
+    @property
+    def ended_on_purpose(self) -> bool:
+        """Whether it was stopped, finished its input or stepped back for another driver."""
+        return self.ending is not None and self.ending.outcome is not Outcome.FAILED
 
 
 @dataclass(frozen=True, kw_only=True)

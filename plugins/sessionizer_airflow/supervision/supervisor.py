@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.launch_record import read_launch, write_launch
 from sessionizer.control.lease import fence
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.stop_marker import request_stop
+from sessionizer.errors import SessionizerError, UnwritablePath
 from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
-from sessionizer_airflow.launching.launch_record import read_launch, write_launch
-from sessionizer_airflow.launching.launcher import DriverTraces
+from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
+from sessionizer_airflow.launching.remedies import cause_of_error
 from sessionizer_airflow.log_tail import tail
-from sessionizer_airflow.supervision.alerts import alert_on
-from sessionizer_airflow.supervision.decide import decide, describe_end, failed
+from sessionizer_airflow.supervision.decide import GO_ON, decide
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.history import History, read_history, write_history
+from sessionizer_airflow.supervision.ends import failure_of, first_line
+from sessionizer_airflow.supervision.history import Failure, after_person, reason_to_give_up
+from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.levels import level_of
 from sessionizer_airflow.supervision.reading import read_situation
 from sessionizer_airflow.supervision.wording import describe
@@ -33,12 +37,12 @@ if TYPE_CHECKING:
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.supervision.levels import Say
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.situation import Situation
+    from sessionizer_airflow.supervision.situation import Driver, Situation
 
 
 @dataclass
 class Supervisor:
-    """Keeps the driver of one stream up. `say` takes one line for each thing done, `tell` what people should know."""
+    """Keeps the driver of one stream up. `say` takes one line for each thing done; see `Ledger` for the rest."""
 
     stream: str
     home: StreamHome
@@ -47,92 +51,137 @@ class Supervisor:
     policy: SupervisionPolicy
     say: Say
     tell: Callable[[Alert], None] = lambda _: None
+    count: Callable[[str], None] = lambda _: None
     cancelled: bool = field(default=False, init=False)
+    _launch_failed: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.home, self.policy, self.tell, self.count)
 
     def take_over(self) -> None:
-        """Begin a watch. After a surrender this is a person's doing: they have mended the cause."""
-        if read_history(self.home).gave_up:
-            situation = read_situation(self.home, self.policy, epoch_ms())
-            write_history(self.home, History().forgive(situation.driver))
+        """Begin a watch. After it was given up this is a person's doing: they have mended the cause."""
+        record = self.ledger.read()
+        if record.given_up:
+            driver = read_situation(self.home, self.policy, epoch_ms()).driver
+            self.ledger.write(after_person(record, driver.uid if driver else None))
             self.say("goes on after it had given up, with a full restart budget")
 
-    def settle(self) -> Adopt | Wait | StandBy | None:
-        """Do what has to be done now, and return what there is to wait for; None when cancelled.
+    def settle(self, begin: Callable[[], None] = lambda: None) -> Adopt | Wait | StandBy | None:
+        """`begin`, then do what has to be done now, and return what there is to wait for; None when cancelled.
+
+        Whatever keeps it from that is a failure like any other: it is told, and waited for if it may pass.
 
         :raises SupervisionEnded: a person has to act.
         """
-        while not self.cancelled:
-            now_ms = epoch_ms()
-            situation = read_situation(self.home, self.policy, now_ms)
-            known = read_history(self.home)
-            history = self._account(situation, known, now_ms)
-            decision = decide(situation, history, self.policy, now_ms)
-            self.say(describe(decision, situation, now_ms), level_of(decision))
-            self._report(decision, situation, failed_now=history != known)
-            self._act(decision, situation, history)
-            if isinstance(decision, Adopt | Wait | StandBy):
-                return decision
+        try:
+            begin()
+            while not self.cancelled:
+                decision = self._step()
+                if isinstance(decision, Adopt | Wait | StandBy):
+                    return decision
+        except SupervisionEnded:
+            raise
+        except (SessionizerError, OSError) as error:
+            return self._hindered(error)
         return None
 
-    def _account(self, situation: Situation, history: History, now_ms: int) -> History:
-        """The history, with a failure that it does not know yet."""
-        driver = situation.driver
-        if driver is None or not failed(driver) or driver.uid == history.forgiven_uid:
-            return history
-        charged = history.charge(driver, describe_end(driver), self.policy, now_ms)
-        if charged != history:
-            write_history(self.home, charged)
-        return charged
+    def _step(self) -> Decision:
+        now_ms = epoch_ms()
+        situation = read_situation(self.home, self.policy, now_ms)
+        self._take_note(situation)
+        decision = decide(situation, self.ledger.read(), self.policy, now_ms)
+        self.say(describe(decision, situation, now_ms), level_of(decision))
+        self._act(decision, situation)
+        return decision
 
-    def _report(self, decision: Decision, situation: Situation, *, failed_now: bool) -> None:
-        """Show the last words of a driver that failed, and tell people."""
-        driver = situation.driver
-        alert = alert_on(decision, situation, self.stream, failed_now=failed_now)
-        if driver is None or alert is None:
-            return
-        for line in tail(Path(driver.log)) if driver.log else ():
-            self.say(f"{driver.uid} | {line}", logging.WARNING)
-        self.tell(alert)
+    def _take_note(self, situation: Situation) -> None:
+        """Put a failure on record that is not there yet, or the end of a wait."""
+        driver, failure = situation.driver, failure_of(situation.driver)
+        if failure is not None and situation.wanted and failure.uid != self.ledger.read().settled_uid:
+            self._conclude(failure, driver)
+        if driver is not None and driver.works:
+            self.ledger.note_work(driver)
+        elif situation.wanted:
+            self.ledger.note_waiting(driver, situation.desired.at)
 
-    def _act(self, decision: Decision, situation: Situation, history: History) -> None:
+    def _conclude(self, failure: Failure, driver: Driver | None) -> None:
+        """Show the last words of what failed, once, and have the ledger record it and tell people."""
+        if self.ledger.note_failure(failure, driver):
+            for line in tail(Path(failure.log)) if failure.log else ():
+                self.say(f"{failure.uid} | {line}", logging.WARNING)
+
+    def _hindered(self, error: SessionizerError | OSError) -> Wait:
+        """What the supervisor itself could not do.
+
+        :raises SupervisionEnded: it will not do later either.
+        """
+        what = f"{type(error).__name__}: {first_line(str(error))}"
+        self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self._uid_of_failed_launch()), None)
+        self.ledger.note_waiting(None)
+        record = self.ledger.read()
+        if record.given_up:
+            raise SupervisionEnded(self.stream, reason_to_give_up(record, self.policy), f"{record.remedy}; {GO_ON}")
+        wait = Wait(record.restart_at, f"{what}. What to do: {record.remedy}")
+        self.say(describe(wait, None, epoch_ms()), level_of(wait))
+        return wait
+
+    def _uid_of_failed_launch(self) -> str | None:
+        """The driver that was being launched, if its launch is on record: it is then the newest, and has failed."""
+        launch = read_launch(self.home)
+        return launch.uid if launch is not None and launch.uid == self._launch_failed else None
+
+    def _act(self, decision: Decision, situation: Situation) -> None:
         match decision:
             case Launch():
                 self.launch()
-            case Replace(uid, why):
-                self._replace(uid, why, situation, history)
-            case StandBy(why, drain=str(uid)):
+            case Replace():
+                self._replace(decision, situation)
+            case StandBy(why, stop=str(uid)):
                 request_stop(self.home, uid, why)
             case GiveUp(reason, remedy):
-                write_history(self.home, history.giving_up())
                 raise SupervisionEnded(self.stream, reason, remedy)
 
     def launch(self) -> None:
         """Start a driver under a new uid."""
         uid = secrets.token_hex(6)
-        record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
+        self._launch_failed = None
+        try:
+            record = self.launcher.launch(self.home, DriverCall(stream=self.stream, uid=uid, folders=self.folders))
+        except (SessionizerError, OSError):
+            self._mark_ended(uid)
+            self._launch_failed = uid
+            raise
         whereabouts = f"pid {record.pid}" if record.submission is None else f"{record.submission} on {record.master}"
         self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
 
-    def _replace(self, uid: str, why: str, situation: Situation, history: History) -> None:
-        """End the driver: first its right to write, then its processes."""
-        driver, traces = situation.driver, self._traces(uid)
-        said = self._asked_about(traces)
-        if driver is not None and situation.wanted:
-            what = f"driver {uid} was replaced: {why}" + (f"; {said}" if said else "")
-            write_history(self.home, history.charge(driver, what, self.policy, epoch_ms()))
+    def _replace(self, decision: Replace, situation: Situation) -> None:
+        """End the driver: first its right to write, then its processes. Only what is done is told."""
+        uid, driver, traces = decision.uid, situation.driver, self._traces(decision.uid)
+        sighting = self._asked_about(traces)
         fence(self.home, uid)
-        self._end(traces)
+        if not decision.out_of_sight:
+            self._end(traces)
+        if driver is not None and situation.wanted:
+            said = f"; {sighting.said}" if sighting and sighting.said else ""
+            failure = Failure(
+                what=f"driver {uid} was replaced: {decision.why}{said}",
+                cause=sighting.cause if sighting and sighting.cause else decision.cause,
+                uid=uid,
+                lifetime=driver.lifetime,
+                log=driver.log,
+            )
+            self._conclude(failure, driver)
 
-    def _asked_about(self, traces: DriverTraces) -> str:
+    def _asked_about(self, traces: DriverTraces) -> Sighting | None:
         """What a cluster says of its driver, while it can still be asked."""
         if traces.launch is None or traces.launch.submission is None:
-            return ""
+            return None
         try:
-            said = self.launcher.look_for(traces).said
+            sighting = self.launcher.look_for(traces)
         except ClusterUnreachable as error:
-            said = str(error)
-        self.say(f"driver {traces.uid}: {said}", logging.WARNING)
-        return said
+            sighting = Sighting(alive=None, said=str(error), cause=cause_of_error(error))
+        self.say(f"driver {traces.uid}: {sighting.said}", logging.WARNING)
+        return sighting
 
     def _end(self, traces: DriverTraces) -> None:
         """End the driver by force. That a cluster cannot be reached must not keep the stream down: it is fenced."""
@@ -143,7 +192,14 @@ class Supervisor:
                 f"driver {traces.uid} may still be there, though it can write nothing more: {error}", logging.WARNING
             )
         if traces.launch is not None and traces.launch.submission is not None:
-            write_launch(self.home, replace(traces.launch, ended_at=epoch_ms()))
+            self._mark_ended(traces.uid)
+
+    def _mark_ended(self, uid: str) -> None:
+        """So that nobody waits for a driver that was launched and is not there."""
+        launch = read_launch(self.home)
+        if launch is not None and launch.uid == uid:
+            with suppress(UnwritablePath):
+                write_launch(self.home, replace(launch, ended_at=epoch_ms()))
 
     def _traces(self, uid: str) -> DriverTraces:
         """The process that was launched and the one that took the lease: with spark-submit, a JVM and its Python."""

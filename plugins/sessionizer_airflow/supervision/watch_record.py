@@ -16,15 +16,19 @@ FILE = "watch.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WatchRecord(JsonRecord):
-    """Try `try_number` of DAG run `run_id`, which Airflow lets have `max_tries`."""
+    """Try `try_number` of DAG run `run_id`, which Airflow lets have `max_tries`; the run was cleared `clears` times."""
 
     run_id: str
     try_number: int
     max_tries: int = 0
+    clears: int = 0
 
     def is_cleared_by(self, later: WatchRecord) -> bool:
-        """Whether `later` is there because a person cleared the task: that, unlike a retry, allows for more tries."""
-        return self.run_id == later.run_id and self.max_tries < later.max_tries
+        """Whether `later` is there because a person cleared the task, which a retry is not.
+
+        Airflow counts the clears of a run. Where it was told not to touch the run, it lets the task have more tries.
+        """
+        return self.run_id == later.run_id and (self.clears < later.clears or self.max_tries < later.max_tries)
 
 
 def read_watch(home: StreamHome) -> WatchRecord | None:

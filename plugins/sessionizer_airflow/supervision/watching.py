@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.supervision_record import SupervisionRecord, read_supervision
 from sessionizer.errors import SessionizerError
-from sessionizer_airflow.supervision.decide import decide, failed
+from sessionizer_airflow.supervision.decide import decide
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, StandBy, Wait
-from sessionizer_airflow.supervision.history import History, read_history
+from sessionizer_airflow.supervision.ends import failure_of
+from sessionizer_airflow.supervision.history import is_due_to_tell, is_known
 from sessionizer_airflow.supervision.levels import level_of
 from sessionizer_airflow.supervision.reading import read_situation
 from sessionizer_airflow.supervision.wording import describe, subject
@@ -34,28 +36,34 @@ class Look:
     level: int = logging.INFO
 
 
-def look_at(home: StreamHome, policy: SupervisionPolicy) -> Look:
-    """See how the stream does; never raises, for what cannot be read is a worker's business to report."""
+def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> Look:
+    """See how the stream does; never raises, for what cannot be read is a worker's business to report.
+
+    `unwritten` is the newest record, where it could not be written: it knows until when there is nothing to do.
+    """
     now_ms = epoch_ms()
+    record = unwritten or read_supervision(home) or SupervisionRecord()
     try:
-        situation, history = read_situation(home, policy, now_ms), read_history(home)
+        situation = read_situation(home, policy, now_ms)
     except SessionizerError as error:
-        return Look(("unreadable",), str(error), call=True)
-    decision = decide(situation, history, policy, now_ms)
-    call = _needs_hands(decision, situation, history)
+        call = unwritten is None or now_ms >= unwritten.restart_at
+        return Look(("unreadable",), str(error), call, logging.WARNING)
+    decision = decide(situation, record, policy, now_ms)
+    call = _needs_worker(decision, situation, record) or is_due_to_tell(record, policy, situation.desired.at, now_ms)
     level = logging.INFO if call else level_of(decision)
     return Look(subject(decision), describe(decision, situation, now_ms), call, level)
 
 
-def _needs_hands(decision: Decision, situation: Situation, history: History) -> bool:
+def _needs_worker(decision: Decision, situation: Situation, record: SupervisionRecord) -> bool:
+    driver = situation.driver
     match decision:
         case Adopt():
-            return False
+            return record.waiting_since is not None and driver is not None and driver.works
         case Wait():
             # A failure that is not on record yet would be dated anew by each look: the wait would never end.
-            driver = situation.driver
-            return failed(driver) and driver is not None and driver.uid != history.charged_uid
-        case StandBy(_, drain):
-            return drain is not None
+            failure = failure_of(driver)
+            return failure is not None and not is_known(record, failure) and failure.uid != record.settled_uid
+        case StandBy(_, stop):
+            return stop is not None
         case _:
             return True

@@ -15,7 +15,7 @@ WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
 """A stream may alternate between these every few seconds: no change worth a line."""
 
 
-def describe(decision: Decision, situation: Situation, now_ms: int) -> str:
+def describe(decision: Decision, situation: Situation | None, now_ms: int) -> str:
     """The line for a decision made at `now_ms` (epoch)."""
     match decision:
         case Launch(why):
@@ -23,13 +23,13 @@ def describe(decision: Decision, situation: Situation, now_ms: int) -> str:
         case Adopt(uid, state):
             return f"watching driver {uid}: {_word_for(state)}{_progress(situation)}"
         case Wait(until_ms, why):
-            return f"waiting until {_clock(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
-        case Replace(uid, why):
-            return f"ending driver {uid} by force: {why}"
+            return f"waiting until {clock_time(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
+        case Replace(uid, why, out_of_sight=out_of_sight):
+            return f"replacing driver {uid}: {why}" if out_of_sight else f"ending driver {uid} by force: {why}"
         case GiveUp(reason, remedy):
             return f"giving up: {reason}. What to do: {remedy}"
-        case StandBy(why, drain):
-            asked = f"; driver {drain} is asked to drain" if drain else ""
+        case StandBy(why, stop):
+            asked = f"; driver {stop} is asked to stop" if stop else ""
             return f"standing by: {why}{asked}"
 
 
@@ -48,10 +48,11 @@ def _word_for(state: str) -> str:
     return "working" if state in WORKING else state.lower()
 
 
-def _progress(situation: Situation) -> str:
-    driver = situation.driver
+def _progress(situation: Situation | None) -> str:
+    driver = situation.driver if situation else None
     return "" if driver is None or driver.batch_id is None else f", batch {driver.batch_id}"
 
 
-def _clock(ms: int) -> str:
+def clock_time(ms: int) -> str:
+    """A moment (epoch ms) as people in any time zone read it."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC")

@@ -12,7 +12,7 @@ import pytest
 from airflow_faults import FAULTS, api_away, drawn, has_drained, kill_driver, kill_task, survive, wait_for_pause
 from one_writer import OneWriterWatch
 from sessionizer.control.desired_state import DesiredState, read_desired
-from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer.control.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
 from slow_launcher import launches_held_up
 

@@ -11,16 +11,17 @@ from live_airflow import TASK
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, read_desired
 from sessionizer.control.exit_record import read_exit
+from sessionizer.control.launch_record import read_launch
 from sessionizer.control.observation import State
 from sessionizer.control.process_identity import identify, is_alive
 from sessionizer.control.stop_marker import request_stop
-from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
 from sessionizer_airflow.local_airflow.parts import family, left_behind
-from sessionizer_airflow.supervision.history import History, read_history
+from supervision_records import recorded
 
 if TYPE_CHECKING:
     from live_airflow import Platform
+    from sessionizer.control.supervision_record import SupervisionRecord
 
 BUDGET = 4
 SETTINGS = {"SESSIONIZER_RESTART_BUDGET": str(BUDGET)}
@@ -131,14 +132,14 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
     # The last backoff is the longest: there is time to act in it.
-    wait_until(lambda: read_history(platform.home).failures == BUDGET, 300, "a crash loop")
+    wait_until(lambda: recorded(platform.home).failures == BUDGET, 300, "a crash loop")
     platform.wait_for_watch()
-    history = read_history(platform.home)
+    history = recorded(platform.home)
     mark_failed(platform)
     wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, DRAINED_SECONDS, "the wish")
     wait_until(lambda: epoch_ms() > end_of_backoff(history), 60, "the backoff to end")
     assert_stands_by(platform)
-    assert last_launch(platform) == history.charged_uid
+    assert last_launch(platform) == history.counted_uid
 
 
 def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> None:
@@ -159,7 +160,7 @@ def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> 
     platform.behave("steady")
     platform.api.unpause(platform.dag)
     uid = platform.wait_for_driver()
-    assert read_history(platform.home).failures == 0
+    assert recorded(platform.home).failures == 0
     wait_until(lambda: batches(platform) > 1, 30, "its work")
     assert platform.working_uid() == uid
 
@@ -177,7 +178,7 @@ def test_start_and_stop_dags_steer_the_stream(platform: Platform) -> None:
 
 def has_noticed(platform: Platform, uid: str) -> bool:
     """The failure is on record, or a successor is on its way."""
-    return read_history(platform.home).charged_uid == uid or last_launch(platform) != uid
+    return recorded(platform.home).counted_uid == uid or last_launch(platform) != uid
 
 
 def last_launch(platform: Platform) -> str | None:
@@ -197,7 +198,7 @@ def mark_failed(platform: Platform) -> None:
     wait_for_pause(platform)
 
 
-def end_of_backoff(history: History) -> int:
+def end_of_backoff(history: SupervisionRecord) -> int:
     """With the time that its end would take to be noticed."""
     return history.last_failure_ms + (FIRST_BACKOFF_MS << (history.failures - 1)) + int(NOTICED_SECONDS * 1000)
 

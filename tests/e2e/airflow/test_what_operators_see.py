@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from file_notifier import told
-from sessionizer_airflow.launching.launch_record import read_launch
+from sessionizer.control.launch_record import read_launch
 from sessionizer_airflow.local_airflow.api import wait_until
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from heard import Heard
+from sessionizer.control.launch_record import read_launch
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.argv import DriverCall, Folders
-from sessionizer_airflow.launching.launch_record import read_launch
 from sessionizer_airflow.launching.local import LocalLauncher, kill
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.supervisor import Supervisor

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer.errors import InvalidSpec
 from sessionizer_airflow.argv import DriverCall, Folders, ReportCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
-from sessionizer_airflow.supervision.policy import MINUTE, SECOND, SupervisionPolicy
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.settings import SupervisionSettings
 
 FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))

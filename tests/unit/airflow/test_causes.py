@@ -1,4 +1,4 @@
-"""Whatever a query dies of, the supervisor says cause and remedy, and gives up only where a restart is useless."""
+"""Whatever a query dies of, its remedy is the same everywhere, and only what a restart cannot help is given up."""
 
 from __future__ import annotations
 
@@ -6,34 +6,45 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fabricated_platform import Platform
+from sessionizer.control.causes import CAUSES, KILLED, OF_ERRORS, Verdict
+from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import Desired, DesiredState
-from sessionizer.control.end_remedies import CAUSES as REMEDIES
-from sessionizer.control.end_remedies import CLASSES, remedy_of_end
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.launch_record import LaunchRecord, write_launch
 from sessionizer.control.observation import State
-from sessionizer.spark.failure import CAUSES, UNKNOWN, Cause, classified
+from sessionizer.control.patience import MINUTE
+from sessionizer.control.supervision_record import SupervisionRecord
+from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.spark.failure import CAUSES as DEATHS
+from sessionizer.spark.failure import UNKNOWN, Cause, classified
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.supervision.alerts import alert_on
-from sessionizer_airflow.supervision.decide import decide, describe_end
+from sessionizer_airflow.supervision.decide import decide
 from sessionizer_airflow.supervision.decisions import GiveUp, Launch, Wait
-from sessionizer_airflow.supervision.history import History
-from sessionizer_airflow.supervision.policy import MINUTE, SupervisionPolicy
+from sessionizer_airflow.supervision.ends import failure_of
+from sessionizer_airflow.supervision.history import with_failure
+from sessionizer_airflow.supervision.ledger import Ledger
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.situation import Driver, Situation
 from sessionizer_airflow.supervision.wording import describe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.alerting.alert import Alert
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()
-RACES = {"lease_lost"}
-"""Terminal for a driver, not for its stream."""
+LOG = "/logs/driver.abc123.log"
+SIGNS = [(cause, sign) for cause in DEATHS for sign in cause.signs] + [(UNKNOWN, "something new")]
 
 
 def death(home: StreamHome, error: Exception) -> Driver:
     """The driver that died of `error`, as the supervisor finds it."""
     home.prepare()
+    write_launch(home, LaunchRecord(uid="abc123", at=epoch_ms(), log=LOG))
     record_failure(home, "abc123", classified("clicks", error))
     return Driver(
         uid="abc123",
@@ -44,7 +55,7 @@ def death(home: StreamHome, error: Exception) -> Driver:
         batch_id=3,
         lineage="old",
         ending=read_exit(home, "abc123"),
-        log="/logs/driver.abc123.log",
+        log=LOG,
     )
 
 
@@ -52,63 +63,100 @@ def situation_of(driver: Driver) -> Situation:
     return Situation(desired=Desired(DesiredState.RUNNING), driver=driver)
 
 
-@pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause.terminal], ids=lambda cause: cause.name)
-def test_terminal_causes(cause: Cause, home: StreamHome) -> None:
-    for sign in cause.signs:
-        driver = death(home, RuntimeError(f"[{sign}] so it ended\n at java"))
-        situation = situation_of(driver)
-        decision = decide(situation, History(), POLICY, NOW)
-        if cause.name in RACES:
-            assert isinstance(decision, Wait)
-            continue
-        assert isinstance(decision, GiveUp)
-        assert f"failed ({cause.name}: the query of 'clicks' failed" in decision.reason
-        assert decision.remedy.startswith(REMEDIES[cause.name])
-        assert "/logs/driver.abc123.log" in decision.remedy
-        assert "unpause this DAG" in decision.remedy
-        line = describe(decision, situation, NOW)
-        assert "\n" not in line
-        assert REMEDIES[cause.name] in line
-        alert = alert_on(decision, situation, "clicks", failed_now=True)
-        assert alert is not None
-        assert (alert.kind, alert.batch_id, alert.lineage) == (Kind.GAVE_UP, 3, "old")
-        assert (alert.reason, alert.what_to_do) == (decision.reason, decision.remedy)
+@pytest.mark.parametrize(("cause", "sign"), SIGNS, ids=[f"{cause.name}-{sign}" for cause, sign in SIGNS])
+def test_one_remedy_for_one_cause_everywhere(
+    cause: Cause, sign: str, home: StreamHome, tmp_path: Path, alerts: list[Alert]
+) -> None:
+    driver = death(home, RuntimeError(f"[{sign}] so it ended\n at java"))
+    expected = CAUSES[cause.name]
+    assert driver.ending is not None
+    assert driver.ending.error_type == cause.name
+    decision = decide(situation_of(driver), SupervisionRecord(), POLICY, NOW)
+    line = describe(decision, situation_of(driver), NOW)
+    assert isinstance(decision, GiveUp if expected.verdict is Verdict.TERMINAL else Wait)
+    assert "\n" not in line
+    assert expected.remedy in line
+    assert LOG in line
+
+    failure = failure_of(driver)
+    assert failure is not None
+    ledger = Ledger(home, POLICY, alerts.append)
+    assert ledger.note_failure(failure, driver)
+    assert not ledger.note_failure(failure, driver), "told once"
+    kinds = {Verdict.TERMINAL: [Kind.GAVE_UP], Verdict.UNCLEAR: [Kind.REPLACED], Verdict.TRANSIENT: []}
+    assert [alert.kind for alert in alerts] == kinds[expected.verdict]
+    for alert in alerts:
+        assert (alert.batch_id, alert.lineage) == (3, "old")
+        assert expected.remedy in alert.what_to_do
+        assert ("unpause this DAG" in alert.what_to_do) == (alert.kind is Kind.GAVE_UP)
+
+    supervised, alone = of_status(home, tmp_path)
+    assert expected.remedy in supervised
+    assert expected.remedy in alone
 
 
-@pytest.mark.parametrize(
-    "cause", [*(cause for cause in CAUSES if not cause.terminal), UNKNOWN], ids=lambda cause: cause.name
-)
-def test_causes_that_a_restart_may_help(cause: Cause, home: StreamHome) -> None:
-    for sign in cause.signs or ("something new",):
-        driver = death(home, RuntimeError(sign))
-        situation = situation_of(driver)
-        decision = decide(situation, History(), POLICY, NOW)
-        assert isinstance(decision, Wait)
-        line = describe(decision, situation, NOW)
-        assert f"failed ({cause.name}: " in line
-        assert f"What to do: {REMEDIES[cause.name]}" in line
-        assert "\n" not in line
-        alert = alert_on(decision, situation, "clicks", failed_now=True)
-        assert alert is not None
-        assert (alert.kind, alert.what_to_do) == (Kind.REPLACED, REMEDIES[cause.name])
-        assert alert_on(decision, situation, "clicks", failed_now=False) is None, "told once"
+def of_status(home: StreamHome, platform_home: Path) -> tuple[str, str]:
+    """What `sessionizer status` says of the stream, with and without the supervisor's record."""
+    streams = platform_home / "specs"
+    streams.mkdir()
+    platform = Platform(platform_home, streams)
+    platform.add("clicks")
+    supervised = platform.call("status", "clicks").stdout
+    (home.control / "supervision.json").unlink()
+    return supervised, platform.call("status", "clicks").stdout
 
 
-def test_the_named_causes_are_all_there() -> None:
-    named = {"bad_data", "schema_change", "source_data_loss", "state_not_at_head", "disk_full", "memory", "lease_lost"}
-    assert named <= {cause.name for cause in CAUSES}
+@pytest.mark.parametrize("cause", DEATHS, ids=lambda cause: cause.name)
+def test_a_query_says_of_itself_what_its_cause_says(cause: Cause) -> None:
+    error = classified("clicks", RuntimeError(cause.signs[0]))
+    assert isinstance(error, QueryFailed if cause.terminal else QueryInterrupted)
+    if cause.name != "lease_lost":  # terminal for the driver, not for the stream
+        assert (CAUSES[cause.name].verdict is Verdict.TERMINAL) == cause.terminal
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-def test_what_ends_a_driver_before_its_query(kind: str) -> None:
-    assert remedy_of_end(kind) == CLASSES[kind]
-    assert "\n" not in CLASSES[kind]
+@pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: cause.name)
+def test_a_remedy_is_one_line_for_people(cause: object) -> None:
+    assert cause.remedy.strip()  # type: ignore[attr-defined]
+    assert cause.called  # type: ignore[attr-defined]
+    assert "\n" not in cause.remedy  # type: ignore[attr-defined]
+    invented = {"surrender", "wish", "torso", "forgive", "heed", "charge"}
+    assert not invented & set(cause.remedy.lower().split())  # type: ignore[attr-defined]
+
+
+def test_what_ends_a_driver_before_its_query_has_a_cause() -> None:
+    assert {"InvalidSpec", "SourceUnreachable", "ControlUnreachable", "UnwritablePath"} <= {c.name for c in OF_ERRORS}
 
 
 def test_a_driver_that_was_killed_has_a_remedy_too() -> None:
     driver = Driver(uid="abc123", state=State.VANISHED, present=False, launched_ms=NOW - MINUTE, heard_ms=NOW)
-    decision = decide(situation_of(driver), History(), POLICY, NOW)
+    decision = decide(situation_of(driver), SupervisionRecord(), POLICY, NOW)
     assert isinstance(decision, Wait)
-    assert "memory killer" in decision.why
-    known = History(charged_uid="abc123", failures=1, last_failure_ms=NOW, last_failure=describe_end(driver))
+    assert KILLED.remedy in decision.why
+    failure = failure_of(driver)
+    assert failure is not None
+    known = with_failure(SupervisionRecord(), failure, POLICY, NOW)
     assert isinstance(decide(situation_of(driver), known, POLICY, NOW + MINUTE), Launch)
+
+
+def test_a_transient_cause_is_told_when_it_has_lasted_and_when_it_is_over(
+    home: StreamHome, alerts: list[Alert]
+) -> None:
+    driver = death(home, RuntimeError("No space left on device"))
+    failure = failure_of(driver)
+    assert failure is not None
+    ledger = Ledger(home, SupervisionPolicy(waiting_alert=1), alerts.append)
+    ledger.note_failure(failure, driver)
+    begun = epoch_ms()
+    while epoch_ms() <= begun + 1:
+        pass
+    for _ in range(3):
+        ledger.note_waiting(driver)
+    (waiting,) = alerts
+    assert waiting.kind is Kind.WAITING
+    assert waiting.message.startswith("clicks waiting (batch 3): a disk is full, for ")
+    assert "free some space" in waiting.what_to_do
+    for _ in range(3):
+        ledger.note_work(driver)
+    assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+    assert alerts[-1].reason.startswith("it waited for ")
+    assert alerts[-1].reason.endswith(": a disk is full")

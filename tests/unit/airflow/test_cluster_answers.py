@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fake_cluster import YARN_HEAD, YARN_ROW
+from sessionizer.control.causes import CAUSES
 from sessionizer_airflow.launching import kubernetes, yarn
 from sessionizer_airflow.launching.cluster import cause_in
 from sessionizer_airflow.launching.launcher import Sighting
@@ -47,7 +48,8 @@ def seen(*rows: str) -> Sighting:
 @pytest.mark.parametrize("state", ["NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"])
 def test_applications_that_live(state: str) -> None:
     said = f"YARN says that application_1700000000000_0001 is {state}"
-    assert seen(row(state, "UNDEFINED")) == Sighting(True, said)
+    queued = None if state == "RUNNING" else CAUSES["no_resources"]
+    assert seen(row(state, "UNDEFINED")) == Sighting(True, said, queued)
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,17 @@ import fake_cluster
 from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.launch_record import LaunchRecord, read_launch
 from sessionizer.control.lease_ledger import Vacancy, read_lease
 from sessionizer.control.process_identity import is_alive
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
-from sessionizer_airflow.supervision.history import read_history
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watching import look_at
+from supervision_records import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +151,7 @@ def test_killed_driver_is_replaced_with_the_word_of_the_cluster(
     eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
     eventually(lambda: replaced(in_cluster, home, uid))
     word = "application_1700000000000_0001 is FINISHED (FAILED)" if manager == "yarn" else "its pod is Failed"
-    assert word in read_history(home).last_failure
+    assert word in recorded(home).last_failure
 
 
 def test_frozen_driver_is_fenced_then_killed_by_the_cluster(
@@ -194,7 +194,7 @@ def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
     eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
     in_cluster().settle()
     assert not waiting.exists()
-    assert ("is ACCEPTED" if manager == "yarn" else "is Pending") in read_history(home).last_failure
+    assert ("is ACCEPTED" if manager == "yarn" else "is Pending") in recorded(home).last_failure
 
 
 def test_silent_cluster_does_not_keep_the_stream_down(

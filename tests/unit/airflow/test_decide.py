@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionizer.control.causes import CAUSES, NO_PROGRESS
 from sessionizer.control.desired_state import Desired, DesiredState
 from sessionizer.control.exit_record import ExitRecord, Outcome
-from sessionizer.control.observation import State
+from sessionizer.control.observation import Stall, State
+from sessionizer.control.patience import MINUTE, SECOND
+from sessionizer.control.supervision_record import SupervisionRecord
 from sessionizer_airflow.supervision.decide import EXIT_GRACE, decide
 from sessionizer_airflow.supervision.decisions import Adopt, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.history import History
-from sessionizer_airflow.supervision.policy import MINUTE, SECOND, SupervisionPolicy
+from sessionizer_airflow.supervision.ends import failure_of
+from sessionizer_airflow.supervision.history import (
+    Failure,
+    after_waiting,
+    is_due_to_tell,
+    told_of_waiting,
+    with_failure,
+)
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.situation import Driver, Situation
 
 NOW = 1_800_000_000_000
@@ -39,22 +51,31 @@ def ending(outcome: Outcome = Outcome.FAILED, *, terminal: bool = False, kind: s
     return ExitRecord("abc123", NOW, outcome, terminal, kind, "first line\nsecond line")
 
 
-def failures(count: int, at: int = NOW) -> History:
-    return History(failures=count, last_failure_ms=at, last_failure="it broke", charged_uid="abc123")
+def failures(count: int, at: int = NOW) -> SupervisionRecord:
+    return SupervisionRecord(
+        failures=count,
+        last_failure_ms=at,
+        restart_at=at + POLICY.backoff(count),
+        last_failure="it broke",
+        counted_uid="abc123",
+        given_up=count > POLICY.restart_budget,
+    )
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.RUNNING, State.IDLE, State.DRAINING])
 def test_live_driver_is_adopted(state: State) -> None:
-    assert decide(Situation(desired=RUNNING, driver=driver(state)), History(), POLICY, NOW) == Adopt("abc123", state)
+    assert decide(Situation(desired=RUNNING, driver=driver(state)), SupervisionRecord(), POLICY, NOW) == Adopt(
+        "abc123", state
+    )
 
 
 def test_first_start() -> None:
-    assert isinstance(decide(Situation(desired=RUNNING), History(), POLICY, NOW), Launch)
+    assert isinstance(decide(Situation(desired=RUNNING), SupervisionRecord(), POLICY, NOW), Launch)
 
 
 def test_stalled_driver_is_replaced_even_when_it_should_stop() -> None:
     for desired in (RUNNING, Desired(DesiredState.STOPPED)):
-        decision = decide(Situation(desired=desired, driver=driver(State.STALLED)), History(), POLICY, NOW)
+        decision = decide(Situation(desired=desired, driver=driver(State.STALLED)), SupervisionRecord(), POLICY, NOW)
         assert isinstance(decision, Replace)
 
 
@@ -79,21 +100,82 @@ def test_budget_ends() -> None:
 
 
 def test_long_life_refills_the_budget() -> None:
-    old = History(failures=5, charged_uid="another")
-    lived = driver(State.VANISHED, lived=POLICY.healthy_after)
-    assert old.charge(lived, "it broke", POLICY, NOW).failures == 1
-    short = driver(State.VANISHED, lived=POLICY.healthy_after - 1)
-    assert old.charge(short, "it broke", POLICY, NOW).failures == 6
+    old = SupervisionRecord(failures=5, counted_uid="another")
+    for lived, count in ((POLICY.healthy_after, 1), (POLICY.healthy_after - 1, 6)):
+        failure = failure_of(driver(State.VANISHED, lived=lived))
+        assert failure is not None
+        assert with_failure(old, failure, POLICY, NOW).failures == count
+
+
+def foiled(attempts: int, since: int = NOW) -> SupervisionRecord:
+    """After so many failures for a transient cause, each a second after the wait that the one before it caused."""
+    record, now = SupervisionRecord(), since
+    for attempt in range(attempts):
+        failure = Failure(what="no broker", cause=CAUSES["SourceUnreachable"], uid=f"driver{attempt}")
+        record = with_failure(record, failure, POLICY, now)
+        now = record.restart_at + SECOND
+    return record
+
+
+def test_a_transient_cause_never_uses_the_budget_up() -> None:
+    record = foiled(100)
+    assert (record.failures, record.attempts, record.given_up) == (0, 100, False)
+    assert record.restart_at - record.last_failure_ms == POLICY.longest_backoff
+    assert record.waiting_since == NOW
+
+
+def test_an_outage_in_between_leaves_the_budget_as_it_was() -> None:
+    crash = Failure(what="it broke", cause=CAUSES["killed"], uid="one")
+    away = Failure(what="no broker", cause=CAUSES["SourceUnreachable"], uid="two")
+    record = with_failure(with_failure(SupervisionRecord(), crash, POLICY, NOW), away, POLICY, NOW)
+    assert (record.failures, record.attempts) == (1, 1)
+
+
+def test_people_are_told_of_what_has_lasted_once_and_only_while_the_stream_is_wanted() -> None:
+    record, told_at = foiled(1), NOW + POLICY.waiting_alert
+    assert not is_due_to_tell(record, POLICY, 0, told_at - 1)
+    assert is_due_to_tell(record, POLICY, 0, told_at)
+    assert not is_due_to_tell(record, POLICY, NOW + 1, told_at), "it was stopped meanwhile"
+    assert not is_due_to_tell(told_of_waiting(record), POLICY, 0, told_at)
+    over = after_waiting(told_of_waiting(record))
+    assert (over.waiting_since, over.waiting_told, over.attempts) == (None, False, 1)
+
+
+@pytest.mark.parametrize("present", [None, driver(State.STALLED)])
+def test_what_could_not_be_done_is_not_tried_before_its_time(present: Driver | None) -> None:
+    record = foiled(3)
+    situation = Situation(desired=RUNNING, driver=present)
+    assert isinstance(decide(situation, record, POLICY, record.restart_at - 1), Wait)
+    assert isinstance(decide(situation, record, POLICY, record.restart_at), Launch | Replace)
+
+
+def test_a_driver_on_a_machine_that_is_gone_is_replaced_when_it_must_have_ended_itself() -> None:
+    gone = replace(driver(State.STALLED), out_of_sight="worker-7")
+    situation, limit = Situation(desired=RUNNING, driver=gone), NOW + POLICY.takeover_after
+    wait = decide(situation, SupervisionRecord(), POLICY, limit)
+    assert isinstance(wait, Wait)
+    assert wait.until_ms == limit + 1
+    decision = decide(situation, SupervisionRecord(), POLICY, limit + 1)
+    assert isinstance(decision, Replace)
+    assert decision.out_of_sight
+    assert decision.why == "worker-7 cannot be seen from here, and it has been silent for 150 s"
+
+
+def test_a_batch_that_does_not_get_on_is_told_from_a_silent_driver() -> None:
+    stuck = replace(driver(State.STALLED), stall=Stall.NO_PROGRESS, progress_ms=NOW - 200_000)
+    decision = decide(Situation(desired=RUNNING, driver=stuck), SupervisionRecord(), POLICY, NOW)
+    assert isinstance(decision, Replace)
+    assert (decision.cause, decision.why) == (NO_PROGRESS, "no progress for 200 s, last after batch 3")
 
 
 def test_terminal_error_is_not_retried_and_told_in_one_line() -> None:
     situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True)))
-    decision = decide(situation, History(), POLICY, NOW)
+    decision = decide(situation, SupervisionRecord(), POLICY, NOW)
     assert isinstance(decision, GiveUp)
     assert decision.reason == "driver abc123 failed (QueryFailed: first line)"
 
 
-@pytest.mark.parametrize("kind", ["LeaseHeld", "LeaseLost"])
+@pytest.mark.parametrize("kind", ["LeaseHeld", "LeaseLost", "lease_lost"])
 def test_lost_race_is_no_reason_to_give_up(kind: str) -> None:
     situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True, kind=kind)))
     assert isinstance(decide(situation, failures(1), POLICY, NOW + MINUTE), Launch)
@@ -101,13 +183,13 @@ def test_lost_race_is_no_reason_to_give_up(kind: str) -> None:
 
 def test_driver_dealt_with_by_a_person_is_replaced_at_once() -> None:
     situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True)))
-    assert isinstance(decide(situation, History(forgiven_uid="abc123"), POLICY, NOW), Launch)
+    assert isinstance(decide(situation, SupervisionRecord(settled_uid="abc123"), POLICY, NOW), Launch)
 
 
 def test_leaving_process_is_awaited_then_ended() -> None:
     situation = Situation(desired=RUNNING, driver=driver(State.STOPPED, present=True, ending=ending(Outcome.DRAINED)))
-    assert isinstance(decide(situation, History(), POLICY, NOW + EXIT_GRACE), Wait)
-    assert isinstance(decide(situation, History(), POLICY, NOW + EXIT_GRACE + 1), Replace)
+    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE), Wait)
+    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE + 1), Replace)
 
 
 situations = st.builds(
@@ -127,22 +209,24 @@ situations = st.builds(
     ),
 )
 histories = st.builds(
-    History,
+    SupervisionRecord,
     failures=st.integers(0, 9),
     last_failure_ms=st.integers(NOW - 10 * MINUTE, NOW),
-    charged_uid=st.sampled_from([None, "abc123"]),
-    forgiven_uid=st.sampled_from([None, "abc123"]),
+    counted_uid=st.sampled_from([None, "abc123"]),
+    settled_uid=st.sampled_from([None, "abc123"]),
 )
 
 
 @given(situations, histories)
-def test_never_launches_beside_a_driver_or_against_the_wish(situation: Situation, history: History) -> None:
+def test_never_launches_beside_a_driver_or_one_that_is_not_wanted(
+    situation: Situation, history: SupervisionRecord
+) -> None:
     if isinstance(decide(situation, history, POLICY, NOW), Launch):
         assert situation.wanted
         assert situation.driver is None or not (situation.driver.present or situation.driver.state.is_live)
 
 
 @given(situations, histories)
-def test_unwanted_stream_is_never_adopted_or_given_up(situation: Situation, history: History) -> None:
+def test_unwanted_stream_is_never_adopted_or_given_up(situation: Situation, history: SupervisionRecord) -> None:
     if not situation.wanted:
         assert isinstance(decide(situation, history, POLICY, NOW), StandBy | Replace)

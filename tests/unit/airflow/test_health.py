@@ -8,11 +8,12 @@ import pytest
 
 from sessionizer.control.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision import checkup
 from sessionizer_airflow.supervision.checkup import Doctor
 from sessionizer_airflow.supervision.health import Ailment, Health, examined
-from sessionizer_airflow.supervision.policy import MINUTE, SECOND, SupervisionPolicy
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome

@@ -13,10 +13,10 @@ import pytest
 from fabricated_platform import Platform
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.launch_record import LaunchRecord, write_launch
 from sessionizer.control.lineage import start_lineage
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.spec.loading import find_stream
-from sessionizer_airflow.launching.launch_record import LaunchRecord, write_launch
 from sessionizer_airflow.links import DriverLogLink, SparkUiLink, TablesLink
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
 from sessionizer_airflow.project import Project

@@ -11,13 +11,13 @@ from fabricated_platform import beat
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.heartbeat import Phase
 from sessionizer.control.lease import acquire
+from sessionizer.control.patience import MINUTE
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow import triggers
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.supervision import checkup, supervisor, watching
 from sessionizer_airflow.supervision.decisions import Adopt
-from sessionizer_airflow.supervision.policy import MINUTE, SupervisionPolicy
 from sessionizer_airflow.supervision.settings import SupervisionSettings
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.wording import subject
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pytest
 
     from heard import Heard
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 DAY = 24 * 60 * MINUTE
 POLL = MINUTE

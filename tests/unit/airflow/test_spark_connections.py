@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
+from sessionizer.control.causes import Verdict
 from sessionizer.control.local_jvm import SMALL_ARRAYS, class_archive
 from sessionizer_airflow.errors import (
     DriverOutOfReach,
@@ -19,10 +20,10 @@ from sessionizer_airflow.errors import (
     UnusableConnection,
 )
 from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
-from sessionizer_airflow.launching.remedies import remedy_of
+from sessionizer_airflow.launching.remedies import cause_of_error, remedy_of
 
 if TYPE_CHECKING:
-    from sessionizer.errors import TerminalError
+    from sessionizer.errors import SessionizerError
 
 JARS = Path("/shared/jars")
 APPLICATION = Path("/shared/jobs/main.py")
@@ -130,6 +131,8 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
         (DriverOutOfReach(17, "worker-7"), "`kill -9 17`"),
     ],
 )
-def test_every_refusal_says_what_to_do(error: TerminalError, remedy: str) -> None:
+def test_every_refusal_says_what_to_do(error: SessionizerError, remedy: str) -> None:
     assert remedy in remedy_of(error)
     assert remedy_of(error).endswith("then unpause this DAG")
+    passes = isinstance(error, DriverOutOfReach)
+    assert cause_of_error(error).verdict is (Verdict.TRANSIENT if passes else Verdict.TERMINAL)

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.causes import CAUSES, OF_STARTS
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import Desired, DesiredState
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.observation import State
+from sessionizer.control.start_problem import StartFault, StartProblem, start_problem
+from sessionizer.control.supervision_record import SupervisionRecord
 from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.supervision.decide import decide
-from sessionizer_airflow.supervision.decisions import GiveUp, Replace
-from sessionizer_airflow.supervision.history import History
+from sessionizer_airflow.supervision.decisions import GiveUp, Replace, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.situation import Driver, Situation
-from sessionizer_airflow.supervision.start_problem import REMEDIES, StartFault, StartProblem, start_problem
 from sessionizer_airflow.supervision.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def driver(problem: StartProblem, state: State) -> Driver:
 
 def test_every_log_has_its_problem() -> None:
     assert {file.stem for file in LOGS.glob("*.log")} == set(PROBLEMS)
-    assert {fault for fault, _ in PROBLEMS.values()} == set(REMEDIES) == set(StartFault)
+    assert {fault for fault, _ in PROBLEMS.values()} == set(StartFault)
+    assert {str(fault) for fault in StartFault} == {cause.name for cause in OF_STARTS}
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -82,26 +84,27 @@ def test_a_log_without_a_known_symptom() -> None:
 
 def test_what_people_must_mend_is_not_tried_again() -> None:
     problem = StartProblem(StartFault.OLD_JAVA, "Java is too old")
-    decision = decide(_situation(driver(problem, State.VANISHED)), History(), SupervisionPolicy(), NOW)
+    decision = decide(_situation(driver(problem, State.VANISHED)), SupervisionRecord(), SupervisionPolicy(), NOW)
     assert isinstance(decision, GiveUp)
     assert decision.reason == "driver abc123 did not start: Java is too old"
     assert "set JAVA_HOME to Java 17 or 21" in decision.remedy
 
 
-def test_what_may_pass_is_tried_again_then_given_up_with_its_remedy() -> None:
+def test_what_may_pass_is_tried_again_for_as_long_as_it_lasts() -> None:
     seen = driver(StartProblem(StartFault.UNREACHABLE, "master one:7077 does not answer"), State.VANISHED)
     policy = SupervisionPolicy()
-    assert not isinstance(decide(_situation(seen), History(), policy, NOW), GiveUp)
-    spent = History(failures=6, last_failure_ms=NOW, last_failure="it did not start", charged_uid="abc123")
-    decision = decide(_situation(seen), spent, policy, NOW)
-    assert isinstance(decision, GiveUp)
-    assert "correct the host and port" in decision.remedy
+    assert not isinstance(decide(_situation(seen), SupervisionRecord(), policy, NOW), GiveUp)
+    decision = decide(_situation(seen), SupervisionRecord(attempts=99, failures=5), policy, NOW)
+    assert isinstance(decision, Wait)
+    assert decision.until_ms == NOW + policy.longest_backoff
+    assert "correct the host and port" in decision.why
 
 
 def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
     seen = driver(StartProblem(StartFault.NO_RESOURCES, "the cluster gives it no executor"), State.STALLED)
-    decision = decide(_situation(seen), History(), SupervisionPolicy(), NOW)
-    assert decision == Replace("abc123", "no batch 200 s after its launch: the cluster gives it no executor")
+    decision = decide(_situation(seen), SupervisionRecord(), SupervisionPolicy(), NOW)
+    why = "no batch 200 s after its launch: the cluster gives it no executor"
+    assert decision == Replace("abc123", why, CAUSES["no_resources"])
 
 
 def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_path: Path, said: Heard) -> None:

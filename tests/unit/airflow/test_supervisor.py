@@ -14,23 +14,24 @@ import pytest
 from airflow._shared.listeners.listener import ListenerManager
 from airflow._shared.listeners.spec import taskinstance
 
+from sessionizer.control import newest_driver
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.process_identity import identify, is_alive
 from sessionizer.control.stop_marker import stop_requested
 from sessionizer_airflow import marks, user_kill
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer_airflow.supervision import reading
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
-from sessionizer_airflow.supervision.history import read_history
 from sessionizer_airflow.supervision.supervisor import Supervisor
-from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
+from sessionizer_airflow.supervision.watch_record import WatchRecord
 from sessionizer_airflow.supervision.watching import look_at
+from supervision_records import recorded
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
@@ -114,7 +115,7 @@ def test_frozen_driver_is_fenced_then_killed(new_supervisor: NewSupervisor, home
     assert old.process is not None
     assert is_alive(old.process) is False
     assert live_process(home).uid != uid
-    assert "was replaced: silent for" in read_history(home).last_failure
+    assert "was replaced: silent for" in recorded(home).last_failure
 
 
 def test_start_that_never_comes_is_replaced(new_supervisor: NewSupervisor, home: StreamHome) -> None:
@@ -123,7 +124,7 @@ def test_start_that_never_comes_is_replaced(new_supervisor: NewSupervisor, home:
     assert isinstance(decision, Adopt)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     new_supervisor().settle()
-    assert "no batch" in read_history(home).last_failure
+    assert "no batch" in recorded(home).last_failure
 
 
 def test_crash_loop_gives_up_then_goes_on_after_a_person_lets_it(
@@ -141,7 +142,7 @@ def test_crash_loop_gives_up_then_goes_on_after_a_person_lets_it(
     assert len(launched) == 3, "the first start and two restarts"
     behave(home, "steady")
     launch_and_wait(new_supervisor())
-    assert read_history(home).failures == 0
+    assert recorded(home).failures == 0
 
 
 def test_each_failure_is_told_once_with_the_last_words_of_the_driver(
@@ -207,8 +208,13 @@ def test_cancelled_supervisor_launches_nothing(new_supervisor: NewSupervisor, ho
         ("success", DesiredState.STOPPED, True),
         # by now the stream is wanted again
         ("failed", DesiredState.RUNNING, False),
-        (None, DesiredState.RUNNING, True),
         ("restarting", DesiredState.RUNNING, True),
+        # a worker that was thought dead lives, and its task is tried again: nobody has cleared it
+        (None, DesiredState.RUNNING, False),
+        ("scheduled", DesiredState.RUNNING, False),
+        ("queued", DesiredState.RUNNING, False),
+        ("deferred", DesiredState.RUNNING, False),
+        ("up_for_retry", DesiredState.RUNNING, False),
         ("running", DesiredState.RUNNING, False),
         ("skipped", DesiredState.RUNNING, False),
     ],
@@ -229,26 +235,12 @@ def test_what_a_killed_watch_means(
     assert stop_requested(home, uid) is drained
 
 
-@pytest.mark.parametrize(("try_number", "drained"), [(1, False), (2, True)])
-def test_cleared_task_whose_new_try_was_quicker(
-    try_number: int,
-    drained: bool,
-    new_supervisor: NewSupervisor,
-    home: StreamHome,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    uid = launch_and_wait(new_supervisor())
-    write_watch(home, WatchRecord(run_id="now", try_number=try_number))
-    monkeypatch.setattr(user_kill, "_state_of", lambda _: "running")
-    user_kill.after_kill(home, KILLED, print)
-    assert stop_requested(home, uid) is drained
-
-
 @pytest.mark.parametrize(
     ("later", "cleared"),
     [
         (WatchRecord(run_id="now", try_number=2, max_tries=240), False),
         (WatchRecord(run_id="now", try_number=2, max_tries=241), True),
+        (WatchRecord(run_id="now", try_number=2, max_tries=240, clears=1), True),
         (WatchRecord(run_id="next", try_number=1, max_tries=241), False),
     ],
 )
@@ -325,14 +317,14 @@ def test_a_driver_that_ends_while_it_is_looked_at_is_not_taken_for_half_of_one(
     launch_and_wait(supervisor)
     process = live_process(home).process
     assert process is not None
-    look_at_launched = reading._launched_lives
+    look_at_launched = newest_driver._launched_lives
 
     def end_it_before_looking(home: StreamHome, launch: LaunchRecord) -> bool | None:
         os.kill(process.pid, signal.SIGKILL)
         eventually(lambda: is_alive(process) is False)
         return look_at_launched(home, launch)
 
-    monkeypatch.setattr(reading, "_launched_lives", end_it_before_looking)
+    monkeypatch.setattr(newest_driver, "_launched_lives", end_it_before_looking)
     driver = reading.read_situation(home, supervisor.policy, epoch_ms()).driver
     assert driver is not None
-    assert driver.torso is False
+    assert driver.without_jvm is False

@@ -97,7 +97,7 @@ def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
     driver.join()
     result = platform.call("status")
     assert "VANISHED" in result.stdout
-    assert "`sessionizer run visits` continues" in result.stdout
+    assert "to go on where it was: `sessionizer run visits`" in result.stdout
 
 
 def test_only_an_expressed_wish_is_missed(platform: Platform) -> None:

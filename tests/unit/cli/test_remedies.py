@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer import errors
-from sessionizer.cli.remedies import REMEDIES, remedy_for, remedy_for_end
-from sessionizer.control.end_remedies import CAUSES
+from sessionizer.cli.remedies import cause_of_error, remedy_for
+from sessionizer.control.causes import CAUSES, OF_QUERIES, Verdict
 from sessionizer.control.heartbeat import Heartbeat, Phase
 from sessionizer.control.progress_line import ProgressTeller, in_words, progress_line
 from sessionizer.errors import SessionizerError
@@ -41,7 +41,8 @@ EXAMPLES: list[SessionizerError] = [
 
 
 def test_no_class_is_left_out() -> None:
-    assert set(CLASSES) == set(REMEDIES) == {type(example) for example in EXAMPLES}
+    assert set(CLASSES) == {type(example) for example in EXAMPLES}
+    assert {kind.__name__ for kind in CLASSES} - set(CAUSES) == {"QueryFailed", "QueryInterrupted"}
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
@@ -51,9 +52,20 @@ def test_a_remedy_is_one_line(error: SessionizerError) -> None:
 
 
 def test_every_cause_of_death_has_a_remedy() -> None:
-    assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} == set(CAUSES)
-    assert remedy_for_end("clicks", "disk_full") == CAUSES["disk_full"]
-    assert "sessionizer run clicks" in remedy_for_end("clicks", "InvalidSpec")
+    assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} == {cause.name for cause in OF_QUERIES}
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_is_tried_again_only_where_its_class_says_so(error: SessionizerError) -> None:
+    races = errors.LeaseHeld | errors.LeaseLost
+    terminal = isinstance(error, errors.TerminalError) and not isinstance(error, races)
+    assert (cause_of_error(error).verdict is Verdict.TERMINAL) == terminal
+
+
+def test_a_path_on_a_full_disk_is_waited_for() -> None:
+    error = errors.UnwritablePath(Path("/data/x"), "the table sessions", "[Errno 28] No space left on device")
+    assert cause_of_error(error) == CAUSES["disk_full"]
+    assert remedy_for(error) == CAUSES["disk_full"].remedy
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

@@ -24,7 +24,8 @@ class LaunchRecord(JsonRecord):
 
     It is written before the process exists, too: then the process's fields, from `pid` on, are None. In cluster mode
     that process only submits; the driver is what the cluster manager of `master` knows as `submission` (a YARN tag, a
-    Kubernetes `namespace:pod`), until `ended_at` (epoch ms), when it was ended by force.
+    Kubernetes `namespace:pod`), until `ended_at` (epoch ms), when it was ended by force. A launch that failed has an
+    `ended_at`, too.
     """
 
     uid: str

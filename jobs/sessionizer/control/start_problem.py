@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sessionizer.control.causes import CAUSES, Cause
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class StartFault(StrEnum):
@@ -50,21 +56,6 @@ SYMPTOMS: tuple[tuple[StartFault, str, str], ...] = (
 )
 """Fault, what tells of it, and how to say so; an earlier one explains a later one."""
 
-MENDED_BY_PEOPLE = frozenset(StartFault) - {StartFault.NO_MEMORY, StartFault.UNREACHABLE, StartFault.NO_RESOURCES}
-"""A restart would end the same way until somebody has changed something."""
-
-REMEDIES = {
-    StartFault.NO_JAVA: "install Java 17 or 21 where the driver runs and set JAVA_HOME to it for Airflow's processes",
-    StartFault.OLD_JAVA: "set JAVA_HOME to Java 17 or 21 for Airflow's processes",
-    StartFault.NO_MEMORY: "free memory where the driver runs, or lower spark.driver.memory",
-    StartFault.NO_APPLICATION: "put the application there, or set SESSIONIZER_APPLICATION to where it is",
-    StartFault.NO_JAR: "run `make jars`, or set SESSIONIZER_JARS to the folder that has them",
-    StartFault.BAD_MASTER: "correct the host of the Spark connection",
-    StartFault.NO_YARN_CONFIGURATION: "set HADOOP_CONF_DIR for Airflow's processes to the cluster's configuration",
-    StartFault.UNREACHABLE: "start the cluster's master, or correct the host and port of the Spark connection",
-    StartFault.NO_RESOURCES: "start workers, or free cores and memory in the cluster",
-}
-
 
 @dataclass(frozen=True)
 class StartProblem:
@@ -74,14 +65,9 @@ class StartProblem:
     said: str
 
     @property
-    def terminal(self) -> bool:
-        """Whether a restart is useless."""
-        return self.fault in MENDED_BY_PEOPLE
-
-    @property
-    def remedy(self) -> str:
-        """What a person should do."""
-        return REMEDIES[self.fault]
+    def cause(self) -> Cause:
+        """What it is called, and what to do."""
+        return CAUSES[str(self.fault)]
 
 
 def start_problem(printed: str) -> StartProblem | None:
@@ -91,3 +77,16 @@ def start_problem(printed: str) -> StartProblem | None:
         if found is not None:
             return StartProblem(fault, words.format(*found.groups()))
     return None
+
+
+LOG_HEAD = 256 * 1024
+"""Bytes of a log that are read for what kept the driver from starting."""
+
+
+def start_problem_in(log: Path) -> StartProblem | None:
+    """As ``start_problem``, of the log of a driver; None if it cannot be read."""
+    try:
+        with log.open("rb") as opened:
+            return start_problem(opened.read(LOG_HEAD).decode(errors="replace"))
+    except OSError:
+        return None

@@ -1,0 +1,88 @@
+"""The one place in which a failure is put on record and told: whatever failed, and whoever noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.control.causes import Verdict
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.supervision_record import SupervisionRecord, read_supervision, write_supervision
+from sessionizer.errors import UnwritablePath
+from sessionizer_airflow.supervision.alerts import alert_on_failure, alert_on_waiting, alert_on_work
+from sessionizer_airflow.supervision.history import (
+    after_waiting,
+    is_due_to_tell,
+    is_known,
+    told_of_waiting,
+    with_failure,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.alerting.alert import Alert
+    from sessionizer_airflow.supervision.history import Failure
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+    from sessionizer_airflow.supervision.situation import Driver
+
+
+@dataclass
+class Ledger:
+    """The record of a stream's supervision. `tell` takes what people should know, `count` the name of a counter.
+
+    `unwritten` is the newest record while it cannot be written (a full disk): whoever watches on has to hand it over.
+    """
+
+    home: StreamHome
+    policy: SupervisionPolicy
+    tell: Callable[[Alert], None] = lambda _: None
+    count: Callable[[str], None] = lambda _: None
+    unwritten: SupervisionRecord | None = None
+
+    def read(self) -> SupervisionRecord:
+        """The newest record; an empty one when there is none, for a damaged file must not keep a stream down."""
+        return self.unwritten or read_supervision(self.home) or SupervisionRecord()
+
+    def write(self, record: SupervisionRecord) -> None:
+        """Put `record` on disk, or keep it in mind. Never raises."""
+        try:
+            write_supervision(self.home, record)
+        except UnwritablePath:
+            self.unwritten = record
+        else:
+            self.unwritten = None
+
+    def note_failure(self, failure: Failure, driver: Driver | None) -> bool:
+        """Put the failure on record and tell it, unless that was done before; whether it is new."""
+        before, now_ms = self.read(), epoch_ms()
+        if is_known(before, failure):
+            return False
+        record = with_failure(before, failure, self.policy, now_ms)
+        self.write(record)
+        self.count("given_up" if record.given_up else _counter(failure))
+        alert = alert_on_failure(self.home.name, failure, record, self.policy, driver)
+        if alert is not None:
+            self.tell(alert)
+        return True
+
+    def note_waiting(self, driver: Driver | None, wanted_since: int = 0) -> None:
+        """Tell, once, of a transient cause that has lasted while the stream was wanted (since, epoch ms)."""
+        record, now_ms = self.read(), epoch_ms()
+        if is_due_to_tell(record, self.policy, wanted_since, now_ms):
+            self.write(told_of_waiting(record))
+            self.tell(alert_on_waiting(self.home.name, record, now_ms, driver))
+
+    def note_work(self, driver: Driver) -> None:
+        """The `driver` works: what the stream waited for is over, and told if the wait was."""
+        record = self.read()
+        if record.waiting_since is None:
+            return
+        self.write(after_waiting(record))
+        if record.waiting_told:
+            self.tell(alert_on_work(self.home.name, record, epoch_ms(), driver))
+
+
+def _counter(failure: Failure) -> str:
+    return "waits" if failure.cause.verdict is Verdict.TRANSIENT else "restarts"
