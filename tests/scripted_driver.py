@@ -1,7 +1,8 @@
 """A driver without Spark: lease, heartbeats, stop marker and exit record are the real ones; only the work is missing.
 
 The file `behaviour` in the platform's home says what it does: `steady` (if there is none), `crash`, `refuse` (a
-terminal error), `mute` (starts up for ever) or `deaf` (does not hear the stop marker).
+terminal error), `away` (its source does not answer), `mute` (starts up for ever) or `deaf` (does not
+hear the stop marker).
 
 Each batch adds a line to `journal`, its only sink: the fencing token under which it was written.
 """
@@ -21,7 +22,7 @@ from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.lease import Lease, acquire
 from sessionizer.control.stop_marker import stop_requested
 from sessionizer.control.stream_home import StreamHome
-from sessionizer.errors import SessionizerError, TerminalError
+from sessionizer.errors import SessionizerError, SourceUnreachable, TerminalError
 
 BATCH_SECONDS = 0.3
 ROWS_PER_BATCH = 7
@@ -72,6 +73,8 @@ def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
     beat(home, uid, started, None)
     if how == "refuse":
         raise TerminalError("the mapping names a column that is not there")
+    if how == "away":
+        raise SourceUnreachable("broker:9092", "refused")
     if how == "crash":
         sys.stderr.write("opening the broker with password=hunter2\nit is beyond me\n")
         sys.stderr.flush()

@@ -1,0 +1,310 @@
+"""What keeps the supervisor itself from its work is told and waited for, like whatever ends a driver."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fabricated_platform import Platform
+from sessionizer.control import patience
+from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer.control.lease_ledger import read_lease
+from sessionizer.control.live_drivers import live_drivers
+from sessionizer.control.process_identity import this_process
+from sessionizer.control.stream_home import StreamHome
+from sessionizer.errors import UnwritablePath
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.errors import ProgramMissing, SupervisionEnded
+from sessionizer_airflow.launching.local import kill
+from sessionizer_airflow.supervision import ledger as ledgers
+from sessionizer_airflow.supervision.decisions import Adopt, Wait
+from sessionizer_airflow.supervision.watching import look_at
+from supervision_records import recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sessionizer_airflow.alerting.alert import Alert
+    from sessionizer_airflow.supervision.supervisor import Supervisor
+
+    NewSupervisor = Callable[[], Supervisor]
+
+
+class RefusedLauncher:
+    """Nothing can be started, for `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def launch(self, home: StreamHome, call: object) -> LaunchRecord:
+        home.prepare()
+        write_launch(home, LaunchRecord(uid=call.uid, at=int(time.time() * 1000), log="nowhere"))  # type: ignore[attr-defined]
+        raise self.error
+
+
+def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def behave(home: StreamHome, how: str) -> None:
+    home.prepare()
+    (home.root.parents[1] / "behaviour").write_text(how)
+
+
+def works(home: StreamHome) -> bool:
+    beat, launch = read_heartbeat(home), read_launch(home)
+    return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None
+
+
+def status_of(home: StreamHome) -> str:
+    streams = home.root.parents[1] / "specs"
+    streams.mkdir(exist_ok=True)
+    platform = Platform(home.root.parents[1], streams)
+    platform.add(home.name)
+    return platform.call("status", home.name).stdout
+
+
+def test_a_start_that_is_refused_for_good_is_told(
+    new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert]
+) -> None:
+    supervisor = new_supervisor()
+    supervisor.launcher = RefusedLauncher(ProgramMissing("spark-submit"))  # type: ignore[assignment]
+    with pytest.raises(SupervisionEnded, match="spark-submit is not on the PATH"):
+        supervisor.settle()
+    (alert,) = alerts
+    assert alert.kind is Kind.GAVE_UP
+    assert "install spark-submit for the Airflow worker" in alert.what_to_do
+    assert "given up: ProgramMissing: spark-submit is not on the PATH" in status_of(home)
+    assert "install spark-submit for the Airflow worker" in status_of(home)
+    new_supervisor().take_over()
+    assert isinstance(new_supervisor().settle(), Adopt), "mended, it starts at once"
+
+
+def test_a_damaged_desired_state_is_told(new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert]) -> None:
+    home.prepare()
+    (home.control / "desired.json").write_text("{")
+    with pytest.raises(SupervisionEnded, match=r"desired\.json is damaged"):
+        new_supervisor().settle()
+    assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
+    assert "restore the file" in alerts[0].what_to_do
+
+
+def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
+    new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(home: StreamHome, record: object) -> None:
+        raise UnwritablePath(home.control, "supervision.json", "[Errno 28] No space left on device")
+
+    monkeypatch.setattr(ledgers, "write_supervision", full)
+    supervisor = impatient_to_tell(new_supervisor())
+    healthy = supervisor.launcher
+    supervisor.launcher = RefusedLauncher(OSError(errno.ENOSPC, "No space left on device"))  # type: ignore[assignment]
+    attempts: set[int] = set()
+
+    def wait_on() -> bool:
+        wait = supervisor.settle()
+        assert isinstance(wait, Wait)
+        assert "free some space" in wait.why
+        unwritten = supervisor.ledger.unwritten
+        assert unwritten is not None
+        attempts.add(unwritten.attempts)
+        eventually(lambda: look_at(home, supervisor.policy, unwritten).call)
+        return len(attempts) > 4
+
+    eventually(wait_on)
+    assert [alert.kind for alert in alerts] == [Kind.WAITING], "told once, and not given up"
+    assert "a disk is full" in alerts[0].reason
+    monkeypatch.undo()
+    supervisor.launcher = healthy
+    eventually(lambda: isinstance(supervisor.settle(), Adopt) and works(home))
+    assert isinstance(supervisor.settle(), Adopt)
+    assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+
+
+def impatient_to_tell(supervisor: Supervisor) -> Supervisor:
+    """It tells of a wait when it has lasted for a second."""
+    supervisor.policy = replace(supervisor.policy, waiting_alert=1_000)
+    supervisor.ledger.policy = supervisor.policy
+    return supervisor
+
+
+@pytest.mark.long
+def test_a_disk_that_is_really_full_is_waited_for_until_there_is_room(
+    new_supervisor: NewSupervisor, tmp_path: Path, alerts: list[Alert]
+) -> None:
+    """The control directory is on it: neither a driver nor the supervisor can write anything."""
+    with small_disk(tmp_path) as disk:
+        home = StreamHome.of(disk, "clicks")
+        home.prepare()
+        supervisor = impatient_to_tell(new_supervisor())
+        supervisor.home = supervisor.ledger.home = home
+        supervisor.folders = Folders(home=disk, streams=tmp_path)
+        with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+            while True:
+                ballast.write(bytes(4096))
+        eventually(lambda: isinstance(supervisor.settle(), Wait) and alerts)
+        assert [alert.kind for alert in alerts] == [Kind.WAITING]
+        assert "a disk is full" in alerts[0].reason
+        for _ in range(20):
+            supervisor.settle()
+        assert len(alerts) == 1
+        (disk / "ballast").unlink()
+        eventually(lambda: isinstance(supervisor.settle(), Adopt) and works(home))
+        supervisor.settle()
+        assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+        launch = read_launch(home)
+        assert launch is not None
+        assert launch.process is not None
+        kill(launch.process)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A file system of its own; mounting it takes root."""
+    mounted = folder / "disk"
+    mounted.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mounted)], check=True)
+    try:
+        yield mounted
+    finally:
+        subprocess.run(["umount", "--lazy", str(mounted)], check=True)
+
+
+def test_a_source_that_is_away_outlasts_the_restart_budget(
+    new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert]
+) -> None:
+    """The budget of these supervisors is two restarts."""
+    behave(home, "away")
+    launched: set[str] = set()
+
+    def step() -> bool:
+        impatient_to_tell(new_supervisor()).settle()
+        launch = read_launch(home)
+        launched.add(launch.uid if launch else "")
+        return len(launched) > 5 and [alert.kind for alert in alerts] == [Kind.WAITING]
+
+    eventually(step)
+    assert "the source does not answer" in alerts[0].reason
+    assert "start what should answer at the address" in alerts[0].what_to_do
+    record = recorded(home)
+    assert (record.failures, record.given_up) == (0, False)
+    assert record.attempts > 4
+
+    def backing_off() -> str:
+        new_supervisor().settle()
+        return status_of(home)
+
+    eventually(lambda: "waiting since" in backing_off())
+    assert recorded(home).cause == "SourceUnreachable"
+    behave(home, "steady")
+    eventually(lambda: new_supervisor().settle() and works(home))
+    eventually(lambda: look_at(home, new_supervisor().policy).call or recorded(home).waiting_since is None)
+    new_supervisor().settle()
+    assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
+    assert recorded(home).waiting_since is None
+
+
+def test_back_off_and_its_remedy_are_seen_by_status(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    behave(home, "crash")
+    eventually(lambda: isinstance(new_supervisor().settle(), Wait))
+    shown = status_of(home)
+    assert "backing off until " in shown
+    assert "after failure 1 in a row: driver " in shown
+    assert "find out who ended it: the machine's memory killer" in shown
+
+    def given_up() -> bool:
+        try:
+            new_supervisor().settle()
+        except SupervisionEnded:
+            return True
+        return False
+
+    eventually(given_up)
+    shown = status_of(home)
+    assert "given up: driver " in shown
+    assert "then unpause the DAG clicks.supervise" in shown
+
+
+def test_a_hang_that_the_supervisor_ended_is_not_laid_at_the_door_of_another(
+    new_supervisor: NewSupervisor, home: StreamHome
+) -> None:
+    assert isinstance(new_supervisor().settle(), Adopt)
+    eventually(lambda: works(home))
+    launch = read_launch(home)
+    assert launch is not None
+    os.kill(launch.pid or 0, signal.SIGSTOP)
+    eventually(lambda: look_at(home, new_supervisor().policy).call)
+    wait = new_supervisor().settle()
+    assert isinstance(wait, Wait)
+    for told in (wait.why, status_of(home), recorded(home).remedy):
+        assert "look for what its log says about that time" in told
+        assert "find out who ended it" not in told
+
+
+def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
+    new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a worker's container is made anew: its driver is gone, under a host name that nobody has any more."""
+    monkeypatch.setenv("PRETENDED_HOST", "container-1")
+    supervisor = new_supervisor()
+    assert isinstance(supervisor.settle(), Adopt)
+    eventually(lambda: works(home))
+    launch, lease = read_launch(home), read_lease(home)
+    assert launch is not None
+    assert lease is not None
+    monkeypatch.delenv("PRETENDED_HOST")
+    write_launch(home, replace(launch, host="container-1"))
+    os.kill(launch.pid or 0, signal.SIGKILL)
+
+    def successor() -> bool:
+        patient = new_supervisor()
+        patient.policy = replace(patient.policy, takeover_after=6_000, startup_grace=30_000)
+        decision = patient.settle()
+        newest = read_lease(home)
+        if isinstance(decision, Wait) and newest is not None and newest.token == lease.token:
+            assert newest.vacancy is None, "nothing is fenced that cannot be replaced yet"
+        return newest is not None and newest.uid != lease.uid and newest.vacancy is None
+
+    eventually(successor)
+    assert [alert.kind for alert in alerts] == [Kind.REPLACED]
+    assert "container-1 cannot be seen from here" in alerts[0].reason
+
+
+def test_a_driver_without_its_lease_is_asked_to_stop_however_long_it_has_waited(home: StreamHome) -> None:
+    """In the queue of a full cluster, say."""
+    home.prepare()
+    long_ago = int(time.time() * 1000) - 20 * patience.STARTUP_GRACE_MS
+    queued = LaunchRecord(uid="queued", at=long_ago, log="x", master="yarn", submission="queued")
+    write_launch(home, queued)
+    assert live_drivers(home) == {"queued"}
+    write_launch(home, replace(queued, ended_at=long_ago + 1))
+    assert live_drivers(home) == set()
+    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").of_process(this_process()))
+    assert live_drivers(home) == {"here"}
+    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").of_process(replace(this_process(), started=1)))
+    assert live_drivers(home) == set()
+
+
+def test_stop_on_the_command_line_asks_it_too(home: StreamHome, tmp_path: Path) -> None:
+    home.prepare()
+    long_ago = int(time.time() * 1000) - 20 * patience.STARTUP_GRACE_MS
+    write_launch(home, LaunchRecord(uid="queued", at=long_ago, log="x", master="yarn", submission="queued"))
+    streams = tmp_path / "specs"
+    streams.mkdir()
+    shown = Platform(tmp_path, streams).call("stop", "clicks", "--wait", "0").stdout
+    assert "asked driver queued of clicks to stop" in shown
+    assert (home.control / "stop.queued").exists()

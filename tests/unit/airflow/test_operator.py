@@ -1,0 +1,149 @@
+"""The operator between Airflow and the supervisor: what it hands over, what it hears, how it fails."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from sessionizer.control.exit_record import read_exit
+from sessionizer.control.launch_record import read_launch
+from sessionizer.control.stop_marker import stop_requested
+from sessionizer_airflow import operators
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.launching.local import LocalLauncher, end_process
+from sessionizer_airflow.operators import SuperviseStream
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch
+
+if TYPE_CHECKING:
+    from sessionizer.control.process_identity import ProcessIdentity
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.alerting.alert import Alert
+
+SCRIPTED_DRIVER = Path(__file__).parents[2] / "scripted_driver.py"
+
+
+@pytest.fixture
+def operator(home: StreamHome, alerts: list[Alert], monkeypatch: pytest.MonkeyPatch) -> SuperviseStream:
+    monkeypatch.setattr(operators, "notify", lambda alert, _: alerts.append(alert))
+    platform = home.root.parents[1]
+    return SuperviseStream(
+        task_id="supervise",
+        stream="clicks",
+        project=Project(application=Path("main.py"), streams=platform, jars=platform, home=platform),
+        policy=SupervisionPolicy(first_backoff=100),
+        watch_lease=60_000,
+        launcher=LocalLauncher(lambda call: [sys.executable, str(SCRIPTED_DRIVER), *call.argv()]),
+    )
+
+
+def context(try_number: int = 1, max_tries: int = 240, clears: int = 0) -> Any:
+    task = SimpleNamespace(
+        dag_id="clicks.supervise",
+        task_id="supervise",
+        run_id="now",
+        map_index=-1,
+        try_number=try_number,
+        max_tries=max_tries,
+    )
+    return {"ti": task, "dag_run": SimpleNamespace(clear_number=clears)}
+
+
+def deferral(operator: SuperviseStream, given: Any) -> TaskDeferred:
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(given)
+    return deferred.value
+
+
+def uid_of_launch(home: StreamHome) -> str:
+    launch = read_launch(home)
+    assert launch is not None
+    return launch.uid
+
+
+def process_of(home: StreamHome) -> ProcessIdentity:
+    launch = read_launch(home)
+    assert launch is not None
+    assert launch.process is not None
+    return launch.process
+
+
+def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, home: StreamHome) -> None:
+    handed = deferral(operator, context())
+    assert handed.method_name == "resume"
+    assert handed.kwargs is not None
+    uid = uid_of_launch(home)
+    with pytest.raises(TaskDeferred):
+        operator.resume(context(), {"watch_is_over": False, "line": ""}, **handed.kwargs)
+    assert uid_of_launch(home) == uid
+    assert operator.resume(context(), {"watch_is_over": True, "line": "working"}, **handed.kwargs) == "working"
+    assert read_watch(home) == WatchRecord(run_id="now", try_number=1, max_tries=240)
+
+
+@pytest.mark.parametrize(
+    ("second", "stopped"),
+    [
+        # the worker of the first try was thought dead, so Airflow tries again
+        (context(try_number=2), False),
+        # a person cleared the task
+        (context(try_number=2, clears=1), True),
+        (context(try_number=2, max_tries=241), True),
+    ],
+)
+def test_a_retry_adopts_the_driver_and_a_clear_starts_another(
+    second: Any, stopped: bool, operator: SuperviseStream, home: StreamHome
+) -> None:
+    deferral(operator, context())
+    uid = uid_of_launch(home)
+    operator._begun = False
+    deferral(operator, second)
+    assert stop_requested(home, uid) is stopped
+
+
+def test_what_nobody_foresaw_is_tried_again_and_told_when_no_try_is_left(
+    operator: SuperviseStream, alerts: list[Alert], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def surprise(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(type(operator._supervisor), "_step", surprise)
+    with pytest.raises(ZeroDivisionError):
+        operator.execute(context(try_number=240))
+    assert alerts == []
+    with pytest.raises(ZeroDivisionError):
+        operator.execute(context(try_number=241))
+    (alert,) = alerts
+    assert (alert.kind, alert.reason) == (Kind.GAVE_UP, "its supervision failed: ZeroDivisionError: a bug")
+
+
+def test_a_terminal_end_is_told_and_not_tried_again(
+    operator: SuperviseStream, home: StreamHome, alerts: list[Alert]
+) -> None:
+    home.prepare()
+    (home.root.parents[1] / "behaviour").write_text("refuse")
+    deferral(operator, context())
+    deadline = time.monotonic() + 30
+    while read_exit(home, uid_of_launch(home)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    end_process(process_of(home))
+    with pytest.raises(PersonNeeded, match="names a column that is not there"):
+        operator.execute(context())
+    assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
+
+
+def test_a_home_that_cannot_be_made_is_told(operator: SuperviseStream, home: StreamHome, alerts: list[Alert]) -> None:
+    home.root.parent.mkdir(parents=True)
+    home.root.write_text("a file, where the stream's folder belongs")
+    with pytest.raises(PersonNeeded, match="cannot write"):
+        operator.execute(context())
+    assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
+    assert "make the path in the message writable" in alerts[0].what_to_do
