@@ -33,6 +33,7 @@ ALL_MODES = tuple(TimeMode)
 _KEYS = ("ann", "bob", "ann", "cy")
 _CLIENTS = ("web", None, "app", "tv")
 _TIMEOUTS_MS = (10, 20, 50)
+_OWN_TIMEOUTS_MS = (None, None, None, *_TIMEOUTS_MS, 2**63 - 1)
 _STEPS_MS = (0, 0, 1, 2, 5, 10, 10, 20, 21, 50, 200)
 _AGES_MS = (0, 0, 0, 0, 1, 9, 10, 20, 60)
 _ARRIVAL_STEPS_MS = (10, 1, 5, 11, 20, 50)
@@ -232,7 +233,7 @@ class _Telling:
             event_time_ms=self._event_time(token),
             event_id=f"{'abc'[token.kind % 3]}{len(self.events)}",
             closes=_happens(token.closes, 0.12),
-            timeout_ms=_pick((None, None, None, *_TIMEOUTS_MS), token.timeout),
+            timeout_ms=_pick(_OWN_TIMEOUTS_MS, token.timeout),
             payload=(_pick(_ACTIONS, token.payload), _pick(_AMOUNTS, token.payload // len(_ACTIONS))),
         )
 
@@ -249,7 +250,7 @@ class _Telling:
             event,
             event,
             event,
-            replace(event, timeout_ms=_pick((None, *_TIMEOUTS_MS), token.timeout)),
+            replace(event, timeout_ms=_pick(_OWN_TIMEOUTS_MS, token.timeout)),
             replace(event, key=_pick(_KEYS, token.client)),
             replace(event, payload=(_pick(_ACTIONS, token.payload), _pick(_AMOUNTS, token.payload // len(_ACTIONS)))),
             replace(event, client=_pick(_CLIENTS, token.client)),
@@ -263,7 +264,7 @@ class _Telling:
         """Close the batch, with a punctuation if the token says so; two ends in a row make an empty batch."""
         token = token or _Token(*[0] * len(_Token._fields))
         self._arrived_ms = self._arrival(token)
-        changes = {_pick(("app", "web"), token.client): _pick(_TIMEOUTS_MS, token.timeout)}
+        changes = {_pick(("app", "web"), token.client): _pick((*_TIMEOUTS_MS, 2**63 - 1), token.timeout)}
         batch = Batch(
             events=tuple(self._pending),
             arrived_at_ms=self._arrived_ms,

@@ -156,6 +156,15 @@ def test_a_long_segment_is_cut_at_both_caps(spark: SparkSession) -> None:
     assert collected(closed) == Counter(map(session_row, by_definition(events, caps, None).closed))
 
 
+def test_keys_and_ids_with_a_nul_have_ids_of_their_own(spark: SparkSession) -> None:
+    at = ORIGIN_MS
+    pairs = [("a", f"b\0{at}\0c"), (f"a\0{at}\0b", "c"), ("é\0", "d"), ("plain", "e")]
+    events = tuple(Event(key, None, at, event_id, payload=("view", 1)) for key, event_id in pairs)
+    closed = sessionize_history(guarded(spark, events), rules(), until_ms=None)
+    assert collected(closed) == Counter(map(session_row, by_definition(events, rules(), None).closed))
+    assert closed.select("session_id").distinct().count() == len(pairs)
+
+
 def test_events_need_no_payload(history: DataFrame) -> None:
     closed = sessionize_history(history.drop("payload"), rules(), until_ms=None)
     assert (

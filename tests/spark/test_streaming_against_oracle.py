@@ -90,10 +90,13 @@ def stretched(log: Log, factor: int) -> Log:
     """Every timeout and the longest duration, times ``factor``."""
 
     def longer(timeouts: dict[str, int]) -> dict[str, int]:
-        return {client: timeout_ms * factor for client, timeout_ms in timeouts.items()}
+        return {client: longest(timeout_ms) for client, timeout_ms in timeouts.items()}
 
     def patient(event: Event) -> Event:
-        return event if event.timeout_ms is None else replace(event, timeout_ms=event.timeout_ms * factor)
+        return event if event.timeout_ms is None else replace(event, timeout_ms=longest(event.timeout_ms))
+
+    def longest(timeout_ms: int) -> int:
+        return min(timeout_ms * factor, 2**63 - 1)
 
     rules = replace(
         log.rules,

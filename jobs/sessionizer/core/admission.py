@@ -35,10 +35,14 @@ def admit(events: pa.Table, late_before_ms: int, rules: Rules, timeout_changes: 
     return Admitted(mark_admitted(admitted, late_before_ms), late)
 
 
-def _timeouts_in_force(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.ChunkedArray | pa.Array:
-    """The event's own timeout, else its client's, else the default."""
+def _timeouts_in_force(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.Array:
+    """The event's own timeout, else its client's, else the default; beyond ``NEVER_MS`` a sum would overflow."""
     if rules.time_mode is TimeMode.NONE:
         return pa.array(np.full(events.num_rows, NEVER_MS))
+    return pa.array(np.minimum(_timeouts_said(events, rules, changes).to_numpy(), NEVER_MS))
+
+
+def _timeouts_said(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.ChunkedArray:
     timeout = events.column(schema.TIMEOUT)
     if not timeout.null_count:
         return timeout

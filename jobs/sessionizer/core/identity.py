@@ -8,6 +8,12 @@ SESSION_ID_LENGTH = 32
 
 
 def session_id(key: str, started_at_ms: int, first_event_id: str) -> str:
-    """The first 32 hexadecimal digits of SHA-256 over key, start (ms) and first event id, NUL between them (UTF-8)."""
-    identity = f"{key}\0{started_at_ms}\0{first_event_id}"
-    return sha256(identity.encode()).hexdigest()[:SESSION_ID_LENGTH]
+    """The first 32 hexadecimal digits of SHA-256 over key, start (ms) and first event id, NUL between them (UTF-8).
+
+    Where the key or the id has a NUL itself, one more part follows: the length of the key in bytes, which says where
+    the key ends. That makes at least four NULs, where the others have two: no two sessions share what is hashed.
+    """
+    parts = [key, str(started_at_ms), first_event_id]
+    if "\0" in key or "\0" in first_event_id:
+        parts.append(str(len(key.encode())))
+    return sha256("\0".join(parts).encode()).hexdigest()[:SESSION_ID_LENGTH]

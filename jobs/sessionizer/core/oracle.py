@@ -129,14 +129,14 @@ def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], 
 
 
 def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules: Rules) -> int:
-    """The event's own timeout, else its client's by now, else the stream's."""
+    """The event's own timeout, else its client's by now, else the stream's; ``NEVER_MS`` at most."""
     if rules.time_mode is TimeMode.NONE:
         return NEVER_MS
     if event.timeout_ms is not None:
-        return event.timeout_ms
+        return min(event.timeout_ms, NEVER_MS)
     if event.client is None:
         return rules.gap_timeout_ms
-    return client_timeouts_ms.get(event.client, rules.gap_timeout_ms)
+    return min(client_timeouts_ms.get(event.client, rules.gap_timeout_ms), NEVER_MS)
 
 
 def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:

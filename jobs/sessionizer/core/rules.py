@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NEVER_MS: Final = 2**62
-"""A moment, or a timeout, that is never reached. Twice it still fits a signed 64-bit column less one."""
+"""A moment, or a timeout, that is never reached. Twice it still fits a signed 64-bit column less one.
+
+A longer timeout than this, wherever it comes from, counts as this one.
+"""
 
 
 class TimeMode(StrEnum):

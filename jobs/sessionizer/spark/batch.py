@@ -141,9 +141,8 @@ def _sessions(cut: DataFrame) -> DataFrame:
     )
     first, last = F.element_at("members", 1), F.element_at("members", -1)
     started_ms, ended_ms = first["clock_ms"], last["clock_ms"]
-    identity = F.concat_ws("\0", "key", started_ms.cast("string"), first["event"]["event_id"])
     return grouped.select(
-        F.substring(F.sha2(identity, 256), 1, SESSION_ID_LENGTH).alias("session_id"),
+        _identity(started_ms, first["event"]["event_id"]).alias("session_id"),
         "key",
         first["client"].alias("client"),
         F.timestamp_millis(started_ms).alias("started_at"),
@@ -154,3 +153,11 @@ def _sessions(cut: DataFrame) -> DataFrame:
         F.col("members.event").alias("events"),
         "due_ms",
     )
+
+
+def _identity(started_ms: Column, first_event_id: Column) -> Column:
+    """As ``core.identity`` has it."""
+    ambiguous = F.contains(F.col("key"), F.lit("\0")) | F.contains(first_event_id, F.lit("\0"))
+    length = F.when(ambiguous, F.octet_length("key").cast("string"))  # null, and left out, where it is not needed
+    identity = F.concat_ws("\0", "key", started_ms.cast("string"), first_event_id, length)
+    return F.substring(F.sha2(identity, 256), 1, SESSION_ID_LENGTH)

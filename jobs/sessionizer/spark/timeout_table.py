@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.control.atomic_file import read_json, write_json
 from sessionizer.control.table_places import located
+from sessionizer.core.rules import NEVER_MS
 from sessionizer.core.timeouts import changed_timeouts
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.expressions import first_line
@@ -77,4 +78,4 @@ def read_timeouts(spark: SparkSession, location: str) -> dict[str, int]:
     table = spark.read.format("delta").load(location)
     chosen = table.selectExpr("cast(client as string) client", "cast(timeout_ms as bigint) timeout_ms")
     rows = chosen.where("client is not null and timeout_ms > 0").collect()
-    return {row.client: row.timeout_ms for row in rows}
+    return {row.client: min(row.timeout_ms, NEVER_MS) for row in rows}

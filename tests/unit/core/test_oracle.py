@@ -120,6 +120,11 @@ class TestGap:
         outcome = sessionize([batch(event("a", 100)), batch(event("b", 129), floor=128), batch(floor=159)], rules())
         assert sessions(outcome) == [("ab", "gap")]
 
+    def test_a_timeout_longer_than_never_counts_as_never(self) -> None:
+        log = [batch(event("a", 100, timeout_ms=2**63 - 1), event("b", 200, client="app"), app=2**63 - 1)]
+        outcome = sessionize(log, rules())
+        assert [admitted.timeout_ms for admitted in outcome.open_events] == [NEVER_MS, NEVER_MS]
+
     def test_a_timeout_too_long_for_the_calendar_is_closed_by_a_drain(self) -> None:
         assert sessions(drained(batch(event("a", 100, timeout_ms=NEVER_MS)))) == [("a", "gap")]
 
@@ -314,6 +319,15 @@ def test_a_session_row_tells_of_its_first_and_last_event() -> None:
         110,
         2,
     )
+
+
+def test_ids_of_sessions_whose_keys_and_events_have_a_nul_are_theirs_alone() -> None:
+    inside_id, inside_key = event("b\x001\x00c", 1, key="a"), event("c", 1, key="a\x001\x00b")
+    found = drained(batch(inside_id, inside_key)).closed
+    assert [session.session_id for session in found] == [
+        sha256(b"a\x001\x00b\x001\x00c\x001").hexdigest()[:32],
+        sha256(b"a\x001\x00b\x001\x00c\x005").hexdigest()[:32],
+    ]
 
 
 def test_keys_do_not_meet() -> None:
