@@ -11,7 +11,17 @@ import pyarrow as pa
 
 from sessionizer.core import schema
 from sessionizer.core.codec import decode, encode
-from sessionizer.core.key_group import NO_PLAN, Arrivals, Clock, GroupRules, Plan, Step, take_batch, take_timer
+from sessionizer.core.key_group import (
+    NO_PLAN,
+    Arrivals,
+    Clock,
+    GroupRules,
+    Plan,
+    Step,
+    log_tables,
+    take_batch,
+    take_timer,
+)
 from sessionizer.core.merging import merge
 from sessionizer.core.rules import TimeMode
 
@@ -39,10 +49,10 @@ class Group:
 
     def apply(self, step: Step) -> None:
         if step.append is not None:
-            self.log.append(encode(step.append))
+            self.log += map(encode, log_tables(step.append))
         elif step.merged is not None:
             rest = step.merged.open_events
-            self.log = [] if rest is None else [encode(rest)]
+            self.log = [] if rest is None else [encode(table) for table in log_tables(rest)]
         self.plan = step.plan
 
 

@@ -65,11 +65,11 @@ class OrderlyLog:
 
 def rules(modes: Sequence[TimeMode] = ALL_MODES) -> SearchStrategy[Rules]:
     """Rules in one of ``modes``."""
-    return st.builds(_tell_rules, st.sampled_from(modes), st.binary(min_size=5, max_size=5))
+    return st.builds(_tell_rules, st.sampled_from(modes), st.binary(min_size=6, max_size=6))
 
 
 def _tell_rules(mode: TimeMode, token: bytes) -> Rules:
-    delay, gap, clients, max_events, max_duration = token
+    delay, gap, clients, max_events, max_duration, max_bytes = token
     return Rules(
         time_mode=mode,
         watermark_delay_ms=_pick((10, 0, 20, 100), delay),
@@ -77,6 +77,7 @@ def _tell_rules(mode: TimeMode, token: bytes) -> Rules:
         client_timeouts_ms=_pick(({}, {"app": 20}, {"app": 10, "tv": 50}), clients),
         max_events=_pick((None, None, 1, 2, 3, 5), max_events),
         max_duration_ms=_pick((None, None, 1, 20, 60), max_duration),
+        max_bytes=_pick((None, None, None, 1, 50, 51, 100, 150), max_bytes),
     )
 
 

@@ -121,6 +121,7 @@ def spec_of(rules: Rules, setting: Setting) -> StreamSpec:
                 "time_mode": rules.time_mode.value,
                 "client_timeouts": {name: format_duration(ms) for name, ms in rules.client_timeouts_ms.items()},
                 "max_events": rules.max_events,
+                **({} if rules.max_bytes is None else {"max_bytes": rules.max_bytes}),
                 **durations,
             },
             "key_groups": setting.key_groups,

@@ -47,6 +47,8 @@ RULES = {
     "client timeouts": rules(client_timeouts_ms={"app": 10, "tv": 50}),
     "max events": rules(max_events=2),
     "max duration": rules(max_duration_ms=20),
+    "max bytes": rules(max_bytes=100, gap_timeout_ms=50),
+    "all caps": rules(max_bytes=90, max_events=3, max_duration_ms=30, gap_timeout_ms=50),
     "both caps": rules(max_events=3, max_duration_ms=30, gap_timeout_ms=50),
     "no time": rules(TimeMode.NONE, max_events=5, max_duration_ms=60),
 }

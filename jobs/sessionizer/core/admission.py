@@ -62,7 +62,7 @@ def earliest_due(admitted: pa.Table, rules: Rules) -> int | None:
     """
     clock = int64s(admitted, schema.CLOCK)
     quiet_until = clock + int64s(admitted, schema.TIMEOUT)
-    if rules.time_mode is TimeMode.NONE and (rules.max_events or rules.max_duration_ms):
+    if rules.time_mode is TimeMode.NONE and (rules.max_events or rules.max_duration_ms or rules.max_bytes):
         quiet_until = clock
     closes = admitted.column(schema.CLOSES).to_numpy()
     due = int(np.where(closes, clock, quiet_until).min())

@@ -18,6 +18,7 @@ _WRITE = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _REVISION = b"revision"
 _LATE_BEFORE = b"late_before_ms"
+_CONTINUES = b"continues"
 
 
 def encode(table: pa.Table | pa.RecordBatch) -> bytes:
@@ -42,6 +43,16 @@ def opened(blob: bytes | pa.Buffer) -> pa.RecordBatchStreamReader:
 def mark_admitted(table: pa.Table, late_before_ms: int) -> pa.Table:
     """Stamp open events with the threshold (epoch ms) of their batch and the revision of the schema."""
     return table.replace_schema_metadata({_REVISION: REVISION.encode(), _LATE_BEFORE: str(late_before_ms).encode()})
+
+
+def mark_continued(table: pa.Table) -> pa.Table:
+    """Say of a piece that it is of the same batch as the table before it in the log."""
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _CONTINUES: b"1"})
+
+
+def continues(table: pa.Table) -> bool:
+    """Whether ``mark_continued`` was said of the table."""
+    return _CONTINUES in (table.schema.metadata or {})
 
 
 def admitted_after(table: pa.Table) -> int:

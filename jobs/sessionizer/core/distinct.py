@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 _WORD: Final = 8
@@ -39,6 +39,7 @@ def _common_width(texts: pa.Array) -> int:
     return int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0
 
 
-def _offsets(texts: pa.Array) -> NDArray[np.int32]:
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+def _offsets(texts: pa.Array) -> NDArray[np.integer]:
+    wide = pa.types.is_large_string(texts.type)
+    offsets: NDArray[np.integer] = np.frombuffer(texts.buffers()[1], np.int64 if wide else np.int32)
     return offsets[texts.offset : texts.offset + len(texts) + 1]

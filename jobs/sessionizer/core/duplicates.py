@@ -17,6 +17,7 @@ import numpy as np
 from sessionizer.core import schema
 from sessionizer.core.cutting import Bools, Int64s, cut_sessions
 from sessionizer.core.distinct import surely_distinct
+from sessionizer.core.event_size import sizes_that_count
 from sessionizer.core.ordering import codes, int64s, ordered_events, session_order, whole_column
 from sessionizer.core.repeats import Repeats
 
@@ -133,11 +134,15 @@ class _Deciding:
         in_question[self._key[rows]] = True
         seen = in_question[self._key] & (self._clock <= late_before_ms) & self._verdicts.kept
         order = self._order[seen[self._order]]
-        cuts = cut_sessions(ordered_events(self._table, self._key, order), self._rules)
+        cuts = cut_sessions(ordered_events(self._table, self._key, order, self._size), self._rules)
         is_open = np.zeros(len(seen), np.bool_)
         is_open[order] = np.repeat(cuts.due > late_before_ms, cuts.length)
         still_open: Bools = is_open[rows]
         return still_open
+
+    @cached_property
+    def _size(self) -> Int64s | None:
+        return sizes_that_count(self._table, self._rules.max_bytes)
 
     @cached_property
     def _order(self) -> Int64s:

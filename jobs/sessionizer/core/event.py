@@ -9,6 +9,9 @@ from typing import Final, TypeAlias
 
 from sessionizer.core.rules import NEVER_MS
 
+BYTES_OF_VALUE: Final = 8
+"""What any value counts for, whatever it is, null or not; text and bytes count on top."""
+
 NAN: Final = float("nan")
 """The one that stands for all: tuples that hold the same object are equal, though NaN is no number's equal."""
 
@@ -39,6 +42,20 @@ class Event:
         """
         payload = tuple(NAN if is_nan(value) else value for value in self.payload)
         return (self.event_time_ms, self.closes, self.client, payload)
+
+    @property
+    def size(self) -> int:
+        """Bytes, as the cap ``max_bytes`` counts them: of key, client, id and each value of the payload."""
+        return sum(map(size_of, (self.key, self.client, self.event_id, *self.payload)))
+
+
+def size_of(value: Hashable) -> int:
+    """Eight bytes for any value; on top text in UTF-8 and binary, or what is in a list, a struct or a map (a tuple)."""
+    if isinstance(value, str):
+        return BYTES_OF_VALUE + len(value.encode())
+    if isinstance(value, bytes):
+        return BYTES_OF_VALUE + len(value)
+    return BYTES_OF_VALUE + (sum(map(size_of, value)) if isinstance(value, tuple) else 0)
 
 
 def is_nan(value: Hashable) -> bool:

@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from sessionizer.core import schema
 from sessionizer.core.admission import admit, aligned, earliest_due
+from sessionizer.core.codec import mark_continued
 from sessionizer.core.merging import Merged, merge
 from sessionizer.core.ordering import int64s
 from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.wide import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +26,15 @@ if TYPE_CHECKING:
 
 TABLES_BEFORE_MERGE: Final = 32
 """A log is merged when it has grown by so many tables, due or not: that bounds what a merge must read."""
+HEAVY_TABLE_BYTES: Final = 2**24
+"""A table counts once more for each time that it has so much."""
 
 
 class Plan(NamedTuple):
-    """When the group is merged next (epoch ms, None for never) and how many tables were appended since it was."""
+    """When the group is merged next (epoch ms, None for never) and how many tables were appended since it was.
+
+    A heavy table counts for several (``HEAVY_TABLE_BYTES``).
+    """
 
     at: int | None
     appended: int
@@ -78,12 +85,19 @@ class Step:
     """What to do to the state and what to emit.
 
     ``append``: a table to add to the log. ``merged``: the log is replaced by ``merged.open_events`` (emptied by None).
+    Both are written in the pieces of ``log_tables``.
     """
 
     plan: Plan
     append: pa.Table | None = None
     merged: Merged | None = None
     late: pa.Table | None = None
+
+
+def log_tables(events: pa.Table) -> list[pa.Table]:
+    """Open events as the tables of the log that they make: mostly one."""
+    first, *others = pieces(events)
+    return [first, *map(mark_continued, others)]
 
 
 @dataclass(slots=True)
@@ -108,7 +122,7 @@ def take_batch(
     if _must_merge(due, planned, clock) and not _can_wait(shared.rules, planned, new, clock):
         step = _merge(group, shared, [*read_log(), *new], clock)
     else:
-        step = Step(_after(due, planned.appended + len(new), clock), append=new[0] if new else None)
+        step = Step(_after(due, planned.appended + sum(map(_weight, new)), clock), append=new[0] if new else None)
     step.late = late
     return step
 
@@ -139,6 +153,10 @@ def _can_wait(rules: Rules, planned: Plan, new: Sequence[pa.Table], clock: Clock
     newest = int(int64s(new[0], schema.CLOCK).max())
     advance_ms = newest - rules.watermark_delay_ms - clock.final_by
     return rules.emit_every_ms <= advance_ms <= clock.arrived_at - newest
+
+
+def _weight(table: pa.Table) -> int:
+    return 1 + int(table.nbytes) // HEAVY_TABLE_BYTES
 
 
 def _admit(

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core import schema
-from sessionizer.core.codec import admitted_after, mark_admitted
+from sessionizer.core.codec import admitted_after, continues, mark_admitted
 from sessionizer.core.cutting import REASONS, Bools, Cuts, Int64s, cut_sessions
 from sessionizer.core.duplicates import Admissions, find_duplicates
+from sessionizer.core.event_size import sizes_that_count
 from sessionizer.core.ordering import Positions, codes, ordered_events, session_order, whole_column
 from sessionizer.core.rules import NEVER_MS
+from sessionizer.core.wide import widened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +43,10 @@ class Merged:
 def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: schema.Payload) -> Merged:
     """Sessions final by ``final_by_ms`` leave; the rest becomes one table.
 
-    ``log``: tables of one group as admitted, oldest first, each stamped by ``mark_admitted``.
+    ``log``: tables of one group as admitted, oldest first, each stamped by ``mark_admitted``. Where they are large, the
+    outcome has wide offsets (``wide.widened``), and leaves in ``wide.pieces``.
     """
-    events = pa.concat_tables(log).combine_chunks()
+    events = widened(pa.concat_tables(log)).combine_chunks()
     key, _ = codes(events, schema.KEY)
     verdicts = find_duplicates(events, key, _admissions(log), rules)
     conflicting = events.filter(pa.array(verdicts.conflicting)) if verdicts.conflicting.any() else None
@@ -51,7 +54,7 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: sche
     if conflicting is not None or repeated:
         events, key = events.filter(pa.array(verdicts.kept)), key[verdicts.kept]
     order = session_order(events, key)
-    cuts = cut_sessions(ordered_events(events, key, order), rules)
+    cuts = cut_sessions(ordered_events(events, key, order, sizes_that_count(events, rules.max_bytes)), rules)
     final = cuts.final(final_by_ms)
     return Merged(
         sessions=_sessions(events, order, cuts, final, payload),
@@ -66,7 +69,7 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: sche
 def _admissions(log: Sequence[pa.Table]) -> Admissions:
     rows = [table.num_rows for table in log]
     return Admissions(
-        turn=np.repeat(np.arange(len(log)), rows),
+        turn=np.repeat(np.cumsum([not continues(table) for table in log]), rows),
         late_before=np.repeat(np.array([admitted_after(table) for table in log], np.int64), rows),
     )
 
@@ -98,7 +101,7 @@ def _sessions(
     columns = {name: whole_column(rows, name) for name in rows.column_names}
     event_time = instants(columns[schema.CLOCK])
     own_time = instants(_own_time(columns)) if schema.TIE in columns else event_time
-    fields = schema.session_event_type(payload)
+    names = [field.name for field in schema.session_event_type(payload)]
     children = [own_time, columns[schema.EVENT_ID], columns[schema.CLOSES]]
     children += [columns[schema.payload_field(field).name] for field in payload]
     values = [
@@ -109,9 +112,9 @@ def _sessions(
         pa.array(length.astype(np.int32)),
         pa.array(REASONS[cuts.reason[final]], pa.string()),
         columns[schema.EVENT_ID].take(first),
-        pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(children, fields=list(fields))),
+        pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(children, names=names)),
     ]
-    return pa.RecordBatch.from_arrays(values, schema=schema.session_schema(payload))
+    return pa.RecordBatch.from_arrays(values, names=schema.session_schema(payload).names)
 
 
 def _own_time(columns: dict[str, pa.Array]) -> pa.Array:

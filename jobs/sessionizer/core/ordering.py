@@ -68,11 +68,12 @@ def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
     return rows[order]
 
 
-def ordered_events(table: pa.Table, key: Int64s, order: Positions) -> OrderedEvents:
-    """The columns that decide, in session order."""
+def ordered_events(table: pa.Table, key: Int64s, order: Positions, size: Int64s | None) -> OrderedEvents:
+    """The columns that decide, in session order. ``size``: bytes of each row, None where no cap counts them."""
     return OrderedEvents(
         key[order],
         int64s(table, schema.CLOCK)[order],
         table.column(schema.CLOSES).to_numpy()[order],
         int64s(table, schema.TIMEOUT)[order],
+        None if size is None else np.concatenate([[0], np.cumsum(size[order])]),
     )

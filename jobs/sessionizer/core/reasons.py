@@ -10,6 +10,7 @@ class CloseReason(StrEnum):
 
     CLOSING_EVENT = "closing_event"
     MAX_EVENTS = "max_events"
+    MAX_BYTES = "max_bytes"
     GAP = "gap"
     MAX_DURATION = "max_duration"
 

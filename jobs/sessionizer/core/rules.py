@@ -42,3 +42,4 @@ class Rules:
     max_events: int | None
     max_duration_ms: int | None
     emit_every_ms: int = 0
+    max_bytes: int | None = None

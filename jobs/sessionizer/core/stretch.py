@@ -68,6 +68,8 @@ def _cut_after(
         return CloseReason.CLOSING_EVENT, last.clock_ms
     if len(current) == rules.max_events:
         return CloseReason.MAX_EVENTS, last.clock_ms
+    if rules.max_bytes is not None and sum(admitted.event.size for admitted in current) >= rules.max_bytes:
+        return CloseReason.MAX_BYTES, last.clock_ms
     if following is None or following.clock_ms > last.deadline_ms:
         return CloseReason.GAP, last.deadline_ms
     if rules.max_duration_ms is not None and following.clock_ms - first.clock_ms > rules.max_duration_ms:

@@ -17,6 +17,7 @@ from sessionizer.core.reasons import CloseReason
 from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.batch_caps import capped_segments, in_order
+from sessionizer.spark.batch_size import event_size
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,13 +61,14 @@ def _cut(events: DataFrame, rules: Rules) -> DataFrame:
 
 
 def _timed(events: DataFrame, rules: Rules) -> DataFrame:
-    """Add ``clock_ms`` and ``deadline_ms``, the last moment at which another event continues the session."""
+    """Add ``clock_ms``, ``bytes`` and ``deadline_ms``, the last moment at which another event continues the session."""
     clock_ms = F.unix_millis("event_time")
     in_force_ms = F.least(_timeout_in_force(rules), F.lit(NEVER_MS))
     return events.select(
         *(name for name in events.columns if name not in ("event_time", "timeout_ms")),
         F.timestamp_millis(clock_ms).alias("event_time"),
         clock_ms.alias("clock_ms"),
+        event_size(events, PAYLOAD).alias("bytes"),
         in_force_ms.alias("timeout_ms"),
         F.least(clock_ms + in_force_ms, F.lit(NEVER_MS)).alias("deadline_ms"),
     )
@@ -113,10 +115,13 @@ def _ended(numbered: DataFrame, rules: Rules) -> DataFrame:
     following = F.lead(F.struct("clock_ms", "session")).over(in_order("key"))
     is_last = following.isNull() | (following["session"] != F.col("session"))
     full = F.lit(False) if rules.max_events is None else F.col("position") + 1 >= rules.max_events  # noqa: FBT003 - lit has no keyword
+    in_session = F.sum("bytes").over(Window.partitionBy("key", "session"))
+    heavy = F.lit(False) if rules.max_bytes is None else in_session >= rules.max_bytes  # noqa: FBT003 - lit has no keyword
     gap = following.isNull() | (following["clock_ms"] > F.col("deadline_ms"))
     endings = [
         (F.col("closes"), CloseReason.CLOSING_EVENT, F.col("clock_ms")),
         (full, CloseReason.MAX_EVENTS, F.col("clock_ms")),
+        (heavy, CloseReason.MAX_BYTES, F.col("clock_ms")),
         (gap, CloseReason.GAP, F.col("deadline_ms")),
         (F.lit(True), CloseReason.MAX_DURATION, following["clock_ms"]),  # noqa: FBT003 - lit has no keyword
     ]

@@ -23,10 +23,21 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from sessionizer.core.codec import decode, encode
 from sessionizer.core.group_labels import group_labels
-from sessionizer.core.key_group import NO_PLAN, Arrivals, Clock, GroupRules, Plan, Step, take_batch, take_timer
+from sessionizer.core.key_group import (
+    NO_PLAN,
+    Arrivals,
+    Clock,
+    GroupRules,
+    Plan,
+    Step,
+    log_tables,
+    take_batch,
+    take_timer,
+)
 from sessionizer.core.reasons import QuarantineReason
 from sessionizer.core.rules import TimeMode
 from sessionizer.core.seven_bits import from_text, to_text
+from sessionizer.core.wide import pieces
 from sessionizer.spark import rows as kinds
 
 if TYPE_CHECKING:
@@ -110,7 +121,8 @@ class SessionProcessor(StatefulProcessor):
 
     def _apply(self, step: Step, planned: Plan, clock: Clock) -> None:
         if step.append is not None:
-            self._log.appendValue((to_text(encode(step.append.combine_chunks())),))
+            for piece in log_tables(step.append):
+                self._log.appendValue(_as_value(piece))
         elif step.merged is not None:
             self._replace_log(step.merged.open_events)
         self._move_timer(planned, step.plan, clock)
@@ -122,8 +134,11 @@ class SessionProcessor(StatefulProcessor):
     def _replace_log(self, open_events: pa.Table | None) -> None:
         if open_events is None:
             self._log.clear()
-        else:
-            self._log.put([(to_text(encode(open_events.combine_chunks())),)])
+            return
+        first, *others = log_tables(open_events)
+        self._log.put([_as_value(first)])
+        for piece in others:
+            self._log.appendValue(_as_value(piece))
 
     def _move_timer(self, planned: Plan, plan: Plan, clock: Clock) -> None:
         """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
@@ -133,6 +148,10 @@ class SessionProcessor(StatefulProcessor):
             self._handle.deleteTimer(planned.at)
         if plan.at is not None:
             self._handle.registerTimer(plan.at)
+
+
+def _as_value(table: pa.Table) -> tuple[str]:
+    return (to_text(encode(table.combine_chunks())),)
 
 
 def _give_up_on_silence(handle: StatefulProcessorHandle) -> None:
@@ -186,9 +205,12 @@ class Output:
         self.rows.append(Row(kind=kind, key_group=self._key_group, row_count=count, blob=blob))
 
     def table(self, kind: str, table: pa.Table | pa.RecordBatch | None) -> None:
-        """Emit a table, unless there is nothing in it."""
-        if table is not None and table.num_rows:
-            self.row(kind, table.num_rows, encode(table))
+        """Emit a table, unless there is nothing in it; a large one in several blobs."""
+        if table is None or not table.num_rows:
+            return
+        whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+        for piece in pieces(whole):
+            self.row(kind, piece.num_rows, encode(piece))
 
     def step(self, step: Step) -> None:
         """Emit what a step brought about."""

@@ -87,6 +87,7 @@ def rules_of(spec: StreamSpec) -> Rules:
         max_events=spec.rules.max_events,
         max_duration_ms=spec.rules.max_duration_ms,
         emit_every_ms=spec.rules.emit_every_ms,
+        max_bytes=spec.rules.max_bytes,
     )
 
 

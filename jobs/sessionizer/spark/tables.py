@@ -93,7 +93,7 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
         _column("ended_at", TimestampType(), "clock of the last event, UTC"),
         _column("duration_ms", LongType(), "ended_at - started_at, ms"),
         _column("event_count", IntegerType(), "events in the session"),
-        _column("close_reason", StringType(), "closing_event, max_events, gap or max_duration"),
+        _column("close_reason", StringType(), ", ".join(CloseReason)),
         *(_column(field.name, field.dataType, spec.measures[field.name]) for field in measures),
     ]
     if spec.sink.keep_events:

@@ -13,6 +13,7 @@ from sessionizer.spec.refusal import refusal
 from sessionizer.spec.section import Section
 
 IDLE_AFTER: Final = MINUTE
+MEBIBYTE: Final = 2**20
 
 
 def default_idle_after(fields: dict[str, Any]) -> int | None:
@@ -58,6 +59,14 @@ class Rules(Section):
         default=10_000,
         ge=1,
         description="Number of events after which a session is cut. null: no such cap.",
+    )
+    max_bytes: int = Field(
+        default=64 * MEBIBYTE,
+        ge=1,
+        le=1024 * MEBIBYTE,
+        description="Size of a session, in bytes, after which it is cut. An event has eight bytes for each value of "
+        "its key, client, id and payload, those in lists, structs and maps included, and on top the bytes of text and "
+        "binary.",
     )
     max_duration_ms: Duration | None = Field(
         default=24 * HOUR,

@@ -6,15 +6,17 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from in_memory_groups import InMemoryGroups, Row, row_of
+from sessionizer.core import wide
 from sessionizer.core.oracle import Outcome, sessionize
 from strategies import Log, delayed, lags_ms, logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sessionizer.core.event import Event
 
@@ -36,6 +38,29 @@ def test_closed_open_late_and_conflicting_equal_the_oracle(
     assert open_events == events_of(admitted.event for admitted in expected.open_events)
     assert groups.late == events_of(expected.late)
     assert groups.conflicting == events_of(expected.conflicting)
+    assert groups.repeated == expected.duplicates_dropped
+
+
+@pytest.fixture(scope="module")
+def everything_is_large() -> Iterator[None]:
+    """Each merge has wide offsets, and whatever leaves it leaves in pieces of an event or two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wide, "WIDE_FROM_BYTES", 0)
+        patch.setattr(wide, "PIECE_BYTES", 100)
+        yield
+
+
+@pytest.mark.usefixtures("everything_is_large")
+@settings(max_examples=200, deadline=None)
+@given(log=logs())
+def test_large_groups_equal_the_oracle(log: Log) -> None:
+    expected = sessionize(log.batches, log.rules)
+    groups = InMemoryGroups(log.rules, key_groups=1)
+    for batch in log.batches:
+        groups.take(batch)
+    sessions, open_events = groups.settle()
+    assert Counter(sessions) == Counter(map(row_of, expected.closed))
+    assert open_events == events_of(admitted.event for admitted in expected.open_events)
     assert groups.repeated == expected.duplicates_dropped
 
 

@@ -159,6 +159,24 @@ class TestCaps:
         outcome = sessionize([batch(event("a", 100), event("b", 101)), batch(floor=101)], rules(max_events=2))
         assert sessions(outcome) == [("ab", "max_events")]
 
+    def test_max_bytes_cuts_after_the_event_that_reaches_it(self) -> None:
+        # eight bytes for each of key, client and id, and their text: 31; with the payload 31 + 8 + 1 and 31 + 8 + 2
+        events = [event("a", 100, payload=("x",)), event("b", 101, payload=("é",)), event("c", 102, payload=("",))]
+        assert [one.size for one in events] == [40, 41, 39]
+        outcome = drained(batch(*events), max_bytes=81)
+        assert sessions(outcome) == [("ab", "max_bytes"), ("c", "gap")]
+        assert sessions(drained(batch(*events), max_bytes=82)) == [("abc", "max_bytes")]
+        assert sessions(drained(batch(*events), max_bytes=121)) == [("abc", "gap")]
+
+    def test_a_heavy_session_is_final_at_the_event_that_made_it_so(self) -> None:
+        log = [batch(event("a", 100), event("b", 101))]
+        assert sessions(sessionize([*log, batch(floor=100)], rules(max_bytes=62))) == []
+        assert sessions(sessionize([*log, batch(floor=101)], rules(max_bytes=62))) == [("ab", "max_bytes")]
+
+    def test_what_is_nested_counts_with_all_its_values(self) -> None:
+        nested = event("a", 100, client=None, payload=((1, None, ("xyz", b"12")),))
+        assert nested.size == (8 + 3) + 8 + (8 + 1) + 8 + (8 + 8 + 8 + (8 + 3) + (8 + 2))
+
     def test_max_duration_allows_exactly_that_long(self) -> None:
         outcome = drained(batch(event("a", 100), event("b", 120), event("c", 140), event("d", 141)), max_duration_ms=40)
         assert sessions(outcome) == [("abc", "max_duration"), ("d", "gap")]

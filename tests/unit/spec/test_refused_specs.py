@@ -41,6 +41,8 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"rules/gap_timeout": "0 seconds"}, "rules.gap_timeout", "'0 seconds'", "above 0"),
     ({"rules/time_mode": "wall"}, "rules.time_mode", "'wall'", "'event_time', 'processing_time' or 'none'"),
     ({"rules/max_events": 0}, "rules.max_events", "0", "at least 1"),
+    ({"rules/max_bytes": None}, "rules.max_bytes", "null", "a whole number"),
+    ({"rules/max_bytes": 2**30 + 1}, "rules.max_bytes", "1073741825", "at most 1073741824"),
     ({"rules/max_events": "many"}, "rules.max_events", "'many'", "a whole number"),
     ({"rules/max_events": True}, "rules.max_events", "true", "a whole number"),
     ({"rules/max_event_bytes": 0}, "rules.max_event_bytes", "0", "at least 1"),

@@ -26,6 +26,7 @@ def test_defaults() -> None:
         "client_timeouts": {},
         "client_timeouts_table": None,
         "max_events": 10_000,
+        "max_bytes": 67_108_864,
         "max_duration_ms": 86_400_000,
         "idle_after_ms": 60_000,
         "emit_every_ms": 30_000,
