@@ -12,7 +12,7 @@ from sessionizer.control.atomic_file import write_json
 from sessionizer.control.json_record import JsonRecord, read_record
 from sessionizer.control.orphans import Orphan, find_orphans
 from sessionizer.control.stream_home import StreamHome, stream_homes
-from sessionizer.errors import UnwritablePath
+from sessionizer.errors import SessionizerError
 from sessionizer.spec.loading import spec_files
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
@@ -84,7 +84,7 @@ def _is_news(home: StreamHome, uid: str | None) -> bool:
     told = read_record(ToldOrphan, home.control / FILE)
     if told is not None and told.uid == uid:
         return False
-    with suppress(UnwritablePath):
+    with suppress(SessionizerError):
         write_json(home.control / FILE, ToldOrphan(uid=uid).to_json())
     return True
 

@@ -35,6 +35,10 @@ class Cause:
 _T, _P, _U = Verdict.TERMINAL, Verdict.TRANSIENT, Verdict.UNCLEAR
 
 OF_QUERIES: Final = (
+    Cause(
+        "unreachable", "something that it needs does not answer", _P,
+        "see that what the message names answers: a broker, a store, a name node",
+    ),
     Cause("disk_full", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
         "memory", "memory ran out", _U,
@@ -55,6 +59,10 @@ OF_QUERIES: Final = (
         "the checkpoint lacks state; do not edit it: seed a new lineage from what is known",
     ),
     Cause(
+        "state_refused", "Spark refuses the state", _T,
+        "take back the change of Spark's version or settings: the state was written with others",
+    ),
+    Cause(
         "schema_change", "columns have changed", _T, "undo the change of the columns, or start a new lineage with it"
     ),
     Cause("bad_option", "an option is refused", _T, "correct the option in source.options"),
@@ -64,7 +72,7 @@ OF_QUERIES: Final = (
         "look for the JVM's last words (memory, kill) in the driver's log",
     ),
     Cause(
-        "state_silent", "the state store did not answer", _U,
+        "state_silent", "the state store failed", _U,
         "look for a full disk or a machine under load in the driver's log",
     ),
     Cause("executor_lost", "an executor was lost", _P, "look for memory or machine trouble in the driver's log"),
@@ -98,6 +106,7 @@ OF_ERRORS: Final = (
         "SourceUnreachable", "the source does not answer", _P,
         "start what should answer at the address in the message, or correct source in the spec",
     ),
+    Cause("DiskFull", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
         "ControlUnreachable", "the control directory cannot be read", _P, "check the mount and the limit of open files"
     ),
@@ -128,7 +137,7 @@ OF_STARTS: Final = (
         "set HADOOP_CONF_DIR for Airflow's processes to the cluster's configuration",
     ),
     Cause(
-        "unreachable", "the cluster does not answer", _P,
+        "cluster_unreachable", "the cluster does not answer", _P,
         "start the cluster's master, or correct the host and port of the Spark connection",
     ),
     Cause(

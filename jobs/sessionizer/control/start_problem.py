@@ -23,7 +23,7 @@ class StartFault(StrEnum):
     NO_JAR = "no_jar"
     BAD_MASTER = "bad_master"
     NO_YARN_CONFIGURATION = "no_yarn_configuration"
-    UNREACHABLE = "unreachable"
+    UNREACHABLE = "cluster_unreachable"
     NO_RESOURCES = "no_resources"
 
 

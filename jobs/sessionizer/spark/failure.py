@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sessionizer.errors import QueryFailed, QueryInterrupted, SessionizerError
+from sessionizer.spark.state_classes import cause_of_state_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ CAUSES: Final = (
         ("CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE"),
         terminal=True,
     ),
+    Cause("state_refused", ("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"), terminal=True),
     Cause(
         "schema_change",
         (
@@ -67,6 +69,9 @@ CAUSES: Final = (
     Cause("executor_lost", ("ExecutorLostFailure", "Python worker exited unexpectedly"), terminal=False),
 )  # fmt: skip
 UNKNOWN: Final = Cause("unknown", (), terminal=False)
+GENERAL: Final = frozenset({"unknown", "state_not_at_head", "schema_change", "state_refused"})
+"""Causes about which Spark's class says more than the signs."""
+_BY_NAME: Final = {cause.name: cause for cause in CAUSES}
 _COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected schema change in version (\d+)")
 _DETAIL_LIMIT = 2_000
 
@@ -77,6 +82,8 @@ def classified(stream: str, error: BaseException) -> SessionizerError:
         return error
     text = f"{type(error).__name__}: {error}"
     cause = next((cause for cause in CAUSES if any(sign in text for sign in cause.signs)), UNKNOWN)
+    by_class = cause_of_state_class(text) if cause.name in GENERAL else None
+    cause = _BY_NAME[by_class] if by_class is not None else cause
     kind = QueryFailed if cause.terminal else QueryInterrupted
     return kind(stream, cause.name, text[:_DETAIL_LIMIT])
 

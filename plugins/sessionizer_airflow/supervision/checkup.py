@@ -12,7 +12,7 @@ from sessionizer.control.desired_state import Desired, DesiredState, examine_des
 from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.json_record import read_record
 from sessionizer.control.supervision_record import read_supervision
-from sessionizer.errors import UnwritablePath
+from sessionizer.errors import SessionizerError
 from sessionizer_airflow.supervision.health import Health, alert_on_change, examined
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Doctor:
         health, written = self._health, self._written
         if health is None or (written is not None and not _worth_writing(written, health)):
             return
-        with suppress(UnwritablePath):
+        with suppress(SessionizerError):
             write_health(self._home, health)
         self._written = health
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.causes import Verdict
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.supervision_record import SupervisionRecord, read_supervision, write_supervision
-from sessionizer.errors import UnwritablePath
+from sessionizer.errors import SessionizerError
 from sessionizer_airflow.supervision.alerts import alert_on_failure, alert_on_waiting, alert_on_work
 from sessionizer_airflow.supervision.history import (
     after_waiting,
@@ -49,7 +49,7 @@ class Ledger:
         """Put `record` on disk, or keep it in mind. Never raises."""
         try:
             write_supervision(self.home, record)
-        except UnwritablePath:
+        except SessionizerError:  # no room, no right, no mount
             self.unwritten = record
         else:
             self.unwritten = None

@@ -14,7 +14,7 @@ from sessionizer.control.launch_record import read_launch, write_launch
 from sessionizer.control.lease import fence
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.stop_marker import request_stop
-from sessionizer.errors import SessionizerError, UnwritablePath
+from sessionizer.errors import SessionizerError
 from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
@@ -198,7 +198,7 @@ class Supervisor:
         """So that nobody waits for a driver that was launched and is not there."""
         launch = read_launch(self.home)
         if launch is not None and launch.uid == uid:
-            with suppress(UnwritablePath):
+            with suppress(SessionizerError):
                 write_launch(self.home, replace(launch, ended_at=epoch_ms()))
 
     def _traces(self, uid: str) -> DriverTraces:
