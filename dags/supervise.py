@@ -22,7 +22,7 @@ worker. The driver outlives runs, restarts and upgrades of Airflow.
 
 - **Stop the stream**: run the DAG `{stream}.stop`, or mark the running task failed. **Start it**: run `{stream}.start`,
   and unpause this DAG if it is paused: a task marked failed pauses it, too.
-- **Clear the running task**: the driver drains at the next batch boundary and another one is launched.
+- **Clear the running task**: the driver stops at the next batch boundary and another one is launched.
 - **Pause this DAG**: ends the supervision, *not* the stream: the driver runs on, unwatched.
 - **A failed run** means that a restart cannot help. The task's log says why and what to do; this DAG has paused
   itself. Mend the cause, then unpause it.

@@ -120,7 +120,9 @@ class Supervisor:
         self.ledger.note_waiting(None)
         record = self.ledger.read()
         if record.given_up:
-            raise SupervisionEnded(self.stream, reason_to_give_up(record, self.policy), f"{record.remedy}; {GO_ON}")
+            end = GiveUp(reason_to_give_up(record, self.policy), f"{record.remedy}; {GO_ON}")
+            self.say(describe(end, None, epoch_ms()), level_of(end))
+            raise SupervisionEnded(self.stream, end.reason, end.remedy)
         wait = Wait(record.restart_at, f"{what}. What to do: {record.remedy}")
         self.say(describe(wait, None, epoch_ms()), level_of(wait))
         return wait

@@ -1,0 +1,162 @@
+"""From a real cause to the words of the notifier: what people are told is what the table of causes says.
+
+The drivers are real, but for those that only have to die or hang: what is asked of a driver here happens before Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fabricated_platform import Platform
+from file_notifier import told
+from sessionizer.control.causes import CAUSES
+from sessionizer.control.heartbeat import read_heartbeat
+from sessionizer.control.launch_record import read_launch
+from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.local import LocalLauncher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.argv import DriverCall
+    from sessionizer_airflow.supervision.supervisor import Supervisor
+
+REPOSITORY = Path(__file__).parents[3]
+REAL_DRIVER = [sys.executable, str(REPOSITORY / "jobs" / "main.py")]
+SCRIPTED_DRIVER = [sys.executable, str(REPOSITORY / "tests" / "scripted_driver.py")]
+KAFKA_AWAY = """name: clicks
+source:
+  format: kafka
+  bootstrap_servers: 127.0.0.1:1
+  topic: clicks
+  encoding: json
+  columns: u string, ts bigint, id string
+mapping:
+  key: u
+  event_time: timestamp_millis(ts)
+  event_id: id
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Drivers started by `command` end for `cause`; what is told is of `kind`."""
+
+    kind: str
+    cause: str
+    command: Callable[[DriverCall], list[str]]
+    spec: str | None = None
+    behaviour: str = "steady"
+    freeze: bool = False
+
+
+def real(call: DriverCall) -> list[str]:
+    return [*REAL_DRIVER, *call.argv()]
+
+
+def scripted(call: DriverCall) -> list[str]:
+    return [*SCRIPTED_DRIVER, *call.argv()]
+
+
+def without_java(_: DriverCall) -> list[str]:
+    return ["env", "JAVA_HOME=/nowhere/java", "spark-submit", "--master", "local[1]", "main.py"]
+
+
+def without_application(_: DriverCall) -> list[str]:
+    return ["spark-submit", "--master", "local[1]", "/nowhere/main.py"]
+
+
+def without_jar(_: DriverCall) -> list[str]:
+    return ["spark-submit", "--master", "local[1]", "--jars", "/nowhere/delta.jar", __file__]
+
+
+CASES = {
+    "bad spec": Case("gave_up", "InvalidSpec", real, spec="name: clicks\n"),
+    "no spec": Case("gave_up", "UnknownStream", real),
+    "broker away": Case("waiting", "SourceUnreachable", real, spec=KAFKA_AWAY),
+    "no Java": Case("gave_up", "no_java", without_java),
+    "refused": Case("gave_up", "TerminalError", scripted, behaviour="refuse"),
+    "killed": Case("replaced", "killed", scripted, behaviour="crash"),
+    "hung": Case("replaced", "hung", scripted, freeze=True),
+    "never comes to a batch": Case("replaced", "no_start", scripted, behaviour="mute"),
+}
+SLOW = {
+    "no application": Case("gave_up", "no_application", without_application),
+    "no jar": Case("gave_up", "no_jar", without_jar),
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "told.jsonl"
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.FileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(path)}))
+    return path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_people_are_told(
+    name: str, file: Path, new_supervisor: Callable[[], Supervisor], home: StreamHome, said: Any
+) -> None:
+    check(CASES[name], file, new_supervisor, home, said)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SLOW)
+def test_what_people_are_told_of_starts_that_take_a_jvm(
+    name: str, file: Path, new_supervisor: Callable[[], Supervisor], home: StreamHome, said: Any
+) -> None:
+    check(SLOW[name], file, new_supervisor, home, said)
+
+
+def check(case: Case, file: Path, build: Callable[[], Supervisor], home: StreamHome, said: Any) -> None:
+    home.prepare()
+    platform = Platform(home.root.parents[1], home.root.parents[1] / "specs")
+    platform.streams.mkdir()
+    (platform.home / "behaviour").write_text(case.behaviour)
+    if case.spec is not None:
+        platform.add("clicks", case.spec)
+    deadline = time.monotonic() + 90
+    while not told(file):
+        assert time.monotonic() < deadline, said
+        settle(case, build(), said)
+        if case.freeze and not told(file):
+            freeze(home)
+        time.sleep(0.1)
+    (alert,) = told(file)
+    remedy = CAUSES[case.cause].remedy
+    assert (alert["kind"], alert["stream"]) == (case.kind, "clicks")
+    assert remedy in alert["what_to_do"]
+    assert remedy in alert["text"]
+    assert any(remedy in line for line in said), "the task log says it, too"
+    if case.cause not in {"InvalidSpec", "UnknownStream"}:  # of these status tells by the file
+        platform.add("clicks")
+        assert remedy in platform.call("status", "clicks").stdout
+
+
+def settle(case: Case, supervisor: Supervisor, said: Any) -> None:
+    supervisor.launcher = LocalLauncher(case.command)
+    supervisor.policy = replace(supervisor.policy, waiting_alert=1)
+    supervisor.ledger.policy = supervisor.policy
+    supervisor.ledger.tell = lambda alert: notify(alert, said)
+    try:
+        supervisor.settle()
+    except SupervisionEnded as error:
+        said(str(error))
+
+
+def freeze(home: StreamHome) -> None:
+    launch, beat = read_launch(home), read_heartbeat(home)
+    if launch is not None and launch.pid and beat is not None and beat.uid == launch.uid and beat.batch_id is not None:
+        os.kill(launch.pid, signal.SIGSTOP)
