@@ -41,8 +41,10 @@ def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now:
     """What the supervisor waits for, or why it does not start the stream again; None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
         return f"given up: {record.last_failure}; what to do: {record.remedy}, then unpause the DAG {name}.supervise"
-    if seen.state.is_live or record.restart_at <= now:
+    if seen.state.is_live:
         return None
+    if record.restart_at <= now:
+        return _of_overdue_start(name, record) if record.counted_uid == seen.uid is not None else None
     until = clock_time(record.restart_at)
     if record.waiting_since is not None:
         what = cause_of(record.cause).called
@@ -50,6 +52,12 @@ def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now:
         return f"{since} after attempt {record.attempts} ({record.last_failure}); what to do: {record.remedy}"
     count = f"backing off until {until} after failure {record.failures} in a row"
     return f"{count}: {record.last_failure}; what to do: {record.remedy}"
+
+
+def _of_overdue_start(name: str, record: SupervisionRecord) -> str:
+    """The wait is over; who ended the driver, and why, the supervisor still knows best."""
+    how = f"unpause the DAG {name}.supervise, if it is paused"
+    return f"{record.last_failure}; what to do: {record.remedy}; to go on where it was: {how}"
 
 
 def _is_newer(seen: Observation, record: SupervisionRecord) -> bool:

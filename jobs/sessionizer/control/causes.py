@@ -35,10 +35,6 @@ class Cause:
 _T, _P, _U = Verdict.TERMINAL, Verdict.TRANSIENT, Verdict.UNCLEAR
 
 OF_QUERIES: Final = (
-    Cause(
-        "unreachable", "something that it needs does not answer", _P,
-        "see that what the message names answers: a broker, a store, a name node",
-    ),
     Cause("disk_full", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
         "memory", "memory ran out", _U,
@@ -48,6 +44,10 @@ OF_QUERIES: Final = (
     Cause(
         "source_data_loss", "the source has lost events", _T,
         "events are gone from the source: decide what to do about them before you start it again",
+    ),
+    Cause(
+        "no_answer", "what it talks to does not answer", _P,
+        "start what should answer at the address in the message, or look for trouble in the network",
     ),
     Cause(
         "source_rewritten", "the source was rewritten", _T,
@@ -102,11 +102,11 @@ OF_ERRORS: Final = (
         "restore the file in the message from a copy; nothing else knows what it said (without a desired.json the "
         "stream is wanted RUNNING)",
     ),
+    Cause("DiskFull", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
         "SourceUnreachable", "the source does not answer", _P,
         "start what should answer at the address in the message, or correct source in the spec",
     ),
-    Cause("DiskFull", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
         "ControlUnreachable", "the control directory cannot be read", _P, "check the mount and the limit of open files"
     ),

@@ -20,7 +20,8 @@ class SupervisionRecord(JsonRecord):
 
     ``failures`` in a row count against the restart budget, ``attempts`` in a row do not: a transient cause foiled
     them, since ``waiting_since``; ``waiting_told`` says whether people know. ``counted_uid`` is the driver of the
-    newest failure; ``settled_uid`` a dead driver that a person has dealt with: how it ended says nothing any more.
+    newest failure; ``settled_uid`` a dead driver that a person has dealt with: how it ended says nothing any more. A
+    driver that cannot be seen has given no sign since ``unseen_since`` by our own clock; that was of ``unseen_beat``.
     """
 
     failures: int = 0
@@ -33,6 +34,8 @@ class SupervisionRecord(JsonRecord):
     counted_uid: str | None = None
     settled_uid: str | None = None
     waiting_since: int | None = None
+    unseen_since: int | None = None
+    unseen_beat: int | None = None
     waiting_told: bool = False
     given_up: bool = False
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.observation import State
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.ends import describe_end, failure_of, left_over, replacement
-from sessionizer_airflow.supervision.history import reason_to_give_up, with_failure
+from sessionizer_airflow.supervision.history import is_gone_at, reason_to_give_up, with_failure
 from sessionizer_airflow.supervision.wording import clock_time
 
 if TYPE_CHECKING:
@@ -33,34 +33,34 @@ def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionP
 def _decision(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     driver = situation.driver
     if not situation.wanted:
-        return _stand_by(situation, policy, now_ms)
+        return _stand_by(situation, record, policy, now_ms)
     if driver is None:
         return Launch("no driver has run yet")
     if driver.state.is_live:
-        return _judge_live(driver, policy, now_ms)
+        return _judge_live(driver, record, policy, now_ms)
     if driver.present:
         return _judge_leaving(driver, now_ms)
     return _judge_ended(driver, record, policy, now_ms)
 
 
-def _stand_by(situation: Situation, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     """The stream is not wanted: its driver is asked to stop, and made to if it no longer listens."""
     driver, desired = situation.driver, situation.desired
     if driver is not None and driver.state is State.STALLED:
-        return _judge_live(driver, policy, now_ms)
+        return _judge_live(driver, record, policy, now_ms)
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
     why = f"desired state is {desired.state}" + (f" ({asked})" if asked else "")
     listens = driver is not None and driver.state.is_live and not driver.stop_requested
     return StandBy(why, stop=driver.uid if driver is not None and listens else None)
 
 
-def _judge_live(driver: Driver, policy: SupervisionPolicy, now_ms: int) -> Decision:
+def _judge_live(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     if driver.state is not State.STALLED:
         return Adopt(driver.uid, str(driver.state))
-    gone_at = driver.heard_ms + policy.takeover_after
+    gone_at = is_gone_at(record, driver.heard_ms, policy, now_ms)
     if driver.out_of_sight is not None and now_ms <= gone_at:
         where = f"driver {driver.uid} is on {driver.out_of_sight}, which cannot be seen from here"
-        return Wait(gone_at + 1, f"{where}; it counts as gone when it has been silent until {clock_time(gone_at)}")
+        return Wait(gone_at + 1, f"{where}; it counts as gone if it gives no sign until {clock_time(gone_at)}")
     return replacement(driver, now_ms)
 
 

@@ -86,6 +86,19 @@ def after_person(record: SupervisionRecord, uid: str | None) -> SupervisionRecor
     return SupervisionRecord(settled_uid=uid or record.counted_uid)
 
 
+def with_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> SupervisionRecord:
+    """The record after a look at a driver that cannot be seen from here, whose newest sign is of `heard_ms`.
+
+    Only whether the sign changes counts, by our own clock: those of two machines may be minutes apart.
+    """
+    return record if record.unseen_beat == heard_ms else replace(record, unseen_beat=heard_ms, unseen_since=now_ms)
+
+
+def is_gone_at(record: SupervisionRecord, heard_ms: int, policy: SupervisionPolicy, now_ms: int) -> int:
+    """When (epoch ms) such a driver counts as gone, unless it gives a sign before."""
+    return (with_unseen(record, heard_ms, now_ms).unseen_since or now_ms) + policy.takeover_after
+
+
 def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_since: int, now_ms: int) -> bool:
     """Whether a transient cause has lasted for so long, while the stream was wanted, that people should know."""
     if record.waiting_since is None or record.waiting_told or record.given_up:

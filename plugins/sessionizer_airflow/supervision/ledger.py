@@ -16,6 +16,7 @@ from sessionizer_airflow.supervision.history import (
     is_known,
     told_of_waiting,
     with_failure,
+    with_unseen,
 )
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ class Ledger:
         if is_due_to_tell(record, self.policy, wanted_since, now_ms):
             self.write(told_of_waiting(record))
             self.tell(alert_on_waiting(self.home.name, record, now_ms, driver))
+
+    def note_unseen(self, driver: Driver) -> None:
+        """The `driver` cannot be seen from here: since when it has given no sign has to be remembered."""
+        record = self.read()
+        after = with_unseen(record, driver.heard_ms, epoch_ms())
+        if after != record:
+            self.write(after)
 
     def note_work(self, driver: Driver) -> None:
         """The `driver` works: what the stream waited for is over, and told if the wait was."""

@@ -13,6 +13,7 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.launch_record import read_launch, write_launch
 from sessionizer.control.lease import fence
 from sessionizer.control.lease_ledger import read_lease
+from sessionizer.control.observation import State
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.errors import SessionizerError
 from sessionizer_airflow.argv import DriverCall, Folders
@@ -99,6 +100,8 @@ class Supervisor:
         driver, failure = situation.driver, failure_of(situation.driver)
         if failure is not None and situation.wanted and failure.uid != self.ledger.read().settled_uid:
             self._conclude(failure, driver)
+        if driver is not None and driver.state is State.STALLED and driver.out_of_sight is not None:
+            self.ledger.note_unseen(driver)
         if driver is not None and driver.works:
             self.ledger.note_work(driver)
         elif situation.wanted:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.observation import State
 from sessionizer.control.supervision_record import SupervisionRecord, read_supervision
 from sessionizer.errors import SessionizerError
 from sessionizer_airflow.supervision.decide import decide
@@ -20,7 +21,7 @@ from sessionizer_airflow.supervision.wording import describe, subject
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.situation import Situation
+    from sessionizer_airflow.supervision.situation import Driver, Situation
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,15 @@ def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionR
         call = unwritten is None or now_ms >= unwritten.restart_at
         return Look(("unreadable",), str(error), call, logging.WARNING)
     decision = decide(situation, record, policy, now_ms)
-    call = _needs_worker(decision, situation, record) or is_due_to_tell(record, policy, situation.desired.at, now_ms)
+    call = _needs_worker(decision, situation, record, policy, now_ms)
+    call = call or is_due_to_tell(record, policy, situation.desired.at, now_ms)
     level = logging.INFO if call else level_of(decision)
     return Look(subject(decision), describe(decision, situation, now_ms), call, level)
 
 
-def _needs_worker(decision: Decision, situation: Situation, record: SupervisionRecord) -> bool:
+def _needs_worker(
+    decision: Decision, situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int
+) -> bool:
     driver = situation.driver
     match decision:
         case Adopt():
@@ -62,8 +66,17 @@ def _needs_worker(decision: Decision, situation: Situation, record: SupervisionR
         case Wait():
             # A failure that is not on record yet would be dated anew by each look: the wait would never end.
             failure = failure_of(driver)
+            if driver is not None and driver.state is State.STALLED and driver.out_of_sight is not None:
+                return _is_to_be_noted(driver, record, policy, now_ms)
             return failure is not None and not is_known(record, failure) and failure.uid != record.settled_uid
         case StandBy(_, stop):
             return stop is not None
         case _:
             return True
+
+
+def _is_to_be_noted(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> bool:
+    """Whether the newest sign of a driver that cannot be seen is to be put on record: not each, if it still beats."""
+    if record.unseen_beat == driver.heard_ms:
+        return False
+    return record.unseen_since is None or now_ms - record.unseen_since > policy.takeover_after

@@ -23,6 +23,7 @@ from sessionizer_airflow.supervision.history import (
     is_due_to_tell,
     told_of_waiting,
     with_failure,
+    with_unseen,
 )
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.situation import Driver, Situation
@@ -152,13 +153,24 @@ def test_what_could_not_be_done_is_not_tried_before_its_time(present: Driver | N
 def test_a_driver_on_a_machine_that_is_gone_is_replaced_when_it_must_have_ended_itself() -> None:
     gone = replace(driver(State.STALLED), out_of_sight="worker-7")
     situation, limit = Situation(desired=RUNNING, driver=gone), NOW + POLICY.takeover_after
-    wait = decide(situation, SupervisionRecord(), POLICY, limit)
+    record = with_unseen(SupervisionRecord(), gone.heard_ms, NOW)
+    wait = decide(situation, record, POLICY, limit)
     assert isinstance(wait, Wait)
     assert wait.until_ms == limit + 1
-    decision = decide(situation, SupervisionRecord(), POLICY, limit + 1)
+    decision = decide(situation, record, POLICY, limit + 1)
     assert isinstance(decision, Replace)
     assert decision.out_of_sight
     assert decision.why == "worker-7 cannot be seen from here, and it has been silent for 150 s"
+
+
+def test_a_driver_that_beats_by_a_clock_of_its_own_is_not_taken_for_gone() -> None:
+    """The clock of its machine is an hour slow: each of its beats looks old."""
+    record = SupervisionRecord()
+    for look in range(5):
+        now = NOW + look * POLICY.takeover_after
+        beating = replace(driver(State.STALLED), out_of_sight="worker-7", heard_ms=now - 60 * MINUTE)
+        record = with_unseen(record, beating.heard_ms, now)
+        assert isinstance(decide(Situation(desired=RUNNING, driver=beating), record, POLICY, now + 1), Wait)
 
 
 def test_a_batch_that_does_not_get_on_is_told_from_a_silent_driver() -> None:

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from typing import TYPE_CHECKING
 
+from sessionizer.control.causes import HUNG
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
@@ -13,6 +14,7 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease import acquire
 from sessionizer.control.lineage import start_lineage
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
 from sessionizer.spec.loading import find_stream
@@ -137,3 +139,19 @@ def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform) -> None
         {"field": "mapping.key", "before": "u", "now": "lower(u)"},
         {"field": "rules.gap_timeout", "before": "30 minutes", "now": "5 minutes"},
     ]
+
+
+def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
+    driver.start()
+    driver.join()
+    record = SupervisionRecord(
+        failures=1, last_failure="driver driver-1 was replaced: silent for 160 s", cause="hung", remedy=HUNG.remedy,
+        counted_uid="driver-1", restart_at=epoch_ms() - 1,
+    )  # fmt: skip
+    write_supervision(home, record)
+    shown = platform.call("status").stdout
+    assert f"was replaced: silent for 160 s; what to do: {HUNG.remedy}" in shown
+    assert "unpause the DAG visits.supervise" in shown
