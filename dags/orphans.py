@@ -1,4 +1,4 @@
-"""One DAG for all streams: reports drivers whose spec is gone. Wiring only; see `sessionizer_airflow.orphans`."""
+"""One DAG for all streams: reports what no watch can. Wiring only; see `orphans` and `unwatched` of the plugin."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
+from sessionizer.control.patience import MINUTE
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.orphans import ReportOrphans
 from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.settings import SupervisionSettings
+from sessionizer_airflow.unwatched import ReportUnwatched
 
 DOCUMENTATION = """
-Reports drivers that run though no spec describes their stream: it was renamed, or removed from the folder.
+Reports drivers that nobody supervises, and streams that should run and do not, while nobody looks after them.
 
-Such a driver goes on writing and is supervised by nobody. It is never ended from here: **a failed run** names it, with
-the command that stops it at a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
+**`report_orphans`**: a driver runs though no spec describes its stream: that was renamed, or removed from the folder.
+Such a driver goes on writing. It is never ended from here: **a failed run** names it, with the command that stops it at
+a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
+
+**`report_unwatched`**: a stream is wanted, its driver is dead or hangs, and nothing has been done about it for several
+minutes: its DAG `supervise` is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
 """
+
+project = Project.from_environment()
+policy = SupervisionSettings.from_environment().policy
+# A watch that works has launched, failed or given up by then.
+UNWATCHED_AFTER = policy.longest_backoff + max(policy.startup_grace, policy.stale_limit) + MINUTE
 
 with DAG(
     **platform_dag_options("orphans", DOCUMENTATION, run_limit=timedelta(minutes=10)),
@@ -23,4 +35,5 @@ with DAG(
     # It only looks; a watchman whom somebody must remember to wake is none.
     is_paused_upon_creation=False,
 ):
-    ReportOrphans(task_id="report_orphans", project=Project.from_environment(), retries=0)
+    ReportOrphans(task_id="report_orphans", project=project, retries=0)
+    ReportUnwatched(task_id="report_unwatched", project=project, patience=UNWATCHED_AFTER, retries=0)

@@ -8,7 +8,7 @@ from airflow.sdk import DAG
 
 from sessionizer.spec.loading import survey_streams
 from sessionizer_airflow.argv import Folders, ReportCall
-from sessionizer_airflow.assets import sessions_asset
+from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.batch_jobs import batch_job
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.project import Project
@@ -17,8 +17,9 @@ from sessionizer_airflow.supervision.settings import SupervisionSettings
 DOCUMENTATION = """
 Rebuilds `sessions_daily` from the sessions that have landed.
 
-Runs when the asset `{stream}.sessions` has an event: new rows in the table, at most one event in an interval. The
-event carries the Delta version, the number of rows and the watermark.
+Runs when new rows have landed, at most once in five minutes (`SESSIONIZER_REPORT_INTERVAL`) however many have: then
+the asset `{stream}.report_due` has an event. That of the table, `{stream}.sessions`, has one at most every minute, for
+those who want to know sooner: it carries the Delta version, the number of rows and the watermark.
 """
 
 project = Project.from_environment()
@@ -29,13 +30,18 @@ for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
         **dag_options(spec, "report", documentation, run_limit=timedelta(hours=2)),
-        schedule=[sessions_asset(spec.name, project.home, settings.landing_interval)],
+        schedule=[
+            sessions_asset(spec.name, project.home, settings.landing_interval),
+            report_due_asset(spec.name, project.home, settings.report_interval),
+        ],
     ):
         batch_job(
             task_id="sessions_daily",
             name=f"{spec.name}.report",
             arguments=ReportCall(stream=spec.name, folders=folders).argv(),
             project=project,
+            # Each takes a worker and a JVM for a while: not those that supervision needs.
+            pool=settings.report_pool,
             execution_timeout=timedelta(hours=1),
             retries=2,
             retry_delay=timedelta(minutes=1),

@@ -48,6 +48,8 @@ for spec in survey_streams(project.streams).specs.values():
         **dag_options(spec, "supervise", documentation, run_limit=watch_lease + timedelta(hours=1)),
         schedule="@continuous",
         max_consecutive_failed_dag_runs=1,
+        # To run it is to unpause it. The ids of such runs sort as their dates, by which a run of the past is told.
+        allowed_run_types=["scheduled"],  # type: ignore[list-item]  # Airflow takes the name
         deadline=watch_deadline(spec.name, project.home, overdue_after),
     ):
         SuperviseStream(

@@ -24,12 +24,24 @@ ANNOUNCED = "announced"
 
 def sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
     """The `sessions` table of `stream`: an event at most every `interval` ms, with the newest Delta version."""
+    return _watched_asset(f"{stream}.sessions", "tables/sessions", stream, platform_home, interval)
+
+
+def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
+    """That the report of `stream` is out of date: an event at most every `interval` ms, however much has landed.
+
+    A report waits for both: whoever else follows the table is told sooner.
+    """
+    return _watched_asset(f"{stream}.report_due", "report_due", stream, platform_home, interval)
+
+
+def _watched_asset(name: str, place: str, stream: str, platform_home: Path, interval: int) -> Asset:
     watch = SessionsLanded(stream=stream, platform_home=str(platform_home), interval=interval)
     return Asset(
-        name=f"{stream}.sessions",
-        uri=f"sessionizer://streams/{stream}/tables/sessions",
+        name=name,
+        uri=f"sessionizer://streams/{stream}/{place}",
         group="sessionizer",
-        watchers=[AssetWatcher(name=f"{stream}.sessions_landed", trigger=watch)],
+        watchers=[AssetWatcher(name=f"{name}_landed", trigger=watch)],
     )
 
 

@@ -76,6 +76,14 @@ class OrphanedDrivers(TerminalError):
         super().__init__("; ".join(lines))
 
 
+class UnwatchedStreams(TerminalError):
+    """Streams that should run do not, and nobody looks; `lines` has one for each, `remedy` says what to do."""
+
+    def __init__(self, lines: list[str], remedy: str) -> None:
+        self.lines, self.remedy = tuple(lines), remedy
+        super().__init__("; ".join(lines))
+
+
 class WatchCancelled(TransientError):
     """The task that worked for `stream` was ended from outside."""
 

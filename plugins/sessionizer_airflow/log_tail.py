@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.bounded_log import BoundedLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 LINES: Final = 30
 LINE_LIMIT: Final = 1_000
 READ_BYTES: Final = 128 * 1024
+FRAME: Final = re.compile(r"\s+at \S+\(.*\)|\s+\.\.\. \d+ more|\s+at [\w.$/]+")
+"""A line of a Java stack that names no cause."""
+READ_LINES: Final = 2_000
 HIDDEN: Final = "***"
 
 _NAMED = r"(?:passwo?r?d|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|\bsig(?:nature)?\b)[\w.-]*"
@@ -31,6 +36,22 @@ def redacted(line: str) -> str:
     for pattern, kept in _CREDENTIALS:
         line = pattern.sub(kept + HIDDEN, line)
     return line
+
+
+def last_words(path: Path, lines: int = LINES) -> list[str]:
+    """As `tail`, for a driver that is dead: of each stack the head and the innermost frame, so that causes are seen."""
+    return list(without_frames(tail(path, READ_LINES)))[-lines:]
+
+
+def without_frames(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, but of several stack frames in a row only the first one, and how many more there are."""
+    for are_frames, run in groupby(lines, key=lambda line: FRAME.match(line) is not None):
+        first, *more = run
+        if are_frames and more:
+            yield first
+            yield f"\t… {len(more)} more frames"
+        else:
+            yield from (first, *more)
 
 
 def tail(path: Path, lines: int = LINES) -> list[str]:

@@ -7,20 +7,27 @@ task that is on its way from one to the other is told by neither. The listener i
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow.listeners import hookimpl
 
+from sessionizer.control.desired_state import DesiredState, examine_desired
 from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.watch_record import read_watch
 from sessionizer_airflow.user_kill import stop_for_good
 
 if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.state import TaskInstanceState
 
 SUPERVISING = ".supervise"
 """How the id of a DAG ends whose only task supervises the stream that the id begins with."""
+
+OPERATOR: Final = "SuperviseStream"
+MARKED: Final = "manually set"
+"""What Airflow 3.3.2 says of a run that a person has marked."""
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +46,40 @@ def on_task_instance_success(previous_state: TaskInstanceState | None, task_inst
         stop_marked(task_instance, "success")
 
 
+@hookimpl
+def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
+    """Airflow calls it for every run that fails; of a mark it says so. The task may be one that nobody is told of."""
+    if MARKED in msg:
+        stop_marked_run(dag_run, "failed")
+
+
+@hookimpl
+def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
+    """As above."""
+    if MARKED in msg:
+        stop_marked_run(dag_run, "success")
+
+
 def stop_marked(task: TaskInstance, state: str) -> None:
     """Stop the stream whose supervising task was marked; what supervises none is let be."""
-    if task.operator != "SuperviseStream" or not task.dag_id.endswith(SUPERVISING):
+    if task.operator == OPERATOR:
+        _stop(task.dag_id, task.run_id, f"task {task.dag_id}.{task.task_id} was marked {state}")
+
+
+def stop_marked_run(run: DagRun, state: str) -> None:
+    """Stop the stream whose supervising run was marked."""
+    if run.dag is not None and any(task.task_type == OPERATOR for task in run.dag.tasks):
+        _stop(run.dag_id, run.run_id, f"run {run.run_id} of {run.dag_id} was marked {state}")
+
+
+def _stop(dag_id: str, run_id: str, why: str) -> None:
+    """Unless the run is over, or was marked a moment ago: together with its task."""
+    if not dag_id.endswith(SUPERVISING):
         return
-    home = StreamHome.of(Project.from_environment().home, task.dag_id.removesuffix(SUPERVISING))
+    home = StreamHome.of(Project.from_environment().home, dag_id.removesuffix(SUPERVISING))
     home.prepare()
-    stop_for_good(home, f"task {task.dag_id}.{task.task_id} was marked {state}", log.info)
+    watch, desired = read_watch(home), examine_desired(home).value
+    if watch is not None and watch.is_past(run_id):
+        log.info("%s: the run is over, its stream is let be", why)
+    elif desired is None or desired.state is DesiredState.RUNNING:
+        stop_for_good(home, why, log.info)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from sessionizer_airflow.failed_task import PersonNeeded, fitted
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.supervision.alerts import alert_on_surprise
+from sessionizer_airflow.supervision.checkup import read_health
+from sessionizer_airflow.supervision.labels import GAVE_UP, label_of
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer_airflow.supervision.wording import subject
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+
+SHOWN = "stream_state"
+"""The context variable with what a list of task instances shows of the stream, in its column Map Index."""
 
 
 class SuperviseStream(BaseOperator):
@@ -64,7 +70,7 @@ class SuperviseStream(BaseOperator):
         launcher: Launcher | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(map_index_template=f"{{{{ {SHOWN} | default('') }}}}", **kwargs)
         self.stream = stream
         self.project = project
         self.policy = policy
@@ -87,6 +93,7 @@ class SuperviseStream(BaseOperator):
     ) -> str | None:
         """The trigger fired: the watch is over, or something has to be done."""
         if event["watch_is_over"]:
+            self._end_watch(context)
             return str(event["line"])
         if unwritten is not None:
             self._supervisor.ledger.unwritten = SupervisionRecord.from_json(unwritten)
@@ -112,12 +119,19 @@ class SuperviseStream(BaseOperator):
         self._supervisor.take_over()
         self._begun = True
 
+    def _end_watch(self, context: Context, label: str = "") -> None:
+        """From now on a mark on this task is a remark on the past."""
+        _show(context, label)
+        with suppress(SessionizerError):
+            write_watch(self._supervisor.home, replace(_watch_of(context), ended=True))
+
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
         with self._nothing_fails_untold(context):
             decision = self._supervisor.settle(lambda: self._begin(context))
             if decision is None:
                 after_kill(self._supervisor.home, context["ti"], self.log.info)
                 raise WatchCancelled(self.stream)
+        _show(context, label_of(decision, read_health(self._supervisor.home)))
         self._say_what_waits()
         unwritten = self._supervisor.ledger.unwritten
         kept = unwritten.to_json() if unwritten else None
@@ -146,6 +160,7 @@ class SuperviseStream(BaseOperator):
         try:
             yield
         except SupervisionEnded as error:
+            self._end_watch(context, GAVE_UP)
             raise PersonNeeded.by(error) from None
         except WatchCancelled:
             raise
@@ -180,6 +195,11 @@ def _watch_of(context: Context) -> WatchRecord:
     task = context["ti"]
     clears = getattr(context["dag_run"], "clear_number", None) or 0
     return WatchRecord(run_id=task.run_id, try_number=task.try_number, max_tries=task.max_tries, clears=clears)
+
+
+def _show(context: Context, label: str) -> None:
+    """Airflow renders the task's `map_index_template` anew whenever it leaves its worker."""
+    context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
 
 
 class SetDesiredState(BaseOperator):

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from sessionizer.control.atomic_file import write_json
-from sessionizer.control.json_record import JsonRecord, read_record
 from sessionizer.control.orphans import Orphan, find_orphans
 from sessionizer.control.stream_home import StreamHome, stream_homes
-from sessionizer.errors import SessionizerError
 from sessionizer.spec.loading import spec_files
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import OrphanedDrivers
 from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.told import OnceToldFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,14 +24,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
 
 
-FILE = "orphan.json"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToldOrphan(JsonRecord):
-    """People have been told of the orphaned driver `uid`."""
-
-    uid: str | None = None
+TOLD = OnceToldFile("orphan.json")
 
 
 class ReportOrphans(BaseOperator):
@@ -69,30 +58,15 @@ def report_orphans(
     found = find_orphans(platform_home, {path.stem for path in spec_files(streams)})
     for orphan in found:
         say(orphan.line)
-        if _is_news(StreamHome.of(platform_home, orphan.name), orphan.seen.uid):
+        if TOLD.is_news(StreamHome.of(platform_home, orphan.name), orphan.seen.uid):
             tell(_alert(orphan))
     names = {orphan.name for orphan in found}
     for home in stream_homes(platform_home):
         if home.name not in names:
-            _forget(home)
+            TOLD.forget(home)
     if found:
         raise OrphanedDrivers([orphan.line for orphan in found], "; ".join(what_to_do(orphan) for orphan in found))
     say("every driver that runs has a spec")
-
-
-def _is_news(home: StreamHome, uid: str | None) -> bool:
-    told = read_record(ToldOrphan, home.control / FILE)
-    if told is not None and told.uid == uid:
-        return False
-    with suppress(SessionizerError):
-        write_json(home.control / FILE, ToldOrphan(uid=uid).to_json())
-    return True
-
-
-def _forget(home: StreamHome) -> None:
-    """It has a spec again, or no driver: should it become an orphan once more, that is news."""
-    with suppress(OSError):
-        (home.control / FILE).unlink(missing_ok=True)
 
 
 def what_to_do(orphan: Orphan) -> str:

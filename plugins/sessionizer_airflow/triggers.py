@@ -30,8 +30,8 @@ passes for a killed one, which costs a retry (issue 67287 of Airflow, open in 3.
 class StreamTrigger(BaseTrigger):
     """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms).
 
-    `known` is what the worker has said of the stream already: a line is due when something else is seen. `unwritten` is
-    the newest record of the supervision, where it could not be written.
+    `known` is what the worker has said of the stream already: it is needed, too, when something else is seen.
+    `unwritten` is the newest record of the supervision, where it could not be written.
     """
 
     def __init__(
@@ -70,27 +70,37 @@ class StreamTrigger(BaseTrigger):
         """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
         home, policy = self._home(), SupervisionPolicy(**self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
-        doctor, known = Doctor(home, policy, unwritten), tuple(self.known or ())
+        doctor, known, news = Doctor(home, policy, unwritten), tuple(self.known or ()), False
         earliest = epoch_ms() + LEAST_WATCH
         while True:
-            await self._check_up(doctor)
+            news = await self._check_up(doctor) or news
             look = await asyncio.to_thread(look_at, home, policy, unwritten)
             if look.about != known:
                 self.log.log(look.level, "%s: %s", self.stream, look.line)
-                known = look.about
-            if epoch_ms() >= max(earliest, 0 if look.call else self.watch_until):
-                yield TriggerEvent({"watch_is_over": not look.call, "line": look.line})  # type: ignore[no-untyped-call]
+                news, known = True, look.about
+            call = look.call or (news and self._can_be_shown)
+            if epoch_ms() >= max(earliest, 0 if call else self.watch_until):
+                yield TriggerEvent({"watch_is_over": not call, "line": look.line})  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _check_up(self, doctor: Doctor) -> None:
-        """Pass on how the stream fares: to the metrics, and to people when that has changed."""
+    @property
+    def _can_be_shown(self) -> bool:
+        """Whether a worker is to show in the list of tasks what is new: from here that cannot be reached.
+
+        Where the control directory cannot be written, a worker comes when it may be again, and no sooner.
+        """
+        return self.known is not None and self.unwritten is None
+
+    async def _check_up(self, doctor: Doctor) -> bool:
+        """Pass on how the stream fares, to metrics and, on a change, to people; whether it is to be shown anew."""
         found = await asyncio.to_thread(doctor.look)
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
         if found.alert is not None:
             self.log.log(level_of_alert(found.alert), "%s", found.alert.message)
             await notify_from_triggerer(found.alert, self.log.warning)
+        return found.alert is not None and found.on_record
 
     def _home(self) -> StreamHome:
         return StreamHome.of(Path(self.platform_home), self.stream)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Asset, AssetAll
 from airflow.utils.types import DagRunType
 
@@ -14,9 +14,6 @@ from sessionizer.spec.loading import load_streams
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.failed_task import say_what_to_do
 from sessionizer_airflow.operators import SuperviseStream
-
-if TYPE_CHECKING:
-    from airflow.dag_processing.dagbag import DagBag
 
 STREAMS = Path(__file__).parents[2] / "dags" / "streams"
 VERBS = {"supervise", "report", "stop", "start"}
@@ -87,10 +84,12 @@ def test_reports_wait_for_the_sessions_of_their_own_stream(dags: dict[str, DAG])
         condition = dags[f"{stream}.report"].timetable.asset_condition
         assert isinstance(condition, AssetAll)
         assets = [asset for asset in condition.objects if isinstance(asset, Asset)]
-        assert [asset.name for asset in assets] == [f"{stream}.sessions"]
-        (watcher,) = assets[0].watchers
-        assert isinstance(watcher.trigger, SessionsLanded)
-        assert watcher.trigger.stream == stream
+        assert [asset.name for asset in assets] == [f"{stream}.sessions", f"{stream}.report_due"]
+        landed, due = [watcher.trigger for asset in assets for watcher in asset.watchers]
+        assert isinstance(landed, SessionsLanded)
+        assert isinstance(due, SessionsLanded)
+        assert landed.stream == due.stream == stream
+        assert landed.interval < due.interval, "a report starts a JVM: not for each landing"
 
 
 def test_a_watch_outlasts_an_outage_of_airflow_itself(dags: dict[str, DAG]) -> None:
@@ -120,3 +119,25 @@ def test_no_form_asks_for_what_may_be_left_out(dags: dict[str, DAG]) -> None:
 def test_every_task_that_fails_says_what_to_do_last(dags: dict[str, DAG]) -> None:
     for task in (task for dag in dags.values() for task in dag.tasks):
         assert task.on_failure_callback == [say_what_to_do], task.task_id
+
+
+def test_supervision_is_run_by_its_schedule_alone(dags: dict[str, DAG]) -> None:
+    for stream in load_streams(STREAMS):
+        assert set(dags[f"{stream}.supervise"].allowed_run_types or ()) == {DagRunType.SCHEDULED}
+
+
+def test_who_watches_over_all_streams_is_awake_at_once(dags: dict[str, DAG]) -> None:
+    for dag_id in OF_THE_PLATFORM:
+        assert dags[dag_id].is_paused_upon_creation is False
+
+
+def test_no_task_waits_for_a_pool_that_an_installation_has_not_named(dags: dict[str, DAG]) -> None:
+    """Airflow leaves a task queued for ever whose pool does not exist."""
+    assert {task.pool for dag in dags.values() for task in dag.tasks} == {"default_pool"}
+
+
+def test_reports_go_into_the_pool_that_an_installation_names(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SESSIONIZER_JARS", str(jars))
+    monkeypatch.setenv("SESSIONIZER_REPORT_POOL", "reports")
+    pools = {task.pool for dag in DagBag(str(STREAMS.parent / "report.py")).dags.values() for task in dag.tasks}
+    assert pools == {"reports"}

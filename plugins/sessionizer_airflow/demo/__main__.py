@@ -12,7 +12,7 @@ import typer
 from sessionizer.errors import SessionizerError
 from sessionizer_airflow.demo.lock import sole_demo
 from sessionizer_airflow.demo.show import Show
-from sessionizer_airflow.local_airflow.installation import Installation
+from sessionizer_airflow.local_airflow.installation import REPORT_POOL, Installation
 from sessionizer_airflow.project import SOURCE_ROOT
 
 
@@ -24,7 +24,11 @@ def main() -> int:
         signal.signal(ending, signal.default_int_handler)
     try:
         with sole_demo(root):
-            Show(installation=Installation(root=root), stream=arguments.stream, rate=arguments.rate).run()
+            Show(
+                installation=Installation(root=root, settings={"SESSIONIZER_REPORT_POOL": REPORT_POOL}),
+                stream=arguments.stream,
+                rate=arguments.rate,
+            ).run()
     except SessionizerError as error:
         typer.echo(f"error: {error}", err=True)
         return error.exit_code

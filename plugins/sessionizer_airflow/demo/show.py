@@ -22,6 +22,7 @@ from sessionizer_airflow.demo.ending import drain_drivers, end_the_rest
 from sessionizer_airflow.demo.feed import Feed
 from sessionizer_airflow.errors import DemoBroke
 from sessionizer_airflow.local_airflow.api import Api, wait_until
+from sessionizer_airflow.local_airflow.installation import REPORT_POOL
 from sessionizer_airflow.local_airflow.parts import Parts
 from sessionizer_airflow.project import Project
 
@@ -67,6 +68,7 @@ class Show:
         write_desired(self.home, DesiredState.RUNNING, by="the demo", why="it begins")
         self.feed.start()
         wait_until(self._is_ready, AIRFLOW_SECONDS, "a healthy Airflow")
+        self.api.ensure_pool(REPORT_POOL, slots=1)
         for verb in VERBS:
             self.api.unpause(f"{self.stream}.{verb}")
         self._say("Airflow is ready")

@@ -18,6 +18,7 @@ from sessionizer_airflow.errors import (
     SparkConnectionMissing,
     SupervisionEnded,
     UnusableConnection,
+    UnwatchedStreams,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def reason_of(error: SessionizerError) -> str:
 
 def remedy_of(error: SessionizerError) -> str:
     """What to do about it."""
-    if isinstance(error, SupervisionEnded | OrphanedDrivers):
+    if isinstance(error, SupervisionEnded | OrphanedDrivers | UnwatchedStreams):
         return error.remedy
     return f"{cause_of_error(error).remedy}, {GO_ON}"
 

@@ -53,6 +53,11 @@ class Api:
             time.sleep(1)
         self.call("PATCH", path, {"is_paused": paused})
 
+    def ensure_pool(self, name: str, *, slots: int) -> None:
+        """Make the pool if it is not there; one that is keeps its slots."""
+        if name not in {pool["name"] for pool in self.call("GET", "/api/v2/pools?limit=1000")["pools"]}:
+            self.call("POST", "/api/v2/pools", {"name": name, "slots": slots})
+
     def dag_ids(self) -> set[str]:
         """All DAGs that Airflow has parsed."""
         return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags?limit=1000")["dags"]}

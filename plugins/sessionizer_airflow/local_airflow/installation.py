@@ -18,6 +18,10 @@ MARK = "SESSIONIZER_INSTALLATION"
 """Environment variable that every process of an installation inherits, by which none is overlooked at the end."""
 
 
+REPORT_POOL = "reports"
+"""Where a demo's reports get their slot: of two cores, supervision keeps one."""
+
+
 def free_port() -> int:
     """A port of the loopback interface that nobody listens on now."""
     with socket.socket() as probe:

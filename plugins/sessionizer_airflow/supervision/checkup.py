@@ -28,10 +28,14 @@ WRITTEN_EVERY = 60_000
 
 @dataclass(frozen=True)
 class Finding:
-    """The newest heartbeat, if it is new to us, and what people have to be told."""
+    """The newest heartbeat, if it is new to us, and what people have to be told.
+
+    `on_record` is False when the next who looks would tell it again: the control directory cannot be written.
+    """
 
     beat: Heartbeat | None
     alert: Alert | None
+    on_record: bool = True
 
 
 class Doctor:
@@ -51,22 +55,24 @@ class Doctor:
         record = self._unwritten or read_supervision(self._home)
         told = record is not None and (record.waiting_told or record.given_up)
         self._health = examined(before, beat, desired, self._policy, now_ms, told=told)
-        self._record()
+        on_record = self._record()
         alert = alert_on_change(self._home.name, before, self._health, beat, desired, now_ms)
-        return Finding(self._news(beat), alert)
+        return Finding(self._news(beat), alert, on_record)
 
     def _news(self, beat: Heartbeat | None) -> Heartbeat | None:
         is_new = beat != self._beat
         self._beat = beat
         return beat if is_new else None
 
-    def _record(self) -> None:
+    def _record(self) -> bool:
         health, written = self._health, self._written
         if health is None or (written is not None and not _worth_writing(written, health)):
-            return
+            return True
+        self._written = health
         with suppress(SessionizerError):
             write_health(self._home, health)
-        self._written = health
+            return True
+        return False
 
 
 def _worth_writing(written: Health, health: Health) -> bool:

@@ -17,6 +17,8 @@ DEFAULTS = {
     "SESSIONIZER_WATCH_LEASE": "4 hours",
     "SESSIONIZER_WATCH_GRACE": "10 minutes",
     "SESSIONIZER_LANDING_INTERVAL": "1 minute",
+    "SESSIONIZER_REPORT_INTERVAL": "5 minutes",
+    "SESSIONIZER_REPORT_POOL": "default_pool",
 }
 
 
@@ -25,13 +27,16 @@ class SupervisionSettings:
     """`watch_lease` is how long (ms) one run of the supervising DAG watches; the next run then takes over.
 
     `watch_grace` (ms): a run that outlives its lease by so much has not been looked after. `landing_interval` (ms) is
-    the shortest time between two events that say that sessions have landed.
+    the shortest time between two events that say that sessions have landed, `report_interval` (ms) that between two
+    reports of a stream. Reports take their slots from `report_pool`, which must exist in Airflow.
     """
 
     policy: SupervisionPolicy
     watch_lease: int
     watch_grace: int
     landing_interval: int
+    report_interval: int
+    report_pool: str
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> SupervisionSettings:
@@ -48,6 +53,8 @@ class SupervisionSettings:
             watch_lease=duration_from(complete, "watch_lease"),
             watch_grace=duration_from(complete, "watch_grace"),
             landing_interval=duration_from(complete, "landing_interval"),
+            report_interval=duration_from(complete, "report_interval"),
+            report_pool=complete[variable_of("report_pool")],
         )
 
 

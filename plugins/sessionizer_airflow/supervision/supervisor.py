@@ -20,7 +20,7 @@ from sessionizer_airflow.argv import DriverCall, Folders
 from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
 from sessionizer_airflow.launching.remedies import cause_of_error
-from sessionizer_airflow.log_tail import tail
+from sessionizer_airflow.log_tail import last_words
 from sessionizer_airflow.supervision.decide import GO_ON, decide
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.ends import failure_of, first_line
@@ -110,7 +110,7 @@ class Supervisor:
     def _conclude(self, failure: Failure, driver: Driver | None) -> None:
         """Show the last words of what failed, once, and have the ledger record it and tell people."""
         if self.ledger.note_failure(failure, driver):
-            for line in tail(Path(failure.log)) if failure.log else ():
+            for line in last_words(Path(failure.log)) if failure.log else ():
                 self.say(f"{failure.uid} | {line}", logging.WARNING)
 
     def _hindered(self, error: SessionizerError | OSError) -> Wait:

@@ -16,12 +16,16 @@ FILE = "watch.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WatchRecord(JsonRecord):
-    """Try `try_number` of DAG run `run_id`, which Airflow lets have `max_tries`; the run was cleared `clears` times."""
+    """Try `try_number` of DAG run `run_id`, which Airflow lets have `max_tries`; the run was cleared `clears` times.
+
+    `ended` if it came to its own end.
+    """
 
     run_id: str
     try_number: int
     max_tries: int = 0
     clears: int = 0
+    ended: bool = False
 
     def is_cleared_by(self, later: WatchRecord) -> bool:
         """Whether `later` is there because a person cleared the task, which a retry is not.
@@ -29,6 +33,13 @@ class WatchRecord(JsonRecord):
         Airflow counts the clears of a run. Where it was told not to touch the run, it lets the task have more tries.
         """
         return self.run_id == later.run_id and (self.clears < later.clears or self.max_tries < later.max_tries)
+
+    def is_past(self, run_id: str) -> bool:
+        """Whether the run `run_id` of the same DAG was over when this was written.
+
+        The ids of scheduled runs sort as their dates; the DAG has no others.
+        """
+        return run_id < self.run_id or (run_id == self.run_id and self.ended)
 
 
 def read_watch(home: StreamHome) -> WatchRecord | None:

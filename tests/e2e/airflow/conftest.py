@@ -45,6 +45,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             "SESSIONIZER_STREAMS": str(specs),
             "SESSIONIZER_WATCH_LEASE": "25 seconds",
             "SESSIONIZER_LANDING_INTERVAL": "5 seconds",
+            "SESSIONIZER_REPORT_INTERVAL": "10 seconds",
             "SESSIONIZER_STALE_LIMIT": "10 seconds",
             "SESSIONIZER_FIRST_BACKOFF": "2 seconds",
             "SESSIONIZER_NOTIFIER": "file_notifier.FileNotifier",

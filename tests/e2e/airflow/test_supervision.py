@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pathlib
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from airflow_faults import batches, freeze_driver, has_drained, kill_driver, wait_for_pause
 from file_notifier import told
 from live_airflow import TASK
 from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState, read_desired
+from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.launch_record import read_launch
 from sessionizer.control.observation import State
@@ -142,6 +143,38 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     assert last_launch(platform) == history.counted_uid
 
 
+def test_a_run_marked_failed_stops_the_stream_and_one_of_the_past_does_not(platform: Platform) -> None:
+    platform.behave("steady")
+    start(platform)
+    uid = platform.wait_for_driver()
+    platform.wait_for_watch()
+    past, *_ = [run["dag_run_id"] for run in platform.runs(platform.dag) if run["state"] == "failed"]
+    mark_run(platform, past, "success")
+    assert read_desired(platform.home).state is DesiredState.RUNNING
+    mark_run(platform, platform.watch(), "failed")
+    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to stop")
+    assert not platform.is_paused()
+    assert_stands_by(platform)
+
+
+def test_a_run_marked_failed_while_its_task_waits_for_a_worker(platform: Platform) -> None:
+    start(platform)
+    uid, before = platform.wait_for_driver(), platform.watch()
+    set_slots(platform, 0)
+    try:
+        mark_run(platform, before, "success")
+        wait_until(lambda: platform.watch() != before, 60, "the next run")
+        start_by_hand(platform)
+        waiting = platform.watch()
+        mark_run(platform, waiting, "failed")
+        assert read_desired(platform.home).state is DesiredState.STOPPED
+        assert platform.task(platform.dag, waiting, TASK)["state"] == "skipped", "its task was at work"
+    finally:
+        set_slots(platform, 128)
+    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to stop")
+    assert_stands_by(platform)
+
+
 def test_crash_loop_gives_up_and_goes_on_after_one_click(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
@@ -190,6 +223,22 @@ def start(platform: Platform) -> None:
     before = succeeded(platform, "clicks.start")
     platform.run_now("clicks.start")
     wait_until(lambda: succeeded(platform, "clicks.start") > before, 60, "the wish")
+
+
+def start_by_hand(platform: Platform) -> None:
+    """As `sessionizer start` does, without a worker."""
+    write_desired(platform.home, DesiredState.RUNNING, by="a test", why="")
+
+
+def set_slots(platform: Platform, slots: int) -> None:
+    """With none, tasks wait."""
+    pool = {"pool": "default_pool", "slots": slots, "include_deferred": False}
+    platform.api.call("PATCH", "/api/v2/pools/default_pool?update_mask=slots", pool)
+
+
+def mark_run(platform: Platform, run: str, state: str) -> None:
+    """As a person does it in the UI."""
+    platform.api.call("PATCH", f"/api/v2/dags/{platform.dag}/dagRuns/{quote(run)}", {"state": state})
 
 
 def mark_failed(platform: Platform) -> None:

@@ -31,6 +31,25 @@ def test_a_quiet_watch_says_little(platform: Platform) -> None:
     assert len(lines) * WATCHES_A_DAY <= LINES_A_DAY, "\n".join(lines)
 
 
+def test_the_list_of_tasks_says_what_each_stream_is_at(platform: Platform) -> None:
+    listed = "/api/v2/dags/~/dagRuns/~/taskInstances?state=deferred"
+
+    def shown() -> list[str]:
+        return [task["rendered_map_index"] for task in platform.api.call("GET", listed)["task_instances"]]
+
+    wait_until(lambda: shown() == ["working"], 60, "the label of a stream that works")
+    platform.run_now("clicks.stop")
+    wait_until(lambda: shown() == ["standing by"], 60, "that of one that is stopped")
+    platform.run_now("clicks.start")
+    wait_until(lambda: shown() == ["working"], 90, "the stream to work again")
+
+
+def test_a_stop_needs_neither_a_reason_nor_to_be_unpaused(platform: Platform) -> None:
+    found = platform.api.call("GET", "/api/v2/dags/visits.stop/details")
+    assert not found["is_paused"]
+    assert "null" in found["params"]["why"]["schema"]["type"], "the form would not let go without it"
+
+
 def test_the_buttons_open_pages_for_those_who_may(platform: Platform) -> None:
     run = platform.runs(DAG)[0]["dag_run_id"]
     answer = platform.api.call("GET", f"/api/v2/dags/{DAG}/dagRuns/{run}/taskInstances/supervise/links")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer_airflow.log_tail import LINE_LIMIT, redacted, tail
+from sessionizer_airflow.log_tail import LINE_LIMIT, last_words, redacted, tail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +25,28 @@ def test_a_log_that_was_just_cut_is_completed_from_the_part_before(tmp_path: Pat
     log.write_text("new\n")
     assert tail(log, 2) == ["older than new", "new"]
     assert tail(log) == ["oldest", "old", "older than new", "new"]
+
+
+def test_the_causes_of_a_death_are_seen_behind_their_stacks(tmp_path: Path) -> None:
+    stack = "".join(f"\tat org.apache.spark.Thing.method{number}(Thing.scala:{number})\n" for number in range(40))
+    log = tmp_path / "driver.a.log"
+    log.write_text(
+        "26/11/23 ERROR MicroBatchExecution: Query clicks terminated with error\n"
+        f"org.apache.spark.SparkException: Job aborted due to stage failure\n{stack}"
+        f"Caused by: java.io.IOException: No space left on device\n{stack}\t... 71 more\n"
+        "end of it\n"
+    )
+    assert not any("Caused by" in line for line in tail(log)), "what it was like"
+    assert last_words(log) == [
+        "26/11/23 ERROR MicroBatchExecution: Query clicks terminated with error",
+        "org.apache.spark.SparkException: Job aborted due to stage failure",
+        "\tat org.apache.spark.Thing.method0(Thing.scala:0)",
+        "\t… 39 more frames",
+        "Caused by: java.io.IOException: No space left on device",
+        "\tat org.apache.spark.Thing.method0(Thing.scala:0)",
+        "\t… 40 more frames",
+        "end of it",
+    ]
 
 
 def test_no_log(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 
 from sessionizer.control.exit_record import read_exit
@@ -76,6 +77,17 @@ def process_of(home: StreamHome) -> ProcessIdentity:
     return launch.process
 
 
+def test_what_the_stream_is_at_is_the_label_of_the_task(operator: SuperviseStream) -> None:
+    """Airflow renders it when the task leaves its worker, and also before our code has run."""
+    template = DAG("clicks.supervise", schedule=None).get_template_env().from_string(str(operator.map_index_template))
+    given = context()
+    assert template.render(given) == ""
+    deferral(operator, given)
+    assert template.render(given) == "starting"
+    operator.resume(given, {"watch_is_over": True, "line": ""}, watch_until=0)
+    assert template.render(given) == "", "a run of the past is at nothing"
+
+
 def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, home: StreamHome) -> None:
     handed = deferral(operator, context())
     assert handed.method_name == "resume"
@@ -85,7 +97,7 @@ def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, ho
         operator.resume(context(), {"watch_is_over": False, "line": ""}, **handed.kwargs)
     assert uid_of_launch(home) == uid
     assert operator.resume(context(), {"watch_is_over": True, "line": "working"}, **handed.kwargs) == "working"
-    assert read_watch(home) == WatchRecord(run_id="now", try_number=1, max_tries=240)
+    assert read_watch(home) == WatchRecord(run_id="now", try_number=1, max_tries=240, ended=True)
 
 
 @pytest.mark.parametrize(

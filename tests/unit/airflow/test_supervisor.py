@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow._shared.listeners.listener import ListenerManager
 from airflow._shared.listeners.spec import taskinstance
+from airflow.listeners.spec import dagrun
 
 from sessionizer.control import newest_driver
 from sessionizer.control.clock import epoch_ms
@@ -29,7 +30,7 @@ from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision import reading
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.supervisor import Supervisor
-from sessionizer_airflow.supervision.watch_record import WatchRecord
+from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
 from sessionizer_airflow.supervision.watching import look_at
 from supervision_records import recorded
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
 
 KILLED = SimpleNamespace(dag_id="clicks.supervise", task_id="supervise", run_id="now", map_index=-1, try_number=1)
+RUN = "scheduled__2026-11-23T01:00:00+00:00"
+BY_HAND = "Dag Run's state was manually set to `failed`."
+"""As Airflow 3.3.2 says it."""
 NewSupervisor = Callable[[], Supervisor]
 
 
@@ -275,9 +279,43 @@ def emit(home: StreamHome, state: str, previous: str | None, operator: str) -> N
     listeners = ListenerManager()  # type: ignore[no-untyped-call]
     listeners.add_hookspecs(taskinstance)
     listeners.add_listener(marks)  # type: ignore[no-untyped-call]
-    task = SimpleNamespace(dag_id=f"{home.name}.supervise", task_id="supervise", operator=operator)
+    task = SimpleNamespace(dag_id=f"{home.name}.supervise", task_id="supervise", run_id=RUN, operator=operator)
     error = {"error": "set by hand"} if state == "failed" else {}
     getattr(listeners.hook, f"on_task_instance_{state}")(previous_state=previous, task_instance=task, **error)
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_a_mark_on_a_run_is_heard_whatever_its_task_is_at(
+    state: str, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    monkeypatch.setenv("SESSIONIZER_HOME", str(home.root.parents[1]))
+    emit_of_run(home, state, "task_failure", "SuperviseStream")
+    emit_of_run(home, state, BY_HAND, "SetDesiredState")
+    assert read_desired(home).state is DesiredState.RUNNING
+    emit_of_run(home, state, BY_HAND, "SuperviseStream")
+    assert read_desired(home).state is DesiredState.STOPPED
+
+
+def test_a_mark_on_a_run_of_the_past_stops_nothing(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.prepare()
+    monkeypatch.setenv("SESSIONIZER_HOME", str(home.root.parents[1]))
+    later = RUN.replace("2026", "2027")
+    for watch in (WatchRecord(run_id=RUN, try_number=1, ended=True), WatchRecord(run_id=later, try_number=1)):
+        write_watch(home, watch)
+        emit(home, "success", previous=None, operator="SuperviseStream")
+        emit_of_run(home, "success", BY_HAND, "SuperviseStream")
+        assert read_desired(home).state is DesiredState.RUNNING
+
+
+def emit_of_run(home: StreamHome, state: str, msg: str, operator: str) -> None:
+    """As above, for a whole run."""
+    listeners = ListenerManager()  # type: ignore[no-untyped-call]
+    listeners.add_hookspecs(dagrun)
+    listeners.add_listener(marks)  # type: ignore[no-untyped-call]
+    dag = SimpleNamespace(tasks=[SimpleNamespace(task_type=operator)])
+    run = SimpleNamespace(dag_id=f"{home.name}.supervise", run_id=RUN, dag=dag)
+    getattr(listeners.hook, f"on_dag_run_{state}")(dag_run=run, msg=msg)
 
 
 def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervisor, home: StreamHome) -> None:

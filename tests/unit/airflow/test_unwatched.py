@@ -1,0 +1,94 @@
+"""Streams that should run and do not, while nobody looks after them: reported again and again, told once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fabricated_platform import Platform
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.supervision_record import SupervisionRecord, write_supervision
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.errors import UnwatchedStreams
+from sessionizer_airflow.failed_task import PersonNeeded
+from sessionizer_airflow.unwatched import report_unwatched
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from heard import Heard
+    from sessionizer.control.stream_home import StreamHome
+    from sessionizer_airflow.alerting.alert import Alert
+
+MINUTE = 60_000
+PATIENCE = 9 * MINUTE
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    return Platform(tmp_path / "home", tmp_path / "specs")
+
+
+def died(platform: Platform, name: str, *, minutes_ago: int) -> StreamHome:
+    """A stream that has a spec, and whose driver ended then."""
+    platform.add(name)
+    _, home = platform.drive(name)
+    then = epoch_ms() - minutes_ago * MINUTE
+    platform.fall_silent(name, since=then)
+    write_exit(home, ExitRecord(uid="driver-1", at=then, outcome=Outcome.FAILED, message="it broke"))
+    return home
+
+
+def test_a_dead_driver_that_nobody_looks_after_is_reported_and_told_once(
+    platform: Platform, said: Heard, alerts: list[Alert]
+) -> None:
+    died(platform, "clicks", minutes_ago=20)
+    for _ in range(2):
+        with pytest.raises(UnwatchedStreams, match="should run, but its driver driver-1 is failed") as caught:
+            report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert "unpause clicks.supervise" in PersonNeeded.by(caught.value).remedy
+    (alert,) = alerts
+    assert (alert.kind, alert.stream) == (Kind.UNWATCHED, "clicks")
+    assert "for 20 m" in alert.reason
+
+
+def test_a_live_driver_that_is_silent_counts_as_well(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
+    platform.add("clicks")
+    platform.drive("clicks")
+    report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    platform.fall_silent("clicks", since=epoch_ms() - 30 * MINUTE)
+    with pytest.raises(UnwatchedStreams, match="stalled"):
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+
+
+def test_what_is_looked_after_or_not_wanted_is_let_be(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
+    platform.add("never_started")
+    died(platform, "just_now", minutes_ago=1)
+    write_supervision(
+        died(platform, "backing_off", minutes_ago=20),
+        SupervisionRecord(failures=4, last_failure_ms=epoch_ms() - 4 * MINUTE),
+    )
+    write_supervision(died(platform, "given_up", minutes_ago=20), SupervisionRecord(failures=6, given_up=True))
+    write_desired(died(platform, "stopped", minutes_ago=20), DesiredState.STOPPED, by="a test", why="")
+    report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert alerts == []
+    assert said == ["every stream that should run does, or is looked after"]
+
+
+def test_it_is_news_again_after_it_was_mended(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
+    home = died(platform, "clicks", minutes_ago=20)
+    with pytest.raises(UnwatchedStreams):
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    exit_record = home.control / "exit.driver-1.json"
+    kept = json.loads(exit_record.read_text())
+    exit_record.write_text(json.dumps({**kept, "at": epoch_ms()}))
+    report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    exit_record.write_text(json.dumps(kept))
+    with pytest.raises(UnwatchedStreams):
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert len(alerts) == 2
