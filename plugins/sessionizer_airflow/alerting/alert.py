@@ -25,7 +25,7 @@ class Kind(StrEnum):
     ORPHANED = "orphaned"
     """Its driver runs, but no spec describes it."""
     UNWATCHED = "unwatched"
-    """The run that watches it is overdue: nobody may be looking."""
+    """The run that watches it is overdue, or nobody does anything about its dead driver."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
