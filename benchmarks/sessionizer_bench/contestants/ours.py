@@ -104,7 +104,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     def write(emitted: DataFrame, batch_id: int) -> None:
         started = time.perf_counter()
         counts = sinks.write(emitted, batch_id)
-        diary.open_of_group |= counts.open_of_group
+        diary.open_of_group |= {group: standing.sessions for group, standing in counts.standings if standing.merged}
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
 
     writer = query.for_each_batch(write).trigger(availableNow=True)

@@ -44,6 +44,10 @@ class Heartbeat(JsonRecord):
     watermark_ms: int | None = None
     watermark_lag_ms: int | None = None
     open_keys: int | None = None
+    """Open sessions, at most: a group that has not merged since counts each batch's keys."""
+    heaviest_group: int | None = None
+    heaviest_group_bytes: int | None = None
+    """What the open events of that key group come to, decoded; of all groups the most."""
     state_rows: int | None = None
     state_bytes: int | None = None
     late: int | None = None

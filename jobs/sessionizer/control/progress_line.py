@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sessionizer.control.heartbeat import Heartbeat
 
+HEAVY_GROUP_BYTES: Final = 2**28
+"""A merge takes about four times as much of memory."""
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
@@ -34,8 +36,14 @@ def progress_line(beat: Heartbeat) -> str:
         f"emitted {beat.sessions_rows or 0:,}",
         f"late {beat.late:,}" if beat.late else "",
         f"quarantined {beat.quarantined:,}" if beat.quarantined else "",
+        _heavy(beat),
     ]
     return " · ".join(fact for fact in facts if fact)
+
+
+def _heavy(beat: Heartbeat) -> str:
+    held = beat.heaviest_group_bytes or 0
+    return f"key group {beat.heaviest_group} is heavy: {held / 2**30:.1f} GiB open" if held >= HEAVY_GROUP_BYTES else ""
 
 
 def _watermark(beat: Heartbeat) -> str:

@@ -69,6 +69,15 @@ def earliest_due(admitted: pa.Table, rules: Rules) -> int | None:
     return due if due < NEVER_MS else None
 
 
+def latest_due(admitted: pa.Table) -> int | None:
+    """The latest instant (epoch ms) at which one of these events could end a session; None for never."""
+    clock = int64s(admitted, schema.CLOCK)
+    closes = admitted.column(schema.CLOSES).to_numpy()
+    due = np.where(closes, clock, clock + int64s(admitted, schema.TIMEOUT))
+    some_day = due[due < NEVER_MS]
+    return int(some_day.max()) if len(some_day) else None
+
+
 def aligned(due_ms: int | None, emit_every_ms: int, group: int, groups: int) -> int | None:
     """``due_ms`` moved up to the group's next emission instant.
 

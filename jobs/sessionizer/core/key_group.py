@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sessionizer.core import schema
-from sessionizer.core.admission import admit, aligned, earliest_due
+from sessionizer.core.admission import admit, aligned, earliest_due, latest_due
 from sessionizer.core.codec import mark_continued
 from sessionizer.core.merging import Merged, merge
 from sessionizer.core.ordering import int64s
 from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.standing import NOTHING_OPEN, Standing, latest
 from sessionizer.core.wide import pieces
 
 if TYPE_CHECKING:
@@ -85,13 +87,14 @@ class Step:
     """What to do to the state and what to emit.
 
     ``append``: a table to add to the log. ``merged``: the log is replaced by ``merged.open_events`` (emptied by None).
-    Both are written in the pieces of ``log_tables``.
+    Both are written in the pieces of ``log_tables``. ``standing``: what is open then, None where nothing changed.
     """
 
     plan: Plan
     append: pa.Table | None = None
     merged: Merged | None = None
     late: pa.Table | None = None
+    standing: Standing | None = None
 
 
 def log_tables(events: pa.Table) -> list[pa.Table]:
@@ -120,9 +123,10 @@ def take_batch(
     late, new, due = _admit(group, shared, arrivals, clock)
     due = min((at for at in (due, planned.at) if at is not None), default=None)
     if _must_merge(due, planned, clock) and not _can_wait(shared.rules, planned, new, clock):
-        step = _merge(group, shared, [*read_log(), *new], clock)
+        step = _merge(group, shared, [*read_log(), *new], clock, sum(table.num_rows for table in new))
     else:
         step = Step(_after(due, planned.appended + sum(map(_weight, new)), clock), append=new[0] if new else None)
+        step.standing = _brought(group, shared, new[0], step.plan) if new else None
     step.late = late
     return step
 
@@ -172,11 +176,30 @@ def _admit(
     return late, [admitted], shared.aligned(earliest_due(admitted, shared.rules), group)
 
 
-def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], clock: Clock) -> Step:
+def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], clock: Clock, admitted: int = 0) -> Step:
     if not log:
-        return Step(NO_PLAN)
+        return Step(NO_PLAN, standing=NOTHING_OPEN)
     merged = merge(log, clock.final_by, shared.rules, shared.payload)
-    return Step(_after(shared.aligned(merged.due_ms, group), 0, clock), merged=merged)
+    plan = _after(shared.aligned(merged.due_ms, group), 0, clock)
+    standing = Standing(
+        sessions=merged.open_sessions,
+        latest_due_ms=latest(shared.aligned(merged.latest_due_ms, group), plan.at),
+        held_bytes=0 if merged.open_events is None else int(merged.open_events.nbytes),
+        admitted=admitted,
+        merged=True,
+    )
+    return Step(plan, merged=merged, standing=standing)
+
+
+def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> Standing:
+    """What a batch added that was only appended."""
+    return Standing(
+        sessions=int(pc.count_distinct(new.column(schema.KEY)).as_py()),
+        latest_due_ms=latest(shared.aligned(latest_due(new), group), plan.at),
+        held_bytes=int(new.nbytes),
+        admitted=new.num_rows,
+        merged=False,
+    )
 
 
 def _after(due_ms: int | None, appended: int, clock: Clock) -> Plan:

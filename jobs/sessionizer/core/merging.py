@@ -29,7 +29,7 @@ class Merged:
     """Outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
 
     ``open_sessions``: how many sessions the open events make. ``repeated``: events dropped as duplicates.
-    ``due_ms``: when the earliest open session could end (epoch ms), None for never.
+    ``due_ms``: when the earliest open session could end (epoch ms), None for never; ``latest_due_ms``: the latest.
     """
 
     sessions: pa.RecordBatch | None
@@ -38,6 +38,7 @@ class Merged:
     repeated: int
     open_sessions: int
     due_ms: int | None
+    latest_due_ms: int | None
 
 
 def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: schema.Payload) -> Merged:
@@ -56,13 +57,15 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: sche
     order = session_order(events, key)
     cuts = cut_sessions(ordered_events(events, key, order, sizes_that_count(events, rules.max_bytes)), rules)
     final = cuts.final(final_by_ms)
+    due = cuts.due[~final & (cuts.due < NEVER_MS)]
     return Merged(
         sessions=_sessions(events, order, cuts, final, payload),
         open_events=_open_events(events, order, cuts, final),
         conflicting=conflicting,
         repeated=repeated,
         open_sessions=int((~final).sum()),
-        due_ms=_next_due(cuts, final),
+        due_ms=int(due.min()) if len(due) else None,
+        latest_due_ms=int(due.max()) if len(due) else None,
     )
 
 
@@ -80,13 +83,6 @@ def _open_events(events: pa.Table, order: Positions, cuts: Cuts, final: Bools) -
     rows = order if not final.any() else order[~np.repeat(final, cuts.length)]
     # Nothing here repeats any more, so it counts as admitted before everything to come.
     return mark_admitted(events.take(pa.array(rows)), 0)
-
-
-def _next_due(cuts: Cuts, final: Bools) -> int | None:
-    if final.all():
-        return None
-    due = int(cuts.due[~final].min())
-    return due if due < NEVER_MS else None
 
 
 def _sessions(

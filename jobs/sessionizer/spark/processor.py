@@ -215,10 +215,11 @@ class Output:
     def step(self, step: Step) -> None:
         """Emit what a step brought about."""
         self.table(kinds.LATE, step.late)
+        if step.standing is not None:
+            self.row(kinds.OPEN, step.standing.sessions, step.standing.to_json())
         if step.merged is None:
             return
         self.table(kinds.SESSIONS, step.merged.sessions)
-        self.row(kinds.OPEN, step.merged.open_sessions)
         if step.merged.repeated:
             self.row(kinds.REPEATED, step.merged.repeated)
         if step.merged.conflicting is not None:

@@ -13,7 +13,7 @@ REPEATED: Final = "repeated"
 """Duplicates that were dropped: a count, no blob."""
 
 OPEN: Final = "open"
-"""Sessions that a merge left open in the group: a count, no blob."""
+"""What is open in the group: a count of sessions, and a ``core.standing.Standing`` as JSON."""
 
 QUARANTINE_COLUMNS: Final = ["reason", "_raw", "_position"]
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
+from sessionizer.core.standing import Standing
 from sessionizer.core.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.spark import rows, tables
 from sessionizer.spark.delta_append import Transaction, append_once
@@ -29,13 +31,18 @@ if TYPE_CHECKING:
 class BatchCounts:
     """What one batch brought.
 
-    Rows of each kind (``rows.*``), open sessions of the groups that merged, and the Delta version of ``sessions`` if it
-    was written.
+    Rows of each kind (``rows.*``), what groups said of what is open in them, in that order, and the Delta version of
+    ``sessions`` if it was written.
     """
 
     of_kind: dict[str, int] = field(default_factory=dict)
-    open_of_group: dict[int, int] = field(default_factory=dict)
+    standings: list[tuple[int, Standing]] = field(default_factory=list)
     sessions_version: int | None = None
+
+    @property
+    def admitted(self) -> int:
+        """Events that were neither refused nor late."""
+        return sum(standing.admitted for _, standing in self.standings)
 
     def __getitem__(self, kind: str) -> int:
         return self.of_kind.get(kind, 0)
@@ -88,8 +95,9 @@ class Sinks:
 
 def _evaluate(emitted: DataFrame) -> BatchCounts:
     counts = BatchCounts()
-    for row in emitted.select("kind", "key_group", "row_count").collect():
+    standing = F.when(F.col("kind") == rows.OPEN, F.col("blob")).alias("standing")
+    for row in emitted.select("kind", "key_group", "row_count", standing).collect():
         if row.kind == rows.OPEN:
-            counts.open_of_group[row.key_group] = row.row_count
+            counts.standings.append((row.key_group, Standing.from_json(bytes(row.standing))))
         counts.of_kind[row.kind] = counts[row.kind] + row.row_count
     return counts

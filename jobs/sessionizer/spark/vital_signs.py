@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.lease import Lease
     from sessionizer.control.stream_home import StreamHome
+    from sessionizer.spark.open_sessions import OpenSessions
     from sessionizer.spark.sinks import BatchCounts
 
 
@@ -38,6 +39,8 @@ class VitalSigns:
         self._lock = threading.Lock()
         self._beat = Heartbeat(uid=lease.uid, at=now, started_at=now, phase=Phase.STARTING)
         self._events_at: int | None = None
+        self.brought_events = False
+        """Whether the last batch did; rows that are refused or late are none."""
 
     @property
     def beat(self) -> Heartbeat:
@@ -45,7 +48,7 @@ class VitalSigns:
         return self._beat
 
     def take_events_at(self) -> int | None:
-        """When a batch last brought events (epoch ms), once; None when none did since the last call."""
+        """When a batch last brought events that count (epoch ms), once; None when none did since the last call."""
         with self._lock:
             events_at, self._events_at = self._events_at, None
             return events_at
@@ -57,25 +60,29 @@ class VitalSigns:
             self._lease.check()
             write_heartbeat(self._home, self._beat)
 
-    def wrote(self, counts: BatchCounts, open_sessions: int) -> None:
+    def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add what a batch wrote; told with the next beat."""
+        heaviest, held = open_sessions.heaviest
         with self._lock:
             beat = self._beat
+            self.brought_events = bool(counts.admitted)
+            if self.brought_events:
+                self._events_at = epoch_ms()
             self._beat = replace(
                 beat,
                 late=(beat.late or 0) + counts[rows.LATE],
                 quarantined=(beat.quarantined or 0) + counts[rows.QUARANTINE],
                 sessions_rows=(beat.sessions_rows or 0) + counts[rows.SESSIONS],
                 sessions_version=beat.sessions_version if counts.sessions_version is None else counts.sessions_version,
-                open_keys=open_sessions,
+                open_keys=open_sessions.total,
+                heaviest_group=heaviest,
+                heaviest_group_bytes=held,
             )
 
     def progressed(self, progress: StreamingQueryProgress) -> None:
         """Beat after a committed batch."""
         now = epoch_ms()
         source = progress.sources[0]
-        if source.numInputRows:
-            self._events_at = now
         watermark = _epoch_ms(progress.eventTime.get("watermark"))
         state = progress.stateOperators[0]
         self.say(

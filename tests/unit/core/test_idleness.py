@@ -7,6 +7,7 @@ import pytest
 from sessionizer.core.idleness import IdleClock
 
 BEGAN = 10_000
+DUE = 100_000
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def clock() -> IdleClock:
 
 
 def said(clock: IdleClock, now: int, watermark_ms: int | None = 500) -> int | None:
-    return clock.floor(now, watermark_ms, state_is_open=True, caught_up=True)
+    return clock.floor(now, watermark_ms, latest_due_ms=DUE, caught_up=True)
 
 
 def test_nothing_is_said_before_it_has_been_quiet_for_long_enough(clock: IdleClock) -> None:
@@ -58,9 +59,19 @@ def test_a_clock_that_saw_no_events_counts_from_when_it_was_first_asked() -> Non
 
 
 @pytest.mark.parametrize(
-    ("watermark_ms", "state_is_open", "caught_up"), [(None, True, True), (500, False, True), (500, True, False)]
+    ("watermark_ms", "latest_due_ms", "caught_up"),
+    [(None, DUE, True), (500, None, True), (500, 500, True), (500, DUE, False)],
 )
 def test_there_must_be_something_to_close_and_nothing_to_read(
-    clock: IdleClock, watermark_ms: int | None, state_is_open: bool, caught_up: bool
+    clock: IdleClock, watermark_ms: int | None, latest_due_ms: int | None, caught_up: bool
 ) -> None:
-    assert clock.floor(BEGAN + 9_000, watermark_ms, state_is_open=state_is_open, caught_up=caught_up) is None
+    assert clock.floor(BEGAN + 9_000, watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up) is None
+
+
+def test_nothing_is_said_beyond_the_end_of_the_last_open_session(clock: IdleClock) -> None:
+    def said_with(now: int, watermark_ms: int) -> int | None:
+        return clock.floor(now, watermark_ms, latest_due_ms=3_000, caught_up=True)
+
+    assert said_with(BEGAN + 2_000, 500) == 2_500
+    assert said_with(BEGAN + 3_000, 2_500) == 3_000
+    assert said_with(BEGAN + 4_000, 3_000) is None
