@@ -95,7 +95,7 @@ def test_a_drain_after_a_backlog_leaves_nothing() -> None:
 @given(log=logs([TimeMode.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS]))
 def test_what_was_final_a_step_before_the_batch_before_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
     """Without caps: a group looks for those when the gap of one of its events is over."""
-    rules = replace(log.rules, max_events=None, max_duration_ms=None, emit_every_ms=emit_every_ms)
+    rules = replace(log.rules, max_events=None, max_duration_ms=None, max_bytes=None, emit_every_ms=emit_every_ms)
     log = delayed(log, BEHIND_MS)
     groups = InMemoryGroups(rules, key_groups)
     so_far = [sessionize(log.batches[:number], rules) for number in range(len(log.batches) + 1)]
