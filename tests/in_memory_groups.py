@@ -24,6 +24,7 @@ from sessionizer.core.key_group import (
 )
 from sessionizer.core.merging import merge
 from sessionizer.core.rules import TimeMode
+from sessionizer.core.standing import NOTHING_OPEN, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,6 +44,7 @@ class Group:
 
     log: list[bytes] = field(default_factory=list)
     plan: Plan = NO_PLAN
+    standing: Standing = NOTHING_OPEN
 
     def read(self) -> list[pa.Table]:
         return [decode(blob) for blob in self.log]
@@ -54,6 +56,8 @@ class Group:
             rest = step.merged.open_events
             self.log = [] if rest is None else [encode(table) for table in log_tables(rest)]
         self.plan = step.plan
+        if step.standing is not None:
+            self.standing = step.standing.after(self.standing)
 
 
 class InMemoryGroups:

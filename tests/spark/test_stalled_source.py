@@ -47,7 +47,7 @@ def send(stage: Stage, *lines: str) -> None:
 
 def open_in_heartbeat(stage: Stage) -> int | None:
     beat = read_heartbeat(stage.stream_home)
-    return beat and beat.open_keys
+    return None if beat is None else beat.open_keys
 
 
 def keys_of(stage: Stage, table: str) -> set[str]:

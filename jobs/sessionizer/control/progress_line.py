@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from sessionizer.control.heartbeat import Heartbeat
 
 HEAVY_GROUP_BYTES: Final = 2**28
-"""A merge takes about four times as much of memory."""
+"""A merge takes about three times as much of memory."""
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 

@@ -259,9 +259,7 @@ class _Driver:
         if events_at is not None:
             self._idle.saw_events(events_at)
         beat = self._signs.beat
-        # a source whose rows are all refused or late has data without end, and is quiet all the same
-        has_more = query.status["isDataAvailable"] and self._signs.brought_events
-        caught_up = not has_more and not query.status["isTriggerActive"]
+        caught_up = self._signs.is_caught_up(now, query.status)
         latest_due_ms = self._run.open_sessions.latest_due_ms
         floor = self._idle.floor(now, beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
         if floor is not None:

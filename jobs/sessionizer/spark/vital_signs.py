@@ -16,6 +16,8 @@ from sessionizer.errors import LeaseLost, UnwritablePath
 from sessionizer.spark import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -52,6 +54,19 @@ class VitalSigns:
         with self._lock:
             events_at, self._events_at = self._events_at, None
             return events_at
+
+    def is_caught_up(self, now: int, status: Mapping[str, Any]) -> bool:
+        """Whether the source has nothing more that counts, as far as the query's ``status`` tells at ``now``.
+
+        A source whose rows are all refused or late has data without end, and batches may run without a pause. So while
+        one runs, it is taken to be like the one before for as long as that one took.
+        """
+        beat = self._beat
+        if not status["isTriggerActive"]:
+            return not (status["isDataAvailable"] and self.brought_events)
+        if self.brought_events or beat.batch_at is None or beat.batch_ms is None:
+            return False
+        return now - beat.batch_at <= beat.batch_ms
 
     def say(self, **changes: Any) -> None:
         """Beat, with these fields changed. A driver that lost its lease is silent: the beat is its successor's."""

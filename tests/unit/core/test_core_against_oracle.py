@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from in_memory_groups import InMemoryGroups, Row, row_of
 from sessionizer.core import wide
+from sessionizer.core.event import Batch
 from sessionizer.core.oracle import Outcome, sessionize
+from sessionizer.core.rules import NEVER_MS, TimeMode
+from sessionizer.core.standing import latest
+from sessionizer.core.stretch import AdmittedEvent, cut
 from strategies import Log, delayed, lags_ms, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sessionizer.core.event import Event
+    from sessionizer.core.rules import Rules
 
 
 @settings(max_examples=2_000, deadline=None)
@@ -74,6 +79,36 @@ def test_a_drain_leaves_nothing_to_settle(log: Log, key_groups: int, behind_ms: 
     outcome: Outcome = sessionize(log.batches, log.rules)
     assert Counter(groups.sessions) == Counter(map(row_of, outcome.closed))
     assert all(not group.log for group in groups.groups)
+
+
+@settings(max_examples=500, deadline=None)
+@given(log=logs([TimeMode.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
+def test_a_floor_where_the_last_open_session_is_over_closes_all_that_ever_close(
+    log: Log, key_groups: int, emit_every_ms: int
+) -> None:
+    """So a quiet source needs no higher one. What groups say is open is never less than what is.
+
+    Without caps: a group looks for those when the gap of one of its events is over.
+    """
+    log = replace(log, rules=replace(log.rules, max_events=None, max_duration_ms=None, max_bytes=None))
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
+    for batch in log.batches:
+        groups.take(batch)
+    open_keys = {admitted.event.key for admitted in sessionize(log.batches, log.rules).open_events}
+    assert sum(group.standing.sessions for group in groups.groups) >= len(open_keys)
+    floor_ms = latest(*(group.standing.latest_due_ms for group in groups.groups))
+    quiet = Batch((), arrived_at_ms=10**15, floor_ms=floor_ms)
+    groups.take(quiet)
+    outcome = sessionize([*log.batches, quiet], log.rules)
+    assert Counter(groups.sessions) == Counter(map(row_of, outcome.closed))
+    assert all(admitted.deadline_ms == NEVER_MS for admitted in last_of_sessions(outcome, log.rules))
+
+
+def last_of_sessions(outcome: Outcome, rules: Rules) -> list[AdmittedEvent]:
+    by_key: dict[str, list[AdmittedEvent]] = {}
+    for admitted in outcome.open_events:
+        by_key.setdefault(admitted.event.key, []).append(admitted)
+    return [stretch.events[-1] for events in by_key.values() for stretch in cut(events, rules)]
 
 
 def events_of(events: Iterable[Event]) -> Counter[Row]:
