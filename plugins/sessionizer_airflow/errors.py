@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import TerminalError, TransientError
+from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +17,7 @@ class BrokenSpecs(TerminalError):
 
     def __init__(self, problems: Iterable[TerminalError]) -> None:
         self.problems = tuple(problems)
-        found = "\n".join(f"- {problem}" for problem in self.problems)
+        found = "\n".join(f"- {redacted(str(problem))}" for problem in self.problems)
         super().__init__(f"{len(self.problems)} broken in the folder of streams:\n{found}")
 
 
@@ -65,7 +66,7 @@ class SupervisionEnded(TerminalError):
 
     def __init__(self, stream: str, reason: str, remedy: str) -> None:
         self.stream, self.reason, self.remedy = stream, reason, remedy
-        super().__init__(f"gave up on {stream}: {reason}. What to do: {remedy}")
+        super().__init__(redacted(f"gave up on {stream}: {reason}. What to do: {remedy}"))
 
 
 class OrphanedDrivers(TerminalError):

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.bounded_log import BoundedLog
+from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,24 +19,6 @@ READ_BYTES: Final = 128 * 1024
 FRAME: Final = re.compile(r"\s+at \S+\(.*\)|\s+\.\.\. \d+ more|\s+at [\w.$/]+")
 """A line of a Java stack that names no cause."""
 READ_LINES: Final = 2_000
-HIDDEN: Final = "***"
-
-_NAMED = r"(?:passwo?r?d|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|\bsig(?:nature)?\b)[\w.-]*"
-_VALUE = r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;&)}\]]+)"""
-_CREDENTIALS: Final = (
-    # name=value, name: value, "name": "value", with or without quotes
-    (re.compile(rf"""(?i)({_NAMED}["']?\s*(?:[=:]|=>)\s*){_VALUE}"""), r"\1"),
-    (re.compile(r"(?i)\b((?:authorization\s*[=:]\s*)?(?:bearer|basic)\s+)[\w.~+/=-]{8,}"), r"\1"),
-    (re.compile(r"(\w[\w+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"), r"\1"),
-    (re.compile(r"\b()(?:AKIA|ASIA)[0-9A-Z]{16}\b"), r"\1"),
-)
-
-
-def redacted(line: str) -> str:
-    """The line with whatever looks like a credential replaced by asterisks."""
-    for pattern, kept in _CREDENTIALS:
-        line = pattern.sub(kept + HIDDEN, line)
-    return line
 
 
 def last_words(path: Path, lines: int = LINES) -> list[str]:
@@ -65,7 +48,8 @@ def tail(path: Path, lines: int = LINES) -> list[str]:
         if missing <= 0:
             break
         found = _last_lines(part)[-missing:] + found
-    return [redacted(line[:LINE_LIMIT]) for line in found]
+    # hidden first, cut after: the part that gives a credential away may be the one that is cut off
+    return [line[:LINE_LIMIT] for line in redacted("\n".join(found)).splitlines()]
 
 
 def _last_lines(path: Path) -> list[str]:
@@ -76,4 +60,8 @@ def _last_lines(path: Path) -> list[str]:
             text = file.read().decode(errors="replace")
     except OSError:
         return []
-    return [line for line in map(str.rstrip, text.splitlines()) if line]
+    lines = text.splitlines()
+    if size > READ_BYTES and lines:
+        # its beginning, which may name the credential that follows, was not read
+        lines[0] = "" if len(lines) > 1 else f"(a line of more than {READ_BYTES:,} bytes)"
+    return [line for line in map(str.rstrip, lines) if line]

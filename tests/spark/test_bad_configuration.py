@@ -130,18 +130,26 @@ def test_an_unwritable_sink_leaves_an_exit_record_and_nothing_else(place: Place)
 
 
 def test_the_deep_check_names_every_misfit_in_one_go(place: Place) -> None:
+    environment = "(select max(value) from text.`/proc/self/environ`)"
     misfits = {
         "aggregate": {"mapping__key": "max(u)"},
+        "clock": {"mapping__closes": "timestamp_millis(ts) < current_timestamp()"},
         "column": {"mapping__payload__page": "pages"},
         "columns": {"source__columns": "u strin, ts bigint"},
+        "default": {"source__columns": "u string default uuid(), ts bigint, id string"},
         "folder": {"source__path": "nowhere"},
         "interval": {"mapping__payload__page": "interval 1 day"},
         "measure": {"measures__first": "page"},
         "milliseconds": {"mapping__event_time": "ts"},
         "nothing": {"mapping__payload__page": "null"},
+        "random": {"mapping__payload__page": "concat(u, uuid())"},
+        "reflection": {"mapping__key": "java_method('java.lang.System', 'getenv', 'HOME')"},
         "rows": {"mapping__key": "explode(split(u, ','))"},
+        "subquery": {"mapping__payload__page": environment},
+        "subquery_of_measure": {"measures__first": f"max(page) || {environment}"},
         "syntax": {"mapping__closes": "u = = 1"},
         "table": {"rules__client_timeouts_table": "nowhere", "mapping__client": "u"},
+        "today": {"mapping__closes": "timestamp_millis(ts) < 'today'"},
         "twice": {"source__columns": "u string, U string, ts bigint, id string"},
         "window": {"mapping__key": "lag(u) over (partition by u order by ts)"},
     }
@@ -152,7 +160,9 @@ def test_the_deep_check_names_every_misfit_in_one_go(place: Place) -> None:
     assert ended.code == InvalidSpec.exit_code
     fields = [error.split()[1] for error in ended.errors]
     expected = {name: next(iter(changes)).replace("__", ".") for name, changes in misfits.items()}
-    assert fields == list({**expected, "measure": "measures.first"}.values()), ended.stderr
+    assert fields == list(expected.values()), ended.stderr
+    for word in ("not uuid()", "not java_method", "no subquery", "not current_timestamp()", "not 'today'"):
+        assert any(word in error for error in ended.errors), word
     assert "Traceback" not in ended.stderr
     assert "at org.apache" not in ended.stderr
     assert not (place.root / "home" / "streams").exists()

@@ -31,7 +31,12 @@ def spec() -> StreamSpec:
         {
             "name": "readable",
             "source": {"format": "files", "path": "in", "encoding": "text"},
-            "mapping": {"key": "value", "event_time": "now()", "event_id": "value", "payload": {"page": "value"}},
+            "mapping": {
+                "key": "value",
+                "event_time": "timestamp '2024-03-01 00:00:00'",
+                "event_id": "value",
+                "payload": {"page": "value"},
+            },
         }
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from sessionizer.spark import tables
+from sessionizer.spark.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.query import session_query
 from sessionizer.spark.sinks import Sinks
 from sessionizer.spec.stream import StreamSpec
@@ -99,7 +100,9 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     for shape in shapes:
         tables.ensure_table(spark, shape, locations[shape.name])
     diary = Diary()
-    sinks = TimedSinks("benchmark", locations, payload, {}, spec.sink.keep_events, lambda: None, diary)
+    sinks = TimedSinks(
+        "benchmark", locations, payload, GuardedAggregates.none(), spec.sink.keep_events, lambda: None, diary
+    )
 
     def write(emitted: DataFrame, batch_id: int) -> None:
         started = time.perf_counter()

@@ -10,6 +10,7 @@ from sessionizer.control.desired_state import DesiredState
 from sessionizer.control.observation import Stall, State
 from sessionizer.control.progress_line import in_words
 from sessionizer.control.start_problem import start_problem_in
+from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.control.newest_driver import NewestDriver
@@ -76,10 +77,10 @@ def _on_end(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str:
 def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]:
     record = seen.exit_record
     if problem is not None:
-        return problem.cause, f"it did not start: {problem.said}"
+        return problem.cause, f"it did not start: {redacted(problem.said)}"
     if record is None:
         return KILLED, "its process is gone without a word"
-    message = (record.message or "no message").splitlines()[0]
+    message = redacted(record.message or "no message").splitlines()[0]
     return cause_of(
         record.error_type, record.message or "", terminal=record.terminal
     ), f"{record.error_type}: {message}"

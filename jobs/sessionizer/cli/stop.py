@@ -17,6 +17,7 @@ from sessionizer.control.observation import State
 from sessionizer.control.status import read_observation
 from sessionizer.control.stop_marker import request_stop
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.control.observation import Observation
@@ -77,7 +78,7 @@ def _ended(seen: Observation) -> str:
     if record is None:
         silent = {State.NEVER_STARTED: "it never started", State.VANISHED: "its process is gone without a word"}
         return silent.get(seen.state, "it gave up its lease")
-    because = f": {record.message.splitlines()[0]}" if record.message else ""
+    because = f": {redacted(record.message).splitlines()[0]}" if record.message else ""
     after = "" if record.batch_id is None else f" after batch {record.batch_id}"
     return f"{record.outcome}{after}{because}"
 

@@ -11,6 +11,7 @@ import typer
 
 from sessionizer.cli.remedies import remedy_for
 from sessionizer.errors import QueryFailed, SessionizerError
+from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ def say(line: str) -> None:
 
 def tell(error: SessionizerError) -> None:
     """The error and what to do about it, on stderr."""
-    say(f"error: {error}")
+    say(f"error: {redacted(str(error))}")
     say(f"remedy: {remedy_for(error)}")
 
 

@@ -12,7 +12,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,18 @@ LOG_VARIABLE: Final = "SESSIONIZER_DRIVER_LOG"
 """Environment variable by which a launcher names the file, which it must have opened for appending."""
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
+LOG_MODE: Final = 0o640
+"""What a driver prints is not for everybody on the machine."""
+
 KEPT: Final = 3
 """Older parts that are kept beside the file, the newest as ``<name>.1``."""
+
+
+def open_log(path: Path) -> BinaryIO:
+    """The file for appending, readable by its owner and group. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, LOG_MODE)
+    os.fchmod(descriptor, LOG_MODE)
+    return os.fdopen(descriptor, "ab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,8 @@ class BoundedLog:
                 self._part(number).rename(self._part(number + 1))
         newest = self._part(1)
         try:
-            shutil.copyfile(self.path, newest)
+            with self.path.open("rb") as whole, open_log(newest) as part:
+                shutil.copyfileobj(whole, part)
         except OSError:
             # A full disk: to stay bounded goes before keeping the past.
             newest.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.atomic_file import write_json
 from sessionizer.control.json_record import JsonRecord, RecordReading, examine_record
 from sessionizer.control.stream_home import checked_identifier
+from sessionizer.redaction import redacted_and_cut
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +43,11 @@ class ExitRecord(JsonRecord):
 
 
 def write_exit(home: StreamHome, record: ExitRecord) -> None:
-    """Leave ``record`` as the driver's last act: from then on its lease counts as free. Raises UnwritablePath."""
-    message = record.message[:MESSAGE_LIMIT] if record.message else record.message
+    """Leave ``record`` as the driver's last act: from then on its lease counts as free. Raises UnwritablePath.
+
+    Its message is kept without credentials.
+    """
+    message = redacted_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
     write_json(_path(home, record.uid), replace(record, message=message).to_json())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.atomic_file import write_json
@@ -11,8 +12,6 @@ from sessionizer.control.process_identity import ProcessIdentity
 from sessionizer.control.stream_home import checked_identifier
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.control.stream_home import StreamHome
 
 FILE = "launch.json"
@@ -62,6 +61,18 @@ class LaunchRecord(JsonRecord):
 def read_launch(home: StreamHome) -> LaunchRecord | None:
     """The newest launch; None if nothing was launched from here, or the file is damaged."""
     return read_record(LaunchRecord, home.control / FILE)
+
+
+def own_file(home: StreamHome, named: str) -> Path | None:
+    """The log that a record names; None unless it, and whatever it links to, is a file in the logs of the stream.
+
+    Whoever can write a record must not have pages or alerts read any other file of the machine to people.
+    """
+    try:
+        found, logs = Path(named).resolve(), home.logs.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return found if found.is_relative_to(logs) and (found.is_file() or not found.exists()) else None
 
 
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.java_class import java_class, scala_object
+from sessionizer.spark.permitted import require_own_row, require_repeatable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,7 +30,12 @@ def never_failing(spark: SparkSession, sql: str) -> Column:
     Spark's own ``TryEval``, which backs its ``try_*`` functions, has no public name; without it
     ``timestamp_seconds(x)`` of one absurd x ends the stream, ANSI mode or not (docs/adr/0005).
     """
-    return column_of(spark, catalyst(spark, "TryEval")(_expression(spark, F.expr(sql))))
+    return null_where_failing(F.expr(sql), spark)
+
+
+def null_where_failing(column: Column, spark: SparkSession) -> Column:
+    """``column``, null where evaluating it fails."""
+    return column_of(spark, catalyst(spark, "TryEval")(_expression(spark, column)))
 
 
 def is_utf8(spark: SparkSession, text: Column) -> Column:
@@ -62,11 +68,13 @@ def _expression(spark: SparkSession, column: Column) -> Any:  # noqa: ANN401  a 
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     """The type ``sql`` has over ``rows``. Raises InvalidSpec naming ``field`` when it gives no value for each row."""
     try:
+        require_own_row(rows.sparkSession, field, sql)
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
         beside = rows.select("*", never_failing(rows.sparkSession, sql).alias(_CHECKED))
         found = beside.schema[_CHECKED].dataType
         if rows.isStreaming:
             _require_streamable(beside)
+        require_repeatable(beside, field, sql)
     except ParseException as error:
         raise InvalidSpec(field, sql, f"a Spark SQL expression ({first_line(error)})") from error
     except AnalysisException as error:

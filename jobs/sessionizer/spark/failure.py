@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sessionizer.errors import QueryFailed, QueryInterrupted, SessionizerError
+from sessionizer.redaction import redacted_and_cut
 from sessionizer.spark.state_classes import cause_of_state_class
 
 
@@ -85,7 +86,7 @@ def classified(stream: str, error: BaseException) -> SessionizerError:
     by_class = cause_of_state_class(text) if cause.name in GENERAL else None
     cause = _BY_NAME[by_class] if by_class is not None else cause
     kind = QueryFailed if cause.terminal else QueryInterrupted
-    return kind(stream, cause.name, text[:_DETAIL_LIMIT])
+    return kind(stream, cause.name, redacted_and_cut(text, _DETAIL_LIMIT))
 
 
 def columns_changed(error: Exception) -> str | None:

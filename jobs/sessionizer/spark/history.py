@@ -14,6 +14,7 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.spark.batch import open_events, sessionize_history
 from sessionizer.spark.examine import types_of_measures
 from sessionizer.spark.guard import EVENT_TIME, REASON, guard
+from sessionizer.spark.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.measures import with_measures
 from sessionizer.spark.query import rules_of
 from sessionizer.spark.source import read_source
@@ -57,7 +58,7 @@ class History:
     def sessions(self, until_ms: int | None) -> DataFrame:
         """The columns of the table ``sessions`` but those that say who wrote a row. Raises InvalidSpec."""
         found = sessionize_history(self._events(), self.rules, until_ms=until_ms)
-        measured = with_measures(found, self.spec.measures)
+        measured = with_measures(found, GuardedAggregates.of(found.sparkSession, self.spec.measures))
         dated = measured.withColumn("date", F.to_date("started_at"))
         kept = ["events"] if self.spec.sink.keep_events else []
         return dated.select(*SESSION_COLUMNS, *self.spec.measures, *kept)

@@ -76,6 +76,8 @@ def declared_columns(columns: str | None) -> StructType:
         declared = cast("StructType", StructType.fromDDL(columns or ""))
     except PySparkException as error:
         raise InvalidSpec("source.columns", columns, f"columns as DDL ({first_line(error)})") from error
+    if computed := [field.name for field in declared if field.metadata.keys() - {"comment"}]:
+        raise InvalidSpec("source.columns", columns, f"names, types and comments: {', '.join(computed)} has more")
     names = [name.lower() for name in declared.names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidSpec("source.columns", columns, f"each column once, in whatever case: not {', '.join(repeated)}")

@@ -9,6 +9,7 @@ from sessionizer.control.table_places import table_locations
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import columns_changed
 from sessionizer.spark.file_log import files_of_batch
+from sessionizer.spark.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.query import SessionQuery, sessionized
 from sessionizer.spark.sinks import Sinks
 from sessionizer.spark.unreadable import UnreadableFiles
@@ -49,7 +50,7 @@ class Run:
         punctuations = self.home.punctuations(self.lineage)
         query = SessionQuery(sessionized(self.spark, guarded, self.spec, punctuations), guarded)
         locations = table_locations(self.home, self.platform_home, self.spec.sink.path)
-        measures, keep_events = self.spec.measures, self.spec.sink.keep_events
+        measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
         return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
 
     def start(self, *, until_caught_up: bool) -> StreamingQuery:

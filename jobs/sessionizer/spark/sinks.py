@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sessionizer.core import schema
+    from sessionizer.spark.guarded_aggregates import GuardedAggregates
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class Sinks:
     lineage: str
     locations: Mapping[str, str]
     payload: schema.Payload
-    measures: Mapping[str, str]
+    measures: GuardedAggregates
     keep_events: bool
     permit: Callable[[], None]
 
@@ -76,7 +77,7 @@ class Sinks:
 
     def sessions(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``sessions``."""
-        shape = session_rows(self.payload, keep_events=self.keep_events or bool(self.measures))
+        shape = session_rows(self.payload, keep_events=self.keep_events or bool(self.measures.columns))
         sessions = unpack(emitted, rows.SESSIONS, shape, Origin.now(self.lineage, batch_id))
         measured = with_measures(sessions, self.measures)
         return measured if self.keep_events else measured.drop("events")

@@ -13,6 +13,7 @@ from sessionizer.errors import DuplicateStream, InvalidSpec, TerminalError, Unkn
 from sessionizer.spec.problems import invalid_spec
 from sessionizer.spec.refusal import Shown
 from sessionizer.spec.stream import StreamSpec
+from sessionizer.spec.yaml_bounds import MOST_BYTES
 from sessionizer.spec.yaml_text import YamlDocument
 
 if TYPE_CHECKING:
@@ -118,9 +119,13 @@ def read_spec(path: Path) -> StreamSpec:
 
 
 def read_text(path: Path) -> str:
-    """Read the file ``path``; raises InvalidSpec when it is not there or not UTF-8."""
+    """Read the file ``path``; raises InvalidSpec when it is not there, too large or not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            written = file.read(MOST_BYTES + 1)
+        if len(written) > MOST_BYTES:
+            raise InvalidSpec("the file", Shown("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
+        return written.decode("utf-8")
     except OSError as error:
         raise InvalidSpec("the file", Shown("unreadable"), f"a file to read ({error.strerror})", file=path) from error
     except UnicodeDecodeError as error:

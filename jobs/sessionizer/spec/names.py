@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
+from sessionizer.driver_environment import is_airflows
 from sessionizer.spec.refusal import refusal
 
 NAME_PATTERN: Final = "^[a-z][a-z0-9_]{0,62}$"
@@ -54,6 +55,8 @@ def check_environment_variable(name: str) -> str:
     """Return ``name`` if it looks like an environment variable, which a pasted secret hardly does."""
     if not re.fullmatch("[A-Z][A-Z0-9_]*", name):
         raise refusal(name, "the name of an environment variable: upper-case letters, digits and underscores")
+    if is_airflows(name):
+        raise refusal(name, "a variable that drivers are given, which those of Airflow itself are not")
     return name
 
 

@@ -1,16 +1,21 @@
-"""Which options carry a secret, going by their name: those must not stand in a file that is checked in."""
+"""Which options carry a secret or name code, going by their name: those must not stand in a file that is checked in."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.redaction import SECRET_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SECRET_WORD: Final = re.compile("password|passwd|passphrase|secret|token|jaas|credential|private", re.IGNORECASE)
+SECRET_WORD: Final = re.compile("|".join((*SECRET_WORDS, "private")), re.IGNORECASE)
 KEY_WORD: Final = re.compile("key(?![a-z])", re.IGNORECASE)
 """``fs.s3a.access.key``, ``accessKey`` and ``ssl.key.location``, but not ``keystore``."""
+
+_CLASS: Final = re.compile(r"\.(class|classes|reporters|strategy|serializer|deserializer)$", re.IGNORECASE)
+_PROVIDER: Final = re.compile(r"\b(config|security)\.providers\b", re.IGNORECASE)
 
 
 def looks_secret(option: str) -> bool:
@@ -25,3 +30,13 @@ def holds_secret(path: Sequence[str]) -> bool:
     """
     among_options = any(step.startswith("options") for step in path[:-1])
     return bool(path) and bool(looks_secret(path[-1]) if among_options else SECRET_WORD.search(path[-1]))
+
+
+def names_code(option: str) -> bool:
+    """Tell whether the value of ``option``, one of Kafka's, is the name of a class that is loaded and called."""
+    return bool(_CLASS.search(option))
+
+
+def replaces_values(option: str) -> bool:
+    """Tell whether ``option`` has Kafka put variables and files of the driver into other options."""
+    return bool(_PROVIDER.search(option))

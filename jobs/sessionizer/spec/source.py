@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from sessionizer.spec.names import EnvironmentVariable, Text
 from sessionizer.spec.refusal import refusal
-from sessionizer.spec.secrets import looks_secret
+from sessionizer.spec.secrets import looks_secret, names_code, replaces_values
 from sessionizer.spec.section import Section
 
 
@@ -24,6 +24,7 @@ OptionValue = Annotated[
     BeforeValidator(option_text),
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
+NO_CODE: Final = "no class to load here: name its environment variable under options_from_environment.{option}"
 Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
 
 
@@ -139,6 +140,17 @@ class KafkaSource(SourceWithOptions):
         "holds it when the driver starts.",
         examples=[{"kafka.sasl.jaas.config": "KAFKA_JAAS"}],
     )
+
+    @model_validator(mode="after")
+    def _options_name_no_code(self) -> Self:
+        for option, value in self.options.items():
+            if names_code(option):
+                raise refusal(value, NO_CODE.format(option=option), "options", option)
+        for option in {**self.options, **self.options_from_environment}:
+            if replaces_values(option):
+                allowed = "an option that stands for itself: with this one Kafka replaces ${...} in the others"
+                raise refusal(option, allowed, "options")
+        return self
 
     @model_validator(mode="after")
     def _environment_adds_to_options(self) -> Self:

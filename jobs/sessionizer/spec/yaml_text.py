@@ -8,6 +8,7 @@ import yaml
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spec.refusal import Shown
+from sessionizer.spec.yaml_bounds import require_bounds, require_short_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 # both construct plain data only; libyaml's is some ten times faster
 SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-DEEPEST: Final = 50
 
 YamlPath = tuple[str, ...]
 """The keys from the top of a document to a place in it."""
@@ -26,13 +25,14 @@ class YamlDocument:
     """A document of plain data that knows its lines: ``data``, ``line_of``."""
 
     def __init__(self, text: str, file: Path) -> None:
-        """Read ``text``; raises InvalidSpec for broken YAML and for a key that is given twice."""
+        """Read ``text``; raises InvalidSpec for broken or boundless YAML and for a key that is given twice."""
         self.lines: dict[YamlPath, int] = {}
         self._noted: set[int] = set()
         try:
-            check_depth(text)
+            require_bounds(yaml.parse(text, Loader=SafeLoader))
             loader = SafeLoader(text)
             node = loader.get_single_node()
+            require_short_numbers(node)
             self._note_lines(node, (), file)
             self.data: object = loader.construct_document(node) if node else None
         # a date such as 2026-99-99 is a ValueError
@@ -56,15 +56,6 @@ class YamlDocument:
                 raise InvalidSpec(".".join(place), Shown("given twice"), allowed, file=file, line=line)
             self.lines[place] = line
             self._note_lines(child, place, file)
-
-
-def check_depth(text: str) -> None:
-    """Raise YAMLError when blocks nest deeper than any spec does: libyaml recurses, and would crash the process."""
-    depth = 0
-    for event in yaml.parse(text, Loader=SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise yaml.YAMLError("blocks nest too deeply")
 
 
 def broken_yaml(error: Exception, file: Path) -> InvalidSpec:

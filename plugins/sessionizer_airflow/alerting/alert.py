@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from sessionizer.redaction import redacted
+
 
 class Kind(StrEnum):
     """What has happened."""
@@ -41,11 +43,12 @@ class Alert:
 
     @property
     def message(self) -> str:
-        """All of it, in one line."""
+        """All of it, in one line, without credentials."""
         batch = "" if self.batch_id is None else f" (batch {self.batch_id})"
         remedy = f". What to do: {self.what_to_do}" if self.what_to_do else ""
-        return f"{self.stream} {self.kind.replace('_', ' ')}{batch}: {self.reason}{remedy}"
+        return redacted(f"{self.stream} {self.kind.replace('_', ' ')}{batch}: {self.reason}{remedy}")
 
     def context(self) -> dict[str, Any]:
         """What a notifier's templates may name: `{{ stream }}`, `{{ message }}` and so on."""
-        return {**asdict(self), "kind": str(self.kind), "message": self.message}
+        shown = {"reason": redacted(self.reason), "what_to_do": redacted(self.what_to_do), "message": self.message}
+        return {**asdict(self), "kind": str(self.kind), **shown}

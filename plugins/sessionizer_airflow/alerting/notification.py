@@ -13,6 +13,8 @@ from airflow.sdk import BaseNotifier
 from asgiref.sync import sync_to_async
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.redaction import redacted
+from sessionizer.spec.refusal import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,7 +64,7 @@ def notify(alert: Alert, say: Callable[[str], None]) -> None:
         if (notification := Notification.from_environment()) is not None:
             _send(notification.notifier(), alert)
     except Exception as error:  # noqa: BLE001 - notifiers are other people's code
-        say(f"no notification could be sent: {type(error).__name__}: {error}")
+        say(redacted(f"no notification could be sent: {type(error).__name__}: {error}"))
 
 
 async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> None:
@@ -71,7 +73,7 @@ async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> Non
         if (notification := Notification.from_environment()) is not None:
             await asyncio.wait_for(_send_async(notification.notifier(), alert), PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - as above
-        say(f"no notification could be sent: {type(error).__name__}: {error}")
+        say(redacted(f"no notification could be sent: {type(error).__name__}: {error}"))
 
 
 def _send(notifier: BaseNotifier, alert: Alert) -> None:
@@ -103,7 +105,7 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
     except ValueError as error:
-        raise InvalidSpec(ARGUMENTS, text, f"a JSON object ({error})") from error
+        raise InvalidSpec(ARGUMENTS, Shown("(hidden)"), f"a JSON object ({error})") from error
     if not isinstance(arguments, dict):
-        raise InvalidSpec(ARGUMENTS, text, "a JSON object")
+        raise InvalidSpec(ARGUMENTS, Shown("(hidden)"), "a JSON object")
     return arguments

@@ -7,6 +7,7 @@ import subprocess
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from sessionizer.control.bounded_log import open_log
 from sessionizer.control.process_identity import ProcessIdentity, identify
 from sessionizer_airflow.errors import ProgramMissing
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def start_detached(command: list[str], log: Path, environment: Mapping[str, str]) -> ProcessIdentity:
     """Start `command` in a new session, with everything that it prints appended to `log`."""
-    with log.open("ab") as output:
+    with open_log(log) as output:
         try:
             started = subprocess.Popen(
                 command,

@@ -14,6 +14,7 @@ from sessionizer.control.bounded_log import LOG_VARIABLE
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.launch_record import LaunchRecord, write_launch
 from sessionizer.control.process_identity import ProcessIdentity, is_alive
+from sessionizer.deployment.named_variables import named_variables
 from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd
 from sessionizer_airflow.launching.detached import start_detached
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
@@ -44,7 +45,8 @@ class LocalLauncher:
         home.prepare()
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.logs / f"driver.{call.uid}.log"))
         write_launch(home, launch)
-        environment = {**job_environment(os.environ), LOG_VARIABLE: launch.log}
+        named = named_variables(home, call.folders.streams)
+        environment = {**job_environment(os.environ, named), LOG_VARIABLE: launch.log}
         launch = launch.of_process(start_detached(command, Path(launch.log), environment))
         write_launch(home, launch)
         return launch

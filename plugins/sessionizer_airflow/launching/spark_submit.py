@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+from sessionizer.driver_environment import driver_environment
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 CREDENTIAL_PREFIXES = ("AIRFLOW_", "_AIRFLOW", "__AIRFLOW")
 OUR_PROGRAMS = str(Path(sys.executable).parent)
@@ -46,13 +47,13 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
     return hook._build_spark_submit_command(target.address(job.application))  # noqa: SLF001 - see above
 
 
-def job_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a detached job: ours without Airflow's credentials, with the programs of our Python first.
+def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
+    """The environment of a driver on this machine: what it needs of ours, and the variables that its spec has `named`.
 
-    Spark would otherwise start its Python workers with the first `python3` of the PATH.
+    The programs of our Python come first: Spark would start its workers with the first `python3` of the PATH.
     """
     path = os.pathsep.join([OUR_PROGRAMS, environment.get("PATH", os.defpath)])
-    return {**_without_credentials(environment), "PATH": path, "PYSPARK_PYTHON": sys.executable}
+    return {**driver_environment(environment, named), "PATH": path, "PYSPARK_PYTHON": sys.executable}
 
 
 def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -11,12 +10,13 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sessionizer.control.clock import epoch_ms
-from sessionizer.control.launch_record import read_launch
+from sessionizer.control.launch_record import own_file, read_launch
 from sessionizer.control.status import read_observation
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import place_of, table_locations
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import SessionizerError
+from sessionizer.redaction import redacted
 from sessionizer.spec.loading import find_stream
 from sessionizer_airflow.log_tail import tail
 from sessionizer_airflow.marks import SUPERVISING
@@ -69,9 +69,11 @@ def driver_log(
     launch = read_launch(home)
     if launch is None:
         return _html(message_page(home.name, "driver log", "Its driver was not launched from Airflow."))
-    return _html(
-        log_page(home.name, launch.log, tail(Path(launch.log), LINES_SHOWN), changed_line(home, project.streams))
-    )
+    log = own_file(home, launch.log)
+    if log is None:
+        return _html(message_page(home.name, "driver log", "Its launch record names a file outside of its home."))
+    changed = changed_line(home, project.streams)
+    return _html(log_page(home.name, launch.log, tail(log, LINES_SHOWN), changed))
 
 
 def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
@@ -90,7 +92,7 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
     try:
         folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
     except SessionizerError as error:
-        return _html(message_page(home.name, "tables", str(error)))
+        return _html(message_page(home.name, "tables", redacted(str(error))))
     locations = table_locations(home, project.home, folder)
     return _html(
         tables_page(

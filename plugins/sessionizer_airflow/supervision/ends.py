@@ -15,6 +15,7 @@ from sessionizer.control.causes import (
     cause_of,
 )
 from sessionizer.control.observation import Stall
+from sessionizer.redaction import redacted
 from sessionizer_airflow.supervision.decisions import Replace
 from sessionizer_airflow.supervision.history import Failure
 
@@ -50,7 +51,7 @@ def describe_end(driver: Driver) -> str:
     """How the driver ended, in one line."""
     ending = driver.ending
     if driver.start_problem is not None:
-        return f"driver {driver.uid} did not start: {driver.start_problem.said}"
+        return f"driver {driver.uid} did not start: {redacted(driver.start_problem.said)}"
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
     cause = ": ".join(part for part in (ending.error_type, first_line(ending.message or "")) if part)
@@ -66,7 +67,9 @@ def replacement(driver: Driver, now_ms: int) -> Replace:
         return Replace(driver.uid, f"{silent} {_seconds(now_ms - driver.heard_ms)}", OUT_OF_SIGHT, out_of_sight=True)
     if driver.start_problem is not None:
         return Replace(
-            driver.uid, f"{_no_batch(driver, now_ms)}: {driver.start_problem.said}", driver.start_problem.cause
+            driver.uid,
+            f"{_no_batch(driver, now_ms)}: {redacted(driver.start_problem.said)}",
+            driver.start_problem.cause,
         )
     if driver.batch_id is None and driver.stall is not Stall.NO_PROGRESS:
         return Replace(driver.uid, _no_batch(driver, now_ms), NO_START)
@@ -86,7 +89,7 @@ def left_over(driver: Driver) -> Replace:
 
 def first_line(message: str) -> str:
     """What fits into a line of a log; the rest is in the exit record and the driver's log."""
-    line = message.partition("\n")[0]
+    line = redacted(message).partition("\n")[0]
     return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + "…"
 
 

@@ -13,7 +13,7 @@ import pytest
 from fabricated_platform import Platform
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.launch_record import LaunchRecord, write_launch
+from sessionizer.control.launch_record import LaunchRecord, own_file, write_launch
 from sessionizer.control.lineage import start_lineage
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.spec.loading import find_stream
@@ -84,8 +84,24 @@ def test_the_log_is_escaped_and_without_credentials(platform: Platform) -> None:
 def test_a_log_that_is_not_here(platform: Platform) -> None:
     _, home = platform.drive("clicks")
     assert "not launched from Airflow" in client_of(platform).get("/clicks.supervise/log").text
-    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log="/elsewhere/driver.log"))
+    gone = str(home.logs / "driver.driver-1.log")
+    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log=gone))
     assert "or on another machine" in client_of(platform).get("/clicks.supervise/log").text
+
+
+@pytest.mark.parametrize("named", ["{tmp}/passwords", "{logs}/../../../../passwords", "{logs}/link", "{logs}", "\0"])
+def test_a_file_outside_of_the_logs_is_not_shown_whatever_the_record_names(
+    named: str, platform: Platform, tmp_path: Path
+) -> None:
+    _, home = platform.drive("clicks")
+    (tmp_path / "passwords").write_text("secret matter")
+    (home.logs / "link").symlink_to(tmp_path / "passwords")
+    path = named.format(tmp=tmp_path, logs=home.logs)
+    write_launch(home, LaunchRecord(uid="driver-1", at=epoch_ms(), log=path))
+    answer = client_of(platform).get("/clicks.supervise/log")
+    assert "secret matter" not in answer.text
+    assert "names a file outside of its home" in answer.text
+    assert own_file(home, path) is None
 
 
 @pytest.mark.parametrize("dag_id", ["visits.supervise", "clicks.stop", "clicks", "..%2F..", "Clicks.supervise"])

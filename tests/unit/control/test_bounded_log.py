@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -65,11 +67,11 @@ def test_no_room_for_the_copy_does_not_keep_it_from_being_cut(tmp_path: Path, mo
     log = BoundedLog(tmp_path / "driver.a.log", limit_bytes=3, kept=1)
     log.path.write_text("too long")
 
-    def full(source: Path, target: Path) -> None:
-        target.write_text("to")
+    def full(_: BinaryIO, target: BinaryIO) -> None:
+        target.write(b"to")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("shutil.copyfile", full)
+    monkeypatch.setattr("shutil.copyfileobj", full)
     assert log.trim()
     assert [path.name for path in tmp_path.iterdir()] == ["driver.a.log"]
     assert log.path.read_text() == ""
@@ -101,3 +103,10 @@ def _old_log(home: StreamHome, uid: str, changed_at: int) -> None:
         path = home.logs / f"driver.{uid}.log{part}"
         path.touch()
         os.utime(path, (changed_at, changed_at))
+
+
+def test_no_part_is_for_everybody(tmp_path: Path) -> None:
+    log = BoundedLog(tmp_path / "driver.a.log", limit_bytes=3)
+    log.path.write_text("too long")
+    assert log.trim()
+    assert [stat.S_IMODE(part.stat().st_mode) for part in log.parts() if part.exists()] == [0o640]

@@ -146,6 +146,35 @@ def test_files_take_no_secrets_at_all(refused: Refused) -> None:
     assert "hunter2" not in str(error)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "kafka.interceptor.classes",
+        "kafka.sasl.login.callback.handler.class",
+        "kafka.ssl.engine.factory.class",
+        "kafka.metric.reporters",
+        "kafka.partition.assignment.strategy",
+    ],
+)
+def test_no_class_is_loaded_by_a_spec(refused: Refused, option: str) -> None:
+    error = refused({"source": KAFKA | {"options": {option: "com.example.Mine"}}})
+    assert error.field == f"source.options.{option}"
+    assert f"options_from_environment.{option}" in error.allowed
+
+
+@pytest.mark.parametrize("block", ["options", "options_from_environment"])
+def test_kafka_puts_no_variable_into_an_option(refused: Refused, block: str) -> None:
+    error = refused({"source": KAFKA | {block: {"kafka.config.providers": "ENV"}}})
+    assert "Kafka replaces" in error.allowed
+
+
+def test_what_is_airflows_own_is_no_variable_for_a_spec(refused: Refused) -> None:
+    named = {"kafka.client.id": "AIRFLOW__CORE__FERNET_KEY"}
+    error = refused({"source": KAFKA | {"options_from_environment": named}})
+    assert error.field == "source.options_from_environment.kafka.client.id"
+    assert "those of Airflow itself are not" in error.allowed
+
+
 def test_a_secret_pasted_for_its_variable_is_not_repeated(refused: Refused) -> None:
     error = refused({"source": KAFKA | {"options_from_environment": {"kafka.sasl.jaas.config": "user=me hunter2"}}})
     assert "environment variable" in error.allowed

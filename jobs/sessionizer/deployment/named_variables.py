@@ -1,0 +1,31 @@
+"""The environment variables that a driver may be asked for: by its spec's file, and by the spec that it runs by."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sessionizer.control.lineage import active_lineage
+from sessionizer.control.lineage_spec import read_lineage_spec
+from sessionizer.errors import SessionizerError
+from sessionizer.spec.loading import find_stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.control.stream_home import StreamHome
+
+
+def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
+    """Names only. What cannot be read names none: who needs it says so. Never raises."""
+    named: set[str] = set()
+    with suppress(SessionizerError):
+        source = find_stream(streams, home.name).source
+        if source.format == "kafka":
+            named.update(source.options_from_environment.values())
+    with suppress(SessionizerError):
+        lineage = active_lineage(home)
+        record = read_lineage_spec(home, lineage) if lineage else None
+        kept = (record.document or {}).get("source", {}) if record else {}
+        named.update(map(str, (kept.get("options_from_environment") or {}).values()))
+    return frozenset(named)

@@ -1,0 +1,41 @@
+"""Which environment variables a driver on this machine is started with: those on a list, not all that Airflow has.
+
+Airflow's processes hold the address of its database, the key of its secrets and whatever else an installation gives
+them. A driver runs the SQL of a spec; what it does not have, no spec can reach.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MORE: Final = "SESSIONIZER_DRIVER_ENVIRONMENT"
+"""Names further variables for drivers, separated by commas or blanks; ``*`` stands for any letters (``AWS_*``)."""
+
+GIVEN: Final = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+    "JAVA_HOME", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "PYTHON*", "PYSPARK_*", "VIRTUAL_ENV",
+    "SPARK_*", "HADOOP_*", "HDFS_*", "YARN_*", "KRB5*", "KUBECONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR", "SESSIONIZER_*",
+)  # fmt: skip
+"""What Java, Python, Spark and Hadoop need to run at all, and our own settings."""
+
+NEVER: Final = ("AIRFLOW_*", "_AIRFLOW*", "__AIRFLOW*", "SESSIONIZER_NOTIFIER*")
+"""Whoever asks for them: these are Airflow's own, and how people are told."""
+
+
+def driver_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
+    """The part of ``environment`` that a driver gets; ``named``: variables that its spec names."""
+    wanted = (*GIVEN, *named, *environment.get(MORE, "").replace(",", " ").split())
+    return {name: value for name, value in environment.items() if _fits(name, wanted) and not _fits(name, NEVER)}
+
+
+def is_airflows(name: str) -> bool:
+    """Whether no driver gets the variable ``name``."""
+    return _fits(name, NEVER)
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

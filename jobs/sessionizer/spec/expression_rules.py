@@ -1,0 +1,105 @@
+"""What the SQL of a spec may not do, decided on its parts: pure.
+
+A spec says what a row means. It does not run code, reads nothing but the row, and gives the same value when the row is
+read again: else a replayed batch would write other rows than the batch that it repeats.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+REFLECTION: Final = frozenset({"reflect", "java_method", "try_reflect"})
+QUERIES: Final = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
+BUILT_IN: Final = ("", "builtin.", "system.builtin.")
+
+SAME_EACH_TIME: Final = "an expression that gives the same value whenever a row is read, so not"
+CLOCK: Final = (
+    "a batch that is replayed would see the same instant, but a row that is delivered again or read again for another "
+    "lineage would not; rules.time_mode: processing_time goes by the time of arrival"
+)
+_DATETIME: Final = re.compile("date|timestamp")
+_SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_TYPED_SPECIAL: Final = re.compile(
+    r"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b[^'\"]*\1", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of an expression.
+
+    ``kind``: the name of Spark's class for it. ``parent``: the position of the part that it is in, -1 for none.
+    ``function``: what it calls by name. ``value``: a literal's. ``type``: that of a literal or a cast.
+    """
+
+    kind: str
+    parent: int
+    function: str = ""
+    value: str = ""
+    type: str = ""
+
+
+def nodes_of(parts: Iterable[dict[str, Any]]) -> list[Node]:
+    """The nodes of an expression that Spark wrote as JSON: parents first, each with the number of its children."""
+    nodes: list[Node] = []
+    owed: list[list[int]] = []
+    for part in parts:
+        parent = owed[-1][0] if owed else -1
+        if owed:
+            owed[-1][1] -= 1
+        nodes.append(_node(part, parent))
+        owed.append([len(nodes) - 1, int(part["num-children"])])
+        while owed and not owed[-1][1]:
+            owed.pop()
+    return nodes
+
+
+def _node(part: dict[str, Any], parent: int) -> Node:
+    names = str(part.get("nameParts", "")).strip("[]").split(", ")
+    kind = str(part["class"]).rpartition(".")[2]
+    return Node(
+        kind=kind,
+        parent=parent,
+        function=".".join(names).lower() if kind == "UnresolvedFunction" else "",
+        value=str(part.get("value", "")),
+        type=str(part.get("dataType", "")),
+    )
+
+
+def forbidden_part(nodes: Sequence[Node], built_in: Collection[str]) -> str | None:
+    """What is allowed instead of a part that reaches beyond the row; None if there is no such part.
+
+    ``nodes``: as parsed, before anything that they name is looked up. ``built_in``: names of Spark's own functions.
+    """
+    for node in nodes:
+        if node.kind in QUERIES:
+            return "an expression over the row alone, so no subquery"
+        name = _own_name(node.function)
+        if name in REFLECTION:
+            return f"an expression that calls no code of Java's, so not {name}"
+        if node.function and name not in built_in:
+            return f"functions that Spark brings with it, so not {node.function}"
+    return None
+
+
+def _own_name(function: str) -> str:
+    """The bare name of one of Spark's own functions."""
+    schema, dot, name = function.rpartition(".")
+    return name if schema + dot in BUILT_IN else function
+
+
+def clock_word(nodes: Sequence[Node], sql: str) -> str | None:
+    """The word for a moment that Spark takes from the clock in ``sql``; None if there is none. ``nodes``: resolved."""
+    for node in nodes:
+        parent = nodes[node.parent].kind if node.parent >= 0 else ""
+        is_moment = parent.startswith("ParseTo") or (parent == "Cast" and _DATETIME.match(nodes[node.parent].type))
+        if node.kind == "Literal" and is_moment and _SPECIAL.match(node.value):
+            return repr(node.value)
+    typed = any(node.kind == "Literal" and _DATETIME.match(node.type) for node in nodes)
+    found = _TYPED_SPECIAL.search(sql) if typed else None
+    return found[0] if found else None
