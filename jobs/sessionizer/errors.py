@@ -14,6 +14,7 @@
     │   └── QueryFailed          the streaming query died, and would again
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be read just now
+        ├── DiskFull             a path that has no room just now
         ├── SourceUnreachable    a broker or socket that does not answer
         └── QueryInterrupted     the streaming query died of its surroundings (disk, memory, network)
 
@@ -144,6 +145,17 @@ class ControlUnreachable(TransientError):
     def __init__(self, path: Path, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"cannot read {path}: {cause}")
+
+
+class DiskFull(TransientError):
+    """``path`` is needed as ``purpose``, and there is no room for it (or no quota) just now: ``detail``."""
+
+    exit_code = 24
+    cause: ClassVar[str] = "disk_full"
+
+    def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
+        self.path, self.purpose, self.detail = path, purpose, detail
+        super().__init__(f"no room for {purpose} at {path}: {detail}")
 
 
 class SourceUnreachable(TransientError):

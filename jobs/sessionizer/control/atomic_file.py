@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sessionizer.errors import UnwritablePath
+from sessionizer.control.room import unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class JsonReading:
 
 
 def write_json(path: Path, value: Mapping[str, object], *, durable: bool = True) -> None:
-    """Replace ``path`` by ``value``; raises UnwritablePath and leaves the old file as it was.
+    """Replace ``path`` by ``value``; raises UnwritablePath or DiskFull, and leaves the old file as it was.
 
     ``durable`` makes it survive a power cut (two fsyncs). Only what is rewritten every few seconds goes without.
     """
@@ -40,7 +40,7 @@ def write_json(path: Path, value: Mapping[str, object], *, durable: bool = True)
 
 
 def create_json(path: Path, value: Mapping[str, object]) -> bool:
-    """Create ``path`` with ``value`` unless it exists; True for the one caller that did. Raises UnwritablePath."""
+    """Create ``path`` with ``value`` unless it exists; True for the one caller that did. Raises as ``write_json``."""
     with _named_failure(path), _complete_file(path, value, durable=True) as temporary:
         # A link, unlike a rename, refuses an existing name; unlike open(O_EXCL), its target is already complete.
         try:
@@ -78,7 +78,7 @@ def _named_failure(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UnwritablePath(path, "a control file", error.strerror or str(error)) from error
+        raise unwritable(path, "a control file", error) from error
 
 
 @contextmanager

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.lease_ledger import read_lease
-from sessionizer.errors import LeaseLost, QueryFailed, QueryInterrupted, SessionizerError, TerminalError, UnwritablePath
+from sessionizer.errors import (
+    DiskFull,
+    LeaseLost,
+    QueryFailed,
+    QueryInterrupted,
+    SessionizerError,
+    TerminalError,
+    UnwritablePath,
+)
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
@@ -24,11 +32,17 @@ def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
         at=epoch_ms(),
         outcome=Outcome.LEASE_LOST if isinstance(error, LeaseLost) else Outcome.FAILED,
         terminal=isinstance(error, TerminalError),
-        error_type=error.cause if isinstance(error, QueryFailed | QueryInterrupted) else type(error).__name__,
+        error_type=_kind_of(error),
         message=str(error),
     )
-    with suppress(UnwritablePath):
+    with suppress(UnwritablePath, DiskFull):
         write_exit(home, record)
+
+
+def _kind_of(error: BaseException) -> str:
+    if isinstance(error, QueryFailed | QueryInterrupted | DiskFull):
+        return error.cause
+    return type(error).__name__
 
 
 def record_false_start(home: StreamHome, uid: str, error: SessionizerError) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.atomic_file import create_json, write_json
 from sessionizer.control.json_record import JsonRecord, RecordReading, examine_record
 from sessionizer.control.process_identity import ProcessIdentity
-from sessionizer.errors import ControlUnreachable, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +105,7 @@ def give_out(home: StreamHome, record: LeaseRecord) -> bool:
         _remove(_path(home, record.token))
         return False
     # A full disk must not cost the lease that was just won: this copy is only for people.
-    with suppress(UnwritablePath):
+    with suppress(UnwritablePath, DiskFull):
         write_json(home.control / "lease.json", record.to_json(), durable=False)
     _prune(home, record.token)
     return True

@@ -11,7 +11,8 @@ from sessionizer.control.atomic_file import write_json
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.json_record import JsonRecord, require_undamaged
 from sessionizer.control.lineage_spec import write_lineage_spec
-from sessionizer.errors import DamagedFile, UnwritablePath
+from sessionizer.control.room import unwritable
+from sessionizer.errors import DamagedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
         try:
             directory.mkdir(parents=True)
         except OSError as error:
-            raise UnwritablePath(directory, "a directory of a new lineage", error.strerror or str(error)) from error
+            raise unwritable(directory, "a directory of a new lineage", error) from error
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
     write_json(_path(home), Lineage(lineage, now, parent).to_json())

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sessionizer.errors import ControlUnreachable, InvalidSpec, UnwritablePath
+from sessionizer.control.room import unwritable
+from sessionizer.errors import ControlUnreachable, InvalidSpec
 
 HOME_VARIABLE: Final = "SESSIONIZER_HOME"
 DEFAULT_HOME: Final = ".sessionizer"
@@ -91,7 +92,7 @@ class StreamHome:
         return self.tables / _checked("table", name, NAME_PATTERN)
 
     def prepare(self) -> None:
-        """Make the directories and prove that they can be written; raises UnwritablePath."""
+        """Make the directories and prove that they can be written; raises UnwritablePath, DiskFull."""
         for directory in (self.leases, self.control, self.lineages, self.tables, self.logs):
             _make_writable(directory)
 
@@ -115,4 +116,4 @@ def _make_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(b"0")
     except OSError as error:
-        raise UnwritablePath(directory, f"the stream's {directory.name} directory", str(error)) from error
+        raise unwritable(directory, f"the stream's {directory.name} directory", error) from error

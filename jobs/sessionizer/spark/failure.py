@@ -4,31 +4,59 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import QueryFailed, QueryInterrupted, SessionizerError
 from sessionizer.redaction import redacted_and_cut
 from sessionizer.spark.state_classes import cause_of_state_class
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A known way to die: its name, the texts that betray it, and whether it would happen again."""
+    """A known way to die: its name, the texts that betray it, and whether it would happen again.
+
+    ``deep``: the texts count anywhere in the chain of causes, below whatever Spark makes of them.
+    """
 
     name: str
     signs: tuple[str, ...]
     terminal: bool
+    deep: bool = False
 
 
 # The first that matches wins: what is certain stands before what is general.
 CAUSES: Final = (
-    Cause("disk_full", ("No space left on device", "Disk quota exceeded"), terminal=False),
-    Cause("memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False),
+    Cause(
+        "disk_full",
+        (
+            "No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "NSQuotaExceededException",
+            "could only be written to 0 of the",
+        ),
+        terminal=False, deep=True,
+    ),
+    Cause("memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True),
     Cause("lease_lost", ("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"), terminal=True),
     Cause(
         "source_data_loss",
         ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRangeException", "DELTA_FILE_NOT_FOUND"),
         terminal=True,
+    ),
+    Cause(
+        # a broker, a name node, a store: what Java says of it, as Python's own "Connection refused" is of our JVM
+        "no_answer",
+        (
+            "java.net.ConnectException", "java.net.NoRouteToHostException", "java.net.UnknownHostException",
+            "java.net.SocketTimeoutException", "java.net.SocketException: Connection reset",
+            "java.net.SocketException: Broken pipe", "org.apache.hadoop.net.ConnectTimeoutException",
+            "org.apache.kafka.common.errors.TimeoutException", "org.apache.kafka.common.errors.DisconnectException",
+            "org.apache.kafka.common.errors.NetworkException", "org.apache.kafka.common.errors.NotLeader",
+            "org.apache.kafka.common.errors.LeaderNotAvailable", "org.apache.hadoop.hdfs.server.namenode.SafeMode",
+            "org.apache.hadoop.ipc.StandbyException", "org.apache.hadoop.ipc.RetriableException",
+        ),
+        terminal=False, deep=True,
     ),
     Cause(
         "state_not_at_head",
@@ -67,7 +95,14 @@ CAUSES: Final = (
         terminal=False,
     ),
     Cause("state_silent", ("TimeoutError: timed out", "cannot read from timed out object"), terminal=False),
-    Cause("executor_lost", ("ExecutorLostFailure", "Python worker exited unexpectedly"), terminal=False),
+    Cause(
+        "executor_lost",
+        (
+            "ExecutorLostFailure", "Python worker exited unexpectedly", "FetchFailed", "MetadataFetchFailedException",
+            "SparkContext has been shut down", "SparkContext was shut down", "All masters are unresponsive",
+        ),
+        terminal=False,
+    ),
 )  # fmt: skip
 UNKNOWN: Final = Cause("unknown", (), terminal=False)
 GENERAL: Final = frozenset({"unknown", "state_not_at_head", "schema_change", "state_refused"})
@@ -82,11 +117,30 @@ def classified(stream: str, error: BaseException) -> SessionizerError:
     if isinstance(error, SessionizerError):
         return error
     text = f"{type(error).__name__}: {error}"
-    cause = next((cause for cause in CAUSES if any(sign in text for sign in cause.signs)), UNKNOWN)
+    whole = "\n".join((text, *_causes(error)))
+    cause = next((cause for cause in CAUSES if _shows(cause, whole if cause.deep else text)), UNKNOWN)
     by_class = cause_of_state_class(text) if cause.name in GENERAL else None
     cause = _BY_NAME[by_class] if by_class is not None else cause
     kind = QueryFailed if cause.terminal else QueryInterrupted
     return kind(stream, cause.name, redacted_and_cut(text, _DETAIL_LIMIT))
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether there was no room, however deep below the error."""
+    found = classified("", error)
+    return isinstance(found, QueryInterrupted) and found.cause == "disk_full"
+
+
+def _shows(cause: Cause, text: str) -> bool:
+    return any(sign in text for sign in cause.signs)
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """What is below an error: Python's causes, and the Java stack, which names Java's."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield str(getattr(seen, "_stackTrace", None) or seen)
+        seen = seen.__cause__ or seen.__context__
 
 
 def columns_changed(error: Exception) -> str | None:

@@ -25,8 +25,9 @@ from pyspark.sql.types import (
 
 from sessionizer.core import schema
 from sessionizer.core.reasons import CloseReason
-from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.errors import DiskFull, InvalidSpec, UnwritablePath
 from sessionizer.spark.expressions import first_line
+from sessionizer.spark.failure import is_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -157,7 +158,8 @@ def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> Non
     try:
         builder.execute()
     except (PySparkException, Py4JJavaError) as error:
-        raise UnwritablePath(location, f"the table {shape.name}", first_line(error)) from error
+        kind = DiskFull if is_full_disk(error) else UnwritablePath
+        raise kind(location, f"the table {shape.name}", first_line(error)) from error
 
 
 def _exists(spark: SparkSession, shape: TableShape, location: str) -> bool:

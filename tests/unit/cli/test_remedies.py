@@ -26,6 +26,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.UnknownStream("clik", ["clicks"]),
     errors.DuplicateStream("clicks", [Path("a"), Path("b")]),
+    errors.DiskFull(Path("/small"), "the next batch", "12 bytes are left"),
     errors.UnwritablePath(Path("/proc/x"), "the table sessions", "no"),
     errors.LeaseHeld("clicks", "a", 1, "here"),
     errors.LeaseLost("clicks", 1, 2),

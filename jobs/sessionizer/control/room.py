@@ -1,0 +1,57 @@
+"""Room on a disk: whether there is any, and a little that is kept back for the last words of a driver."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import DiskFull, UnwritablePath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+LEAST_ROOM: Final = 1024 * 1024
+"""Bytes. With less, the next batch cannot be written: what it adds to checkpoint and tables is more."""
+
+RESERVE: Final = 64 * 1024
+"""Bytes: an exit record, and what a file system takes for it."""
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def unwritable(path: Path | str, purpose: str, error: OSError) -> DiskFull | UnwritablePath:
+    """The error that ``error`` comes to for who has to write ``path``: room may be made, a permission is missing."""
+    kind = DiskFull if error.errno in _NO_ROOM else UnwritablePath
+    return kind(path, purpose, error.strerror or str(error))
+
+
+def require_room(folders: Iterable[Path]) -> None:
+    """Raises DiskFull where one of ``folders`` is on a disk with less than ``LEAST_ROOM``."""
+    for folder in folders:
+        with suppress(OSError):
+            disk = os.statvfs(folder)
+            free = disk.f_bavail * disk.f_frsize
+            if disk.f_blocks and free < LEAST_ROOM:
+                raise DiskFull(folder, "the next batch", f"{free:,} bytes are left")
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """A file that only takes room, until it is given up."""
+
+    file: Path
+
+    def take(self) -> None:
+        """Take the room; goes without where there is none."""
+        with suppress(OSError):
+            # not a hole: a sparse file takes no room
+            self.file.write_bytes(os.urandom(RESERVE))
+
+    def give_up(self) -> None:
+        """Make the room free. Harmless when repeated."""
+        with suppress(OSError):
+            self.file.unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""What a query died of, where the reason lies deep below what Spark makes of it."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.spark.failure import classified, is_full_disk
+
+
+class Captured(Exception):
+    """As PySpark's: the message says what Spark was at, the Java stack has the chain of causes."""
+
+    def __init__(self, message: str, stack: str = "") -> None:
+        super().__init__(message)
+        self._stackTrace = stack
+
+
+FULL = "Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device"
+AWAY = "Caused by: java.net.ConnectException: Call From worker-3 to namenode:8020 failed"
+NOT_COMMITTED = "[CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT] Error writing state store files"
+NOT_LOADED = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
+NOT_READ = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file hdfs://namenode/feed/a.parquet."
+POLLED = "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired"
+
+
+@pytest.mark.parametrize(
+    ("message", "stack", "cause"),
+    [
+        (NOT_COMMITTED, FULL, "disk_full"),
+        (NOT_LOADED, FULL, "disk_full"),
+        (NOT_READ, FULL, "disk_full"),
+        ("Disk quota exceeded", "", "disk_full"),
+        ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException: The DiskSpace quota", "", "disk_full"),
+        (NOT_LOADED, AWAY, "no_answer"),
+        (NOT_READ, AWAY, "no_answer"),
+        ("[STREAM_FAILED] Query terminated with exception", POLLED, "no_answer"),
+        ("Py4JNetworkError: [Errno 111] Connection refused", "", "driver_jvm_died"),
+    ],
+)
+def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, cause: str) -> None:
+    died = classified("clicks", Captured(message, stack))
+    assert isinstance(died, QueryInterrupted)
+    assert died.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [(NOT_LOADED, "state_not_at_head"), (NOT_READ, "bad_data"), ("[KAFKA_DATA_LOSS]", "source_data_loss")],
+)
+def test_without_such_a_reason_it_would_happen_again(message: str, cause: str) -> None:
+    died = classified("clicks", Captured(message, "Caused by: java.lang.IllegalStateException"))
+    assert isinstance(died, QueryFailed)
+    assert died.cause == cause
+
+
+def test_events_that_are_gone_stay_gone_when_a_broker_is_away_too() -> None:
+    assert isinstance(classified("clicks", Captured("[KAFKA_DATA_LOSS]", POLLED)), QueryFailed)
+
+
+def test_a_cause_of_pythons_own_counts_too() -> None:
+    error = RuntimeError("the batch could not be written")
+    assert not is_full_disk(error)
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert is_full_disk(error)
