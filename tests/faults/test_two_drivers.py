@@ -9,10 +9,11 @@ import pytest
 from click_files import write_click_files
 from driver_process import DriverProcess, run_to_end
 from landed import assert_as_defined, table_rows
-from moments import TABLES, Moment, freeze_at
+from moments import QUERY_STARTS, TABLES, Moment, freeze_at
+from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import Outcome, read_exit
-from sessionizer.control.lease import fence
-from sessionizer.errors import LeaseHeld, LeaseLost
+from sessionizer.control.lease import acquire, fence
+from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -61,6 +62,40 @@ def fenced_while_frozen(stage: Stage, uid: str, moment: Moment) -> None:
     ended = read_exit(stage.stream_home, uid)
     assert ended
     assert ended.outcome is Outcome.LEASE_LOST
+
+
+def test_another_host_takes_the_lease_of_a_driver_that_stands_still_and_of_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot see our processes, and its clock is three minutes ahead. Nothing comes in: no batch makes us beat."""
+    stage = Stage.set_up(tmp_path, {**clicks_spec(files_per_batch=FILES), "trigger_interval": "5 minutes"})
+    write_click_files(stage.feed, 1)
+    home = stage.stream_home
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for_line(QUERY_STARTS)
+        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+        monkeypatch.setattr("sessionizer.control.lease.epoch_ms", lambda: epoch_ms() + 180_000)
+        with pytest.raises(LeaseHeld):
+            acquire(home, "far", takeover_after_ms=60_000)
+        driver.freeze()
+        assert acquire(home, "far", takeover_after_ms=10_000).token == 2
+        driver.thaw()
+        assert driver.wait() == LeaseLost.exit_code
+
+
+@pytest.mark.long
+def test_a_driver_that_cannot_read_its_lease_ends_itself(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=FILES))
+    write_click_files(stage.feed, 1)
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for_line(QUERY_STARTS)
+        (lease,) = stage.stream_home.leases.iterdir()
+        lease.rename(stage.root / "aside")
+        lease.mkdir()  # there, and not to be read, as on a share that is away
+        assert driver.wait() == ControlUnreachable.exit_code
+    ended = read_exit(stage.stream_home, "a")
+    assert ended
+    assert (ended.outcome, ended.terminal) == (Outcome.FAILED, False)
 
 
 @pytest.mark.long

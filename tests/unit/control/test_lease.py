@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,13 @@ from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.lease import Lease, acquire, fence
 from sessionizer.control.lease_ledger import Vacancy, give_out, highest_token, owned_by, read_lease
+from sessionizer.control.lease_watch import LeaseWatch
 from sessionizer.control.process_identity import this_process
 from sessionizer.control.stream_home import StreamHome
-from sessionizer.errors import InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
+from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from multiprocessing.context import ForkProcess
     from multiprocessing.queues import SimpleQueue
     from multiprocessing.synchronize import Barrier
@@ -198,30 +202,57 @@ def _held_elsewhere(home: StreamHome, acquired_ms_ago: int) -> None:
     assert give_out(home, owned_by(1, "far", replace(this_process(), host="elsewhere"), epoch_ms() - acquired_ms_ago))
 
 
-def _beat(home: StreamHome, uid: str, ms_ago: int) -> None:
-    at = epoch_ms() - ms_ago
+def _beat(home: StreamHome, uid: str, at: int) -> None:
     write_heartbeat(home, Heartbeat(uid, at, at, Phase.RUNNING))
 
 
-def test_a_holder_elsewhere_is_judged_by_its_heartbeat(home: StreamHome) -> None:
+@contextmanager
+def _beating(home: StreamHome, uid: str, clock_ahead_ms: int = 0) -> Iterator[None]:
+    """A driver that beats, and whose clock may be wrong."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(0.02):
+            _beat(home, uid, epoch_ms() + clock_ahead_ms)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("clock_ahead_ms", [0, -180_000, 180_000, -3_600_000])
+def test_a_holder_elsewhere_lives_while_it_beats_whatever_its_clock_says(home: StreamHome, clock_ahead_ms: int) -> None:
     _held_elsewhere(home, 3_600_000)
-    _beat(home, "far", 1_000)
-    with pytest.raises(LeaseHeld):
-        acquire(home, "near")
-    assert acquire(home, "near", takeover_after_ms=500).token == 2
+    with _beating(home, "far", clock_ahead_ms), pytest.raises(LeaseHeld):
+        acquire(home, "near", takeover_after_ms=10_000)
+    started = time.monotonic()
+    assert acquire(home, "near", takeover_after_ms=300).token == 2
+    assert time.monotonic() - started >= 0.3, "its silence was watched"
 
 
-def test_a_holder_elsewhere_that_has_just_started_needs_no_heartbeat(home: StreamHome) -> None:
-    _beat(home, "long_gone", 3_600_000)
+def test_a_holder_elsewhere_that_has_just_started_is_watched_as_well(home: StreamHome) -> None:
+    _beat(home, "long_gone", epoch_ms() - 3_600_000)
     _held_elsewhere(home, 1_000)
-    with pytest.raises(LeaseHeld):
-        acquire(home, "near")
+    with _beating(home, "far"), pytest.raises(LeaseHeld):
+        acquire(home, "near", takeover_after_ms=10_000)
 
 
 def test_the_heartbeat_of_another_driver_keeps_nobody_alive(home: StreamHome) -> None:
     _held_elsewhere(home, 3_600_000)
-    _beat(home, "other", 0)
-    assert acquire(home, "near").token == 2
+    with _beating(home, "other"):
+        assert acquire(home, "near", takeover_after_ms=300).token == 2
+
+
+def test_a_holder_elsewhere_that_ends_while_it_is_watched_is_followed_at_once(home: StreamHome) -> None:
+    _held_elsewhere(home, 3_600_000)
+    end = threading.Timer(0.1, lambda: write_exit(home, ExitRecord("far", epoch_ms(), Outcome.DRAINED)))
+    end.start()
+    assert acquire(home, "near", takeover_after_ms=600_000).token == 2
+    end.join()
 
 
 def test_a_fenced_holder_elsewhere_is_the_business_of_who_fenced_it(home: StreamHome) -> None:
@@ -233,14 +264,9 @@ def test_a_fenced_holder_elsewhere_is_the_business_of_who_fenced_it(home: Stream
 def test_a_damaged_lease_is_held_by_somebody_until_silence(home: StreamHome) -> None:
     path = home.leases / "00000007.json"
     path.write_text('{"token": ')
-    with pytest.raises(LeaseHeld, match="unknown driver"):
-        acquire(home, "second")
-    os.utime(path, (0, 0))
-    _beat(home, "whoever", 0)
-    with pytest.raises(LeaseHeld):
-        acquire(home, "second")
-    _beat(home, "whoever", 3_600_000)
-    assert acquire(home, "second").token == 8
+    with _beating(home, "whoever"), pytest.raises(LeaseHeld, match="unknown driver"):
+        acquire(home, "second", takeover_after_ms=10_000)
+    assert acquire(home, "second", takeover_after_ms=300).token == 8
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
@@ -254,6 +280,49 @@ def test_a_control_directory_that_was_removed_took_the_lease_with_it(home: Strea
         assert acquire(home, "second").token == lease.token
     with pytest.raises(LeaseLost, match="gone or another's"):
         lease.check()
+
+
+def _spoil(home: StreamHome) -> None:
+    """As over a network: the file is there, and cannot be read just now."""
+    (home.leases / "00000001.json").rename(home.root / "aside")
+    (home.leases / "00000001.json").mkdir()
+
+
+def _mend(home: StreamHome) -> None:
+    (home.leases / "00000001.json").rmdir()
+    (home.root / "aside").rename(home.leases / "00000001.json")
+
+
+def test_a_lease_that_cannot_be_read_for_a_moment_is_not_lost(home: StreamHome) -> None:
+    lease = acquire(home, "first")
+    _spoil(home)
+    with pytest.raises(ControlUnreachable):
+        lease.check()
+    now = [0.0]
+    watch = LeaseWatch(lease, limit_s=60, clock=lambda: now[0])
+    now[0] = 60.0
+    assert not watch.look()
+    _mend(home)
+    assert watch.look()
+    watch.require()
+    _spoil(home)
+    now[0] = 120.0
+    assert not watch.look()
+    now[0] = 120.1
+    with pytest.raises(ControlUnreachable):
+        watch.look()
+    with pytest.raises(ControlUnreachable):
+        watch.require()
+    lease.release()
+
+
+def test_a_lost_lease_is_lost_at_once_whoever_watches(home: StreamHome) -> None:
+    watch = LeaseWatch(acquire(home, "first"))
+    fence(home)
+    with pytest.raises(LeaseLost):
+        watch.look()
+    with pytest.raises(LeaseLost):
+        watch.require()
 
 
 def test_only_the_last_tokens_are_kept(home: StreamHome) -> None:
