@@ -27,6 +27,8 @@ _READER_OPTIONS: Final = frozenset(
         "maxCachedFiles", "discardCachedInputRatio",
     )
 )  # fmt: skip
+_NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
+"""By default Spark passes over a file that is a week older than the newest it knows, and says nothing."""
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -34,7 +36,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     """The rows of ``path``, read as those of ``source``. Raises InvalidSpec for columns that are none."""
     reader_options = {name: value for name, value in source.options.items() if name.lower() in _READER_OPTIONS}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
-    reader = reader.options(**reader_options)
+    reader = reader.options(**_NEVER_TOO_OLD).options(**reader_options)
     if source.encoding in ("text", "json"):
         lines = reader.format("text").load(path).select("value", _file().alias(POSITION))
         return parse_lines(lines, source.encoding, source.columns, parser_options, max_event_bytes)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.control.table_places import located
 from sessionizer.errors import InvalidSpec, SourceUnreachable
+from sessionizer.spark.batch_limits import batch_limits
 from sessionizer.spark.expressions import first_line
 from sessionizer.spark.files import read_files
 from sessionizer.spark.lines import FAULT, POSITION, RAW, parse_lines
@@ -28,7 +29,7 @@ def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes
 
     Raises InvalidSpec where the source's own fields are wrong.
     """
-    reader: Reader = spark.readStream if stream else spark.read
+    reader: Reader = spark.readStream.options(**batch_limits(source)) if stream else spark.read
     match source.format:
         case "files":
             return _files(reader, source, home, max_event_bytes)
