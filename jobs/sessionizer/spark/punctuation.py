@@ -33,8 +33,8 @@ _END_OF_TIME_MS = 253_402_300_799_000
 
 
 def read_punctuations(spark: SparkSession, folder: Path) -> DataFrame:
-    """The punctuations in ``folder`` as they come; each is deleted once its batch is committed."""
-    reader = spark.readStream.schema(COLUMNS).option("cleanSource", "delete").option("pathGlobFilter", "*.json")
+    """The punctuations in ``folder`` as they come; ``TakenPunctuations`` removes those of committed batches."""
+    reader = spark.readStream.schema(COLUMNS).option("pathGlobFilter", "*.json")
     return reader.option("multiLine", "true").json(str(folder))
 
 

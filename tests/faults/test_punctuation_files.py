@@ -1,0 +1,27 @@
+"""Punctuations are taken away with their batch, and no line of a log is about one that is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from click_files import write_click_files
+from driver_process import DriverProcess
+from stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_restarted_driver_does_not_look_for_punctuations_that_are_gone(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 1)
+    said = []
+    for uid in ("a", "b"):
+        with DriverProcess.start(stage, uid) as driver:
+            assert driver.wait() == 0, driver.said[-4_000:]
+            said.append(driver.said)
+    assert stage.lineage
+    # each drains: that punctuation may be of the last batch, after which nobody looks
+    left = list(stage.stream_home.punctuations(stage.lineage).glob("*.json"))
+    assert len(left) <= 1
+    assert not any("Failed to remove" in text for text in said)
