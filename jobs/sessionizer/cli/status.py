@@ -16,6 +16,7 @@ from sessionizer.cli.stream_status import StreamStatus
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.newest_driver import newest_driver
 from sessionizer.control.orphans import Orphan, find_orphan, find_orphans
+from sessionizer.control.progress_line import running_line
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.supervision_record import read_supervision
 from sessionizer.deployment.running_spec import pending_changes, pending_line
@@ -44,6 +45,8 @@ def status(
         return
     print_table(found, epoch_ms())
     for status in found:
+        if status.running:
+            typer.echo(f"{status.stream}: {status.running}")
         if status.advice:
             typer.echo(f"{status.stream}: {status.advice}")
         if status.changes:
@@ -77,5 +80,6 @@ def _of_orphan(orphan: Orphan) -> StreamStatus:
 def _of_spec(spec: StreamSpec, platform: Path) -> StreamStatus:
     where, now = StreamHome.of(platform, spec.name), epoch_ms()
     newest = newest_driver(where, now, **patience(spec.trigger_interval_ms)._asdict())
-    advice = advice_on(where, newest, read_supervision(where), now)
-    return StreamStatus(spec.name, newest.seen, advice, pending_changes(where, spec))
+    advice, beat = advice_on(where, newest, read_supervision(where), now), newest.seen.heartbeat
+    running = running_line(beat, now) if beat and newest.seen.state.is_live else None
+    return StreamStatus(spec.name, newest.seen, advice, pending_changes(where, spec), running)

@@ -17,13 +17,15 @@ INVALID: Final = "INVALID"
 class StreamStatus:
     """One stream: what was observed (None: its spec is invalid) and advice, if there is something wrong.
 
-    ``changes``: where its file differs from the spec that it runs by.
+    ``changes``: where its file differs from the spec that it runs by; ``running``: a line about the batch under way, if
+    it takes long.
     """
 
     stream: str
     seen: Observation | None
     advice: str | None
     changes: tuple[Change, ...] = ()
+    running: str | None = None
 
     @property
     def state(self) -> str:

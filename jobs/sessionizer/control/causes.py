@@ -35,6 +35,10 @@ class Cause:
 _T, _P, _U = Verdict.TERMINAL, Verdict.TRANSIENT, Verdict.UNCLEAR
 
 OF_QUERIES: Final = (
+    Cause(
+        "unreachable", "something that it needs does not answer", _P,
+        "see that what the message names answers: a broker, a store, a name node",
+    ),
     Cause("disk_full", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
         "memory", "memory ran out", _U,
@@ -44,10 +48,6 @@ OF_QUERIES: Final = (
     Cause(
         "source_data_loss", "the source has lost events", _T,
         "events are gone from the source: decide what to do about them before you start it again",
-    ),
-    Cause(
-        "no_answer", "what it talks to does not answer", _P,
-        "start what should answer at the address in the message, or look for trouble in the network",
     ),
     Cause(
         "source_rewritten", "the source was rewritten", _T,

@@ -62,12 +62,12 @@ class Heartbeat(JsonRecord):
     spark_ui: str | None = None
     """Address of the driver's Spark UI, where it has one."""
     progress_at: int | None = None
-    """When the query was last seen to get on: a task, a record, a batch more, or no batch due. None while starting."""
+    """When the query was last seen to get on: a task, a record, a batch more, or no batch due."""
     running_batch: int | None = None
     """The batch under way; None between two, and of one that has not got its id yet."""
     running_since: int | None = None
     running_tasks: int | None = None
-    """Tasks of the batch's jobs so far; a later job brings more."""
+    """Tasks of the batch's jobs under way; a batch has several jobs, one after the other."""
     running_tasks_done: int | None = None
     running_rows: int | None = None
     """Rows that the batch has read from the source so far."""

@@ -12,6 +12,10 @@ HEAVY_GROUP_BYTES: Final = 2**28
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
+LONG_BATCH_MS: Final = 10_000
+"""A batch that takes longer is told of while it runs."""
+
+
 def in_words(milliseconds: int) -> str:
     """A length of time in its two longest units, such as ``3 m 20 s``; below a second in ms."""
     if abs(milliseconds) < _UNITS[-1][1]:
@@ -46,6 +50,23 @@ def _heavy(beat: Heartbeat) -> str:
     return f"key group {beat.heaviest_group} is heavy: {held / 2**30:.1f} GiB open" if held >= HEAVY_GROUP_BYTES else ""
 
 
+def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS) -> str | None:
+    """How far the batch under way has come at ``now`` (epoch ms); None if it is younger than ``at_least_ms``."""
+    since = beat.running_since
+    if since is None or now - since < at_least_ms:
+        return None
+    tasks = f"{beat.running_tasks_done or 0:,} of {beat.running_tasks:,} tasks" if beat.running_tasks else ""
+    rows = f"{_short(beat.running_rows)} rows" if beat.running_rows else ""
+    facts = [fact for fact in (tasks, rows, f"for {in_words(now - since)}") if fact]
+    batch = "the next batch" if beat.running_batch is None else f"batch {beat.running_batch}"
+    return f"{batch}: {', '.join(facts)}"
+
+
+def _short(count: int) -> str:
+    size, unit = next(((size, unit) for size, unit in ((10**6, " M"), (10**3, " k")) if count >= size), (1, ""))
+    return f"{count / size:,.1f}{unit}" if unit else str(count)
+
+
 def _watermark(beat: Heartbeat) -> str:
     if beat.is_drained:
         return "every session closed"
@@ -53,19 +74,22 @@ def _watermark(beat: Heartbeat) -> str:
 
 
 class ProgressTeller:
-    """Says a line about a new batch, at most one in ``every_ms``."""
+    """Says a line about a new batch or a long one, at most one in ``every_ms``."""
 
     def __init__(self, every_ms: int) -> None:
         self._every_ms = every_ms
-        self._told: Heartbeat | None = None
+        self._told_batch: int | None = None
+        self._told_at: int | None = None
 
     def line(self, beat: Heartbeat, now: int) -> str | None:
         """The line that is due at ``now`` (epoch ms); None if none is."""
-        if beat.batch_id is None or (self._told is not None and not self._is_due(beat, self._told, now)):
+        if self._told_at is not None and now - self._told_at < self._every_ms:
             return None
-        self._told = beat
-        self._told_at = now
-        return progress_line(beat)
-
-    def _is_due(self, beat: Heartbeat, told: Heartbeat, now: int) -> bool:
-        return beat.batch_id != told.batch_id and now - self._told_at >= self._every_ms
+        if beat.batch_id is not None and beat.batch_id != self._told_batch:
+            line: str | None = progress_line(beat)
+            self._told_batch = beat.batch_id
+        else:
+            line = running_line(beat, now)
+        if line is not None:
+            self._told_at = now
+        return line

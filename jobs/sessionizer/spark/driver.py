@@ -1,26 +1,31 @@
 """The driver: the process that owns a stream's lease and runs its query until told to stop.
 
-Its contract (design §6): it refuses to start without the lease, beats with every batch, stops at a batch boundary when
-asked to, writes nothing once the lease is lost, and leaves an exit record however it ends.
+Its contract (design §6): it refuses to start without the lease, beats every few seconds, stops at a batch boundary when
+asked to, writes nothing once the lease is lost, and leaves an exit record however it ends, after the query's own end.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from sessionizer.control.atomic_file import TEMPORARY_SUFFIX
 from sessionizer.control.bounded_log import BoundedLog
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.failed_exit import record_failure, record_false_start
 from sessionizer.control.heartbeat import Phase
 from sessionizer.control.lease import acquire
+from sessionizer.control.lease_watch import LeaseWatch
 from sessionizer.control.lineage import active_lineage, start_lineage
 from sessionizer.control.progress_line import ProgressTeller, progress_line
+from sessionizer.control.room import Reserve
 from sessionizer.control.stop_marker import stop_requested
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import table_locations
@@ -34,11 +39,13 @@ from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
 from sessionizer.spark.open_sessions import OpenSessions
 from sessionizer.spark.python_start import python_starting
+from sessionizer.spark.query_watch import POLL_S, QueryWatch, cut_off
 from sessionizer.spark.run import Run
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.source import check_reachable
 from sessionizer.spark.stop_signals import StopSignals
 from sessionizer.spark.tables import ensure_tables
+from sessionizer.spark.taken_punctuations import TakenPunctuations
 from sessionizer.spark.timeout_table import TimeoutTable
 from sessionizer.spark.unreadable import UnreadableFiles
 from sessionizer.spark.until import Until
@@ -46,7 +53,6 @@ from sessionizer.spark.vital_signs import ProgressListener, VitalSigns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -56,8 +62,6 @@ if TYPE_CHECKING:
     from sessionizer.spark.examine import Examined
     from sessionizer.spec.spec_file import SpecFile
 
-POLL_S = 0.25
-DRAIN_PATIENCE_S = 600.0
 TIMEOUT_TABLE_EVERY_MS = 5_000
 
 
@@ -84,25 +88,35 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     """
     home = StreamHome.of(options.platform_home, file.name)
     home.prepare()
-    lease = _acquired(home, options.uid)
+    lease = _acquired(home, options.uid, say)
+    reserve = Reserve(home.control / f".reserve.{lease.uid}{TEMPORARY_SUFFIX}")
+    reserve.take()
+    driver: _Driver | None = None
     try:
         with StopSignals() as signals:
             running = choose_spec(home, file, apply=options.apply)
-            outcome, batch_id = _Driver(running, options, home, lease, signals, say).run()
+            driver = _Driver(running, options, home, lease, signals, say)
+            outcome, batch_id = driver.run()
     except BaseException as error:
         cause = classified(file.name, error) if isinstance(error, Exception) else error
-        record_failure(home, lease.uid, cause)
-        lease.release()
+        if driver is None or driver.query_has_ended():
+            reserve.give_up()
+            record_failure(home, lease.uid, cause)
+            lease.release()
+        else:
+            # a record would free the lease: only the end of this process ends what the query may still do
+            say("the query did not end in time: this driver leaves no exit record")
         raise cause from error
+    reserve.give_up()
     record = ExitRecord(uid=options.uid, at=epoch_ms(), outcome=outcome, batch_id=batch_id)
     write_exit(home, record)
     lease.release()
     return record
 
 
-def _acquired(home: StreamHome, uid: str) -> Lease:
+def _acquired(home: StreamHome, uid: str, say: Callable[[str], None]) -> Lease:
     try:
-        return acquire(home, uid)
+        return acquire(home, uid, say=say)
     except LeaseHeld as error:
         record_false_start(home, uid, error)
         raise
@@ -122,10 +136,15 @@ class _Driver:
     ) -> None:
         self._running, self._spec = running, running.spec
         self._options, self._home, self._lease = options, home, lease
+        self._lease_watch = LeaseWatch(lease)
+        self._query: StreamingQuery | None = None
         self._signals, self._say = signals, say
         self._signs = VitalSigns(home, lease)
         self._log = BoundedLog.from_environment()
         self._gate = BatchGate(self._must_stop)
+        disks = (home.root, Path(tempfile.gettempdir()))
+        self._watch = QueryWatch(self._signs, self._gate, self._lease_watch, disks)
+        self._next_timeouts = 0
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
         rules = self._spec.rules
         every = max(self._spec.trigger_interval_ms, rules.emit_every_ms)
@@ -137,14 +156,17 @@ class _Driver:
             self._say(line)
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
-        self._run = self._prepare()
+        with self._signs.beating():
+            self._run = self._prepare()
         lineage_home = self._home.lineages / self._run.lineage
         self._timeouts = TimeoutTable.of(self._run.spark, self._spec, self._options.platform_home, lineage_home)
         if self._timeouts is not None:
             self._timeouts.announce_changes()
+        lineage = self._run.lineage
+        self._taken = TakenPunctuations.left_behind(self._home.punctuations(lineage), self._home.checkpoint(lineage))
         self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         if self._must_stop():
-            self._gate.close(DRAIN_PATIENCE_S)  # asked to while Spark was starting
+            self._gate.close()  # asked to while Spark was starting
         else:
             self._run_to_end(self._options.until)
         outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
@@ -152,6 +174,10 @@ class _Driver:
         if self._signs.beat.batch_id is not None:
             self._say(progress_line(self._signs.beat))
         return outcome, self._signs.beat.batch_id
+
+    def query_has_ended(self) -> bool:
+        """Cut the query off if it still runs, whatever kept us from watching it; False if it would not end."""
+        return self._query is None or cut_off(self._query)
 
     def _run_to_end(self, until: Until) -> None:
         if until is Until.STOPPED and self._idle is not None and self._run.resumes:
@@ -187,7 +213,7 @@ class _Driver:
             gate=self._gate,
             signs=self._signs,
             open_sessions=counts,
-            permit=self._lease.check,
+            permit=self._lease_watch.require,
         )
 
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
@@ -222,23 +248,24 @@ class _Driver:
 
     def _follow(self, query: StreamingQuery) -> None:
         """Watch the query to its end. Raises what it died of, unless that was our own request."""
-        next_look = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
+        self._query = query
         while query.isActive:
-            self._lease.check()
+            self._lease_watch.look()
             if self._must_stop():
-                self._drain(query)
-                return
+                self._say("stop requested: finishing the running batch")
+                self._watch.stop(self._run.spark, query, self._say)
+                break
+            self._watch.look(self._run.spark, query)
             self._tell_progress()
+            self._remove_taken_punctuations()
             if self._log is not None:
                 self._log.trim()
             self._wake_quiet_stream(query)
-            if self._timeouts is not None and epoch_ms() >= next_look:
-                self._announce_timeouts()
-                next_look = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
+            self._announce_timeouts()
             time.sleep(POLL_S)
         error = query.exception()
-        if error is not None and not self._gate.closed:
-            self._lease.check()
+        if error is not None and not self._gate.refused:
+            self._lease_watch.look()
             raise error
 
     def _tell_progress(self) -> None:
@@ -246,8 +273,18 @@ class _Driver:
         if line is not None:
             self._say(line)
 
+    def _remove_taken_punctuations(self) -> None:
+        """What cannot be removed costs room, not the stream."""
+        try:
+            self._taken.sweep(self._signs.beat.batch_id)
+        except OSError as error:
+            self._say(f"punctuations that were read cannot be removed: {error}")
+            self._taken.swept = self._signs.beat.batch_id
+
     def _announce_timeouts(self) -> None:
-        assert self._timeouts is not None  # noqa: S101  the caller asked
+        if self._timeouts is None or epoch_ms() < self._next_timeouts:
+            return
+        self._next_timeouts = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
         changes = self._timeouts.announce_changes()
         if changes:
             self._say(f"timeouts changed from the next event on: {changes}")
@@ -264,17 +301,3 @@ class _Driver:
         floor = self._idle.floor(now, beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
         if floor is not None:
             punctuation.move_watermark(self._home.punctuations(self._run.lineage), floor)
-
-    def _drain(self, query: StreamingQuery) -> None:
-        """End at a batch boundary: let the running batch commit, start no other."""
-        self._say("stop requested: finishing the running batch")
-        self._signs.say(phase=Phase.DRAINING)
-        self._gate.close(DRAIN_PATIENCE_S)
-        self._await_commit(query)
-        query.stop()
-
-    def _await_commit(self, query: StreamingQuery) -> None:
-        """A batch whose rows are written is committed a moment later: being stopped in between costs a replay."""
-        deadline = time.monotonic() + DRAIN_PATIENCE_S
-        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-            time.sleep(POLL_S)

@@ -46,7 +46,7 @@ CAUSES: Final = (
     ),
     Cause(
         # a broker, a name node, a store: what Java says of it, as Python's own "Connection refused" is of our JVM
-        "no_answer",
+        "unreachable",
         (
             "java.net.ConnectException", "java.net.NoRouteToHostException", "java.net.UnknownHostException",
             "java.net.SocketTimeoutException", "java.net.SocketException: Connection reset",

@@ -21,25 +21,38 @@ class BatchGate:
         self._must_stop = must_stop
         self._in_batch = threading.Lock()
         self._closed = threading.Event()
+        self._refused = threading.Event()
+        self._batch_id: int | None = None
 
     @property
     def closed(self) -> bool:
         """Whether no further batch will run."""
         return self._closed.is_set()
 
+    @property
+    def refused(self) -> bool:
+        """Whether a batch was turned away, which ends its query: that end is no failure."""
+        return self._refused.is_set()
+
+    @property
+    def batch_id(self) -> int | None:
+        """The batch that is being run; None while there is none, or one is only planned."""
+        return self._batch_id
+
     @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self, batch_id: int) -> Iterator[None]:
         """Hold the gate for one batch. Raises DrainRequested instead when no batch may start."""
         with self._in_batch:
             if self.closed or self._must_stop():
                 self._closed.set()
+                self._refused.set()
                 raise DrainRequested
-            yield
+            self._batch_id = batch_id
+            try:
+                yield
+            finally:
+                self._batch_id = None
 
-    def close(self, patience_s: float) -> bool:
-        """No batch starts from now on; False when one is still running after ``patience_s`` seconds."""
+    def close(self) -> None:
+        """No batch starts from now on; one that runs goes on."""
         self._closed.set()
-        if not self._in_batch.acquire(timeout=patience_s):
-            return False
-        self._in_batch.release()
-        return True

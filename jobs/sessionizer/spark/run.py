@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything one streaming query needs; ``permit`` raises LeaseLost once another driver took over."""
+    """Everything one streaming query needs; ``permit`` returns only while the lease is known to be ours."""
 
     spark: SparkSession
     spec: StreamSpec
@@ -58,7 +58,7 @@ class Run:
         query, sinks = self.build()
 
         def write(emitted: DataFrame, batch_id: int) -> None:
-            with self.gate.batch():
+            with self.gate.batch(batch_id):
                 self._write(sinks, emitted, batch_id)
 
         writer = query.for_each_batch(write).queryName(self.spec.name)

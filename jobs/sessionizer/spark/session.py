@@ -48,6 +48,8 @@ THROUGHPUT: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_TO_PYTHON),
     # a query without progress reports this often (ms) that it is idle: idle_after is measured with it
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
+    # a query that is cut off has so long to end; by default it is waited for without end
+    "spark.sql.streaming.stopTimeout": "30s",
     "spark.sql.streaming.stateStore.rocksdb.compression": "lz4",
     # cheaper to write than Spark's default INT96, which no other engine writes any more
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from sessionizer.control.batch_progress import NOTHING_UNDER_WAY, BatchProgress
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.errors import LeaseLost, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
 from sessionizer.spark import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
+    from sessionizer.control.batch_progress import BatchSight
     from sessionizer.control.lease import Lease
     from sessionizer.control.stream_home import StreamHome
     from sessionizer.spark.open_sessions import OpenSessions
     from sessionizer.spark.sinks import BatchCounts
+
+
+BEAT_EVERY_S: Final = 3.0
 
 
 class VitalSigns:
@@ -43,6 +48,13 @@ class VitalSigns:
         self._events_at: int | None = None
         self.brought_events = False
         """Whether the last batch did; rows that are refused or late are none."""
+        self._progress = BatchProgress()
+        self._reports = 0
+
+    @property
+    def reports(self) -> int:
+        """How many batches and idle triggers Spark has reported."""
+        return self._reports
 
     @property
     def beat(self) -> Heartbeat:
@@ -70,10 +82,33 @@ class VitalSigns:
 
     def say(self, **changes: Any) -> None:
         """Beat, with these fields changed. A driver that lost its lease is silent: the beat is its successor's."""
-        with self._lock, suppress(LeaseLost, UnwritablePath):
+        with self._lock, suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
             self._beat = replace(self._beat, at=epoch_ms(), **changes)
             self._lease.check()
             write_heartbeat(self._home, self._beat)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Beat on while the driver is busy with what it cannot be called away from, such as the start of Spark."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(BEAT_EVERY_S):
+                self.say()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def saw(self, sight: BatchSight) -> None:
+        """Beat after a look at the batch under way. What gets on has started, however long its first batch takes."""
+        self._progress = self._progress.seen(sight, epoch_ms())
+        phase = self._phase(Phase.RUNNING) if sight.shows_work else self._beat.phase
+        self.say(phase=phase, **self._progress.fields)
 
     def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add what a batch wrote; told with the next beat."""
@@ -97,6 +132,7 @@ class VitalSigns:
     def progressed(self, progress: StreamingQueryProgress) -> None:
         """Beat after a committed batch."""
         now = epoch_ms()
+        self._reports += 1
         source = progress.sources[0]
         watermark = _epoch_ms(progress.eventTime.get("watermark"))
         state = progress.stateOperators[0]
@@ -112,11 +148,14 @@ class VitalSigns:
             state_rows=state.numRowsTotal,
             state_bytes=state.memoryUsedBytes + int(state.customMetrics.get("rocksdbSstFileSize", 0)),
             source_lag=_lag(source.metrics or {}),
+            progress_at=now,
+            **NOTHING_UNDER_WAY,
         )
 
     def idled(self) -> None:
         """Beat while there is nothing to do."""
-        self.say(phase=self._phase(Phase.IDLE))
+        self._reports += 1
+        self.say(phase=self._phase(Phase.IDLE), progress_at=epoch_ms(), **NOTHING_UNDER_WAY)
 
     def _phase(self, phase: Phase) -> Phase:
         return Phase.DRAINING if self._beat.phase is Phase.DRAINING else phase

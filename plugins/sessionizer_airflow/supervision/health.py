@@ -50,7 +50,9 @@ def examined(
     `told`: people know already why nothing is done. Then its silence is no news.
     """
     if beat is not None and beat.phase in WORKING:
-        health = replace(health, worked_at=max(health.worked_at, beat.at))
+        # a driver that hangs at a batch beats on
+        worked_at = beat.at if beat.progress_at is None else beat.progress_at
+        health = replace(health, worked_at=max(health.worked_at, worked_at))
     found = _ailment(health, beat, desired, policy, now_ms)
     if told and found is Ailment.STALE:
         found = health.ailment

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.desired_state import read_desired
 from sessionizer.control.newest_driver import acquired_at, newest_driver
 from sessionizer.control.observation import Observation, State
+from sessionizer.control.progress_line import running_line
 from sessionizer.control.start_problem import start_problem_in
 from sessionizer_airflow.supervision.situation import Driver, Situation
 
@@ -54,6 +55,8 @@ def _driver_of(newest: NewestDriver, now_ms: int) -> Driver | None:
         log=launch.log if launch else None,
         lineage=seen.heartbeat.lineage if seen.heartbeat else None,
         start_problem=_start_problem(seen, launch) if launch else None,
+        under_way=running_line(seen.heartbeat, now_ms) if seen.heartbeat else None,
+        under_way_since=seen.heartbeat.running_since if seen.heartbeat else None,
     )
 
 

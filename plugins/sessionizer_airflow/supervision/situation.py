@@ -23,7 +23,8 @@ class Driver:
     `present` tells whether a process of it may still exist; `heard_ms` is its newest sign of life, `progress_ms` the
     newest sign that its query gets on; `without_jvm`, that its Python lives on without its JVM; `out_of_sight` names
     the machine whose processes neither we nor a cluster can see from here; `log` is the file that has what it printed,
-    if it was launched from here; `start_problem`, what kept it from its first batch, if that is known.
+    if it was launched from here; `start_problem`, what kept it from its first batch, if that is known; `under_way` says
+    how far a long batch has come that began at `under_way_since`.
     """
 
     uid: str
@@ -41,6 +42,8 @@ class Driver:
     log: str | None = None
     lineage: str | None = None
     start_problem: StartProblem | None = None
+    under_way: str | None = None
+    under_way_since: int | None = None
 
     @property
     def lifetime(self) -> int:

@@ -16,7 +16,7 @@ from sessionizer_airflow.supervision.ends import failure_of
 from sessionizer_airflow.supervision.history import is_due_to_tell, is_known
 from sessionizer_airflow.supervision.levels import level_of
 from sessionizer_airflow.supervision.reading import read_situation
-from sessionizer_airflow.supervision.wording import describe, subject
+from sessionizer_airflow.supervision.wording import describe, milestone, subject
 
 if TYPE_CHECKING:
     from sessionizer.control.stream_home import StreamHome
@@ -53,7 +53,8 @@ def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionR
     call = _needs_worker(decision, situation, record, policy, now_ms)
     call = call or is_due_to_tell(record, policy, situation.desired.at, now_ms)
     level = logging.INFO if call else level_of(decision)
-    return Look(subject(decision), describe(decision, situation, now_ms), call, level)
+    about = (*subject(decision), *milestone(situation, now_ms))
+    return Look(about, describe(decision, situation, now_ms), call, level)
 
 
 def _needs_worker(

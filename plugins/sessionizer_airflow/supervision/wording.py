@@ -44,12 +44,23 @@ def subject(decision: Decision) -> tuple[str, ...]:
             return (type(decision).__name__,)
 
 
+def milestone(situation: Situation, now_ms: int) -> tuple[str, ...]:
+    """Changes 1, 2, 4, 8 … minutes after a long batch began: so often a line is due about it."""
+    driver = situation.driver
+    if driver is None or driver.under_way is None or driver.under_way_since is None:
+        return ()
+    minutes = (now_ms - driver.under_way_since) // 60_000
+    return (f"a batch for {2 ** (minutes.bit_length() - 1)} m and more",) if minutes > 0 else ()
+
+
 def _word_for(state: str) -> str:
     return "working" if state in WORKING else state.lower()
 
 
 def _progress(situation: Situation | None) -> str:
     driver = situation.driver if situation else None
+    if driver is not None and driver.under_way is not None:
+        return f", {driver.under_way}"
     return "" if driver is None or driver.batch_id is None else f", batch {driver.batch_id}"
 
 

@@ -32,12 +32,12 @@ trigger_interval: 1 second
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Platform]:
-    """A module may have `SETTINGS` of its own."""
+    """A module may have `SETTINGS` and a `SPEC` of its own."""
     root = tmp_path_factory.mktemp("platform")
     specs = root / "specs"
     specs.mkdir()
     for name in STREAMS:
-        (specs / f"{name}.yaml").write_text(SPEC.format(name=name))
+        (specs / f"{name}.yaml").write_text(getattr(request.module, "SPEC", SPEC).format(name=name))
     installation = Installation(
         root=root,
         settings={

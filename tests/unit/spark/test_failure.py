@@ -34,9 +34,9 @@ POLLED = "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of
         (NOT_READ, FULL, "disk_full"),
         ("Disk quota exceeded", "", "disk_full"),
         ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException: The DiskSpace quota", "", "disk_full"),
-        (NOT_LOADED, AWAY, "no_answer"),
-        (NOT_READ, AWAY, "no_answer"),
-        ("[STREAM_FAILED] Query terminated with exception", POLLED, "no_answer"),
+        (NOT_LOADED, AWAY, "unreachable"),
+        (NOT_READ, AWAY, "unreachable"),
+        ("[STREAM_FAILED] Query terminated with exception", POLLED, "unreachable"),
         ("Py4JNetworkError: [Errno 111] Connection refused", "", "driver_jvm_died"),
     ],
 )
@@ -48,7 +48,11 @@ def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, 
 
 @pytest.mark.parametrize(
     ("message", "cause"),
-    [(NOT_LOADED, "state_not_at_head"), (NOT_READ, "bad_data"), ("[KAFKA_DATA_LOSS]", "source_data_loss")],
+    [
+        ("CheckpointInfo length: 0", "state_not_at_head"),
+        (NOT_READ, "bad_data"),
+        ("[KAFKA_DATA_LOSS]", "source_data_loss"),
+    ],
 )
 def test_without_such_a_reason_it_would_happen_again(message: str, cause: str) -> None:
     died = classified("clicks", Captured(message, "Caused by: java.lang.IllegalStateException"))

@@ -1,0 +1,116 @@
+"""A backlog of twenty million events and limits far shorter than its first batch: a real driver, left alone at work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from many_clicks import write_many_clicks
+from sessionizer.control.clock import epoch_ms
+from sessionizer.control.exit_record import Outcome, read_exit
+from sessionizer.control.launch_record import read_launch
+from sessionizer.control.observation import Observation, Stall, State
+from sessionizer.control.progress_line import running_line
+from sessionizer.control.status import read_observation
+from sessionizer.control.supervision_record import read_supervision
+from sessionizer_airflow.local_airflow.api import wait_until
+from sessionizer_airflow.local_airflow.parts import family
+
+if TYPE_CHECKING:
+    from live_airflow import Platform
+
+pytestmark = pytest.mark.long
+
+STALE_MS, GRACE_MS = 30_000, 60_000
+SETTINGS = {
+    "SESSIONIZER_APPLICATION": str(Path(__file__).parents[3] / "jobs" / "main.py"),
+    "SESSIONIZER_STALE_LIMIT": f"{STALE_MS // 1000} seconds",
+    "SESSIONIZER_STARTUP_GRACE": f"{GRACE_MS // 1000} seconds",
+    "SESSIONIZER_WATCH_LEASE": "60 seconds",
+}
+SPEC = """
+name: {name}
+description: {name} of a test
+owner: tests
+source:
+  format: files
+  path: feed
+  encoding: parquet
+  columns: "event_id string, user_id string, ts bigint"
+  options: {{maxFilesPerTrigger: 1000}}
+mapping: {{key: user_id, event_time: timestamp_millis(ts), event_id: event_id}}
+trigger_interval: 1 second
+"""
+EVENTS = int(os.environ.get("SESSIONIZER_BACKLOG", "20_000_000"))
+"""In one batch, that takes a small machine several minutes."""
+
+
+def look(platform: Platform) -> Observation:
+    return read_observation(platform.home, epoch_ms(), startup_grace_ms=GRACE_MS, stale_after_ms=STALE_MS)
+
+
+def line(platform: Platform) -> str:
+    beat = look(platform).heartbeat
+    return (running_line(beat, epoch_ms()) if beat else None) or ""
+
+
+def test_a_driver_is_never_replaced_while_its_batch_gets_on(platform: Platform) -> None:
+    feed = platform.installation.platform_home / "feed"
+    feed.mkdir(exist_ok=True)
+    write_many_clicks(feed, EVENTS, files=4)
+    platform.api.unpause(platform.dag)
+    wait_until(lambda: look(platform).state is State.RUNNING, 180, "progress in the first batch")
+    uid = look(platform).uid
+    told = set()
+
+    def first_batch_is_over() -> bool:
+        seen = look(platform)
+        assert (seen.uid, seen.state) == (uid, State.RUNNING), seen.stall
+        told.add(line(platform))
+        return seen.heartbeat is not None and seen.heartbeat.batch_id == 0
+
+    wait_until(first_batch_is_over, 1_500, "the end of the first batch")
+    beat = look(platform).heartbeat
+    assert beat is not None
+    assert (beat.batch_ms or 0) > max(2 * STALE_MS, GRACE_MS), "it was no long batch: try more events"
+    assert any(" tasks" in what for what in told), told
+    record = read_supervision(platform.home)
+    assert record is None or record.failures == 0
+
+
+def test_a_stuck_task_is_noticed_though_its_driver_beats(platform: Platform) -> None:
+    """The second batch closes the sessions of the first: it takes long, too."""
+    uid = platform.look().uid
+    wait_until(lambda: line(platform).startswith("batch 1: "), 60, "the second batch at work")
+    launch = read_launch(platform.home)
+    assert launch is not None
+    assert launch.pid is not None
+    workers = [process.pid for process in family(launch.pid) if "worker_daemon" in _command(process.pid)]
+    assert workers
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: look(platform).stall is Stall.NO_PROGRESS or platform.look().uid != uid, 90, "a stuck task")
+    wait_until(lambda: look(platform).uid != uid, 120, "another driver")
+
+
+def test_a_stop_is_heard_at_the_end_of_the_batch(platform: Platform) -> None:
+    wait_until(lambda: look(platform).state is State.RUNNING, 240, "progress in the second batch, again")
+    uid = platform.look().uid
+    assert uid is not None
+    platform.run_now(f"{platform.stream}.stop")
+    wait_until(lambda: look(platform).state is State.DRAINING, 120, "the driver to hear of it")
+    wait_until(lambda: read_exit(platform.home, uid) is not None, 1_500, "the end of its batch")
+    ended = read_exit(platform.home, uid)
+    assert ended is not None
+    assert (ended.outcome, ended.batch_id) == (Outcome.DRAINED, 1)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

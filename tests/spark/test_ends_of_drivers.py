@@ -1,0 +1,98 @@
+"""What a driver leaves when something fails: a record that is true, written after its query has ended."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from many_clicks import many_clicks_spec, write_many_clicks
+from sessionizer.control.exit_record import Outcome, read_exit
+from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.stop_marker import request_stop
+from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.spark.driver import DriverOptions, drive
+from sessionizer.spec.spec_file import SpecFile
+from stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.stream_home import StreamHome
+
+EVENTS = 600_000
+"""In one batch: there is time to do something while it runs."""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    stage = Stage.set_up(tmp_path, many_clicks_spec())
+    write_many_clicks(stage.feed, EVENTS)
+    return stage
+
+
+def run(stage: Stage, say: Callable[[str], None]) -> None:
+    file = SpecFile(stage.name, stage.spec())
+    drive(file, DriverOptions(platform_home=stage.home, uid="a", master="local[2]"), say)
+
+
+def while_its_batch_runs(spark: SparkSession, stage: Stage, act: Callable[[], None]) -> threading.Thread:
+    def wait_and_act() -> None:
+        deadline = time.monotonic() + 120
+        while not (stage.lineage and list((stage.checkpoint / "offsets").glob("0"))) or not _has_jobs(spark):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    return thread
+
+
+def _has_jobs(spark: SparkSession) -> bool:
+    return bool(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+def test_nothing_runs_any_more_when_the_exit_record_is_written(
+    spark: SparkSession, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work = []
+
+    def watch_and_record(home: StreamHome, uid: str, error: BaseException) -> None:
+        at_work.append([query.name for query in spark.streams.active])
+        record_failure(home, uid, error)
+
+    def say(line: str) -> None:
+        if line.startswith("stop requested"):
+            raise RuntimeError("nobody listens any more")
+
+    monkeypatch.setattr("sessionizer.spark.driver.record_failure", watch_and_record)
+    asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))
+    with pytest.raises(QueryInterrupted, match="nobody listens"):
+        run(stage, say)
+    asked.join()
+    assert at_work == [[]]
+    assert not list((stage.checkpoint / "commits").glob("[0-9]*"))
+
+
+def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: SparkSession, stage: Stage) -> None:
+    def say(line: str) -> None:
+        if line.startswith("stop requested"):
+            state = stage.checkpoint / "state"
+            shutil.rmtree(state)
+            state.write_text("no state any more")
+
+    asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))
+    with pytest.raises((QueryFailed, QueryInterrupted)):
+        run(stage, say)
+    asked.join()
+    ended = read_exit(stage.stream_home, "a")
+    assert ended
+    assert (ended.outcome, ended.batch_id) == (Outcome.FAILED, None)
+    assert not list((stage.checkpoint / "commits").glob("[0-9]*"))
