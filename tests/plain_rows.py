@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.core import schema
 from sessionizer.core.identity import session_id
 from sessionizer.core.reasons import QuarantineReason
+from sessionizer.core.rules import NEVER_MS
 from strategies import PAYLOAD_COLUMNS
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def late_event_of_row(row: Row) -> Plain:
 
 def late_event_of_oracle(event: Event) -> Plain:
     """A late event of the definition."""
-    return (event.timeout_ms, *event_of_oracle(event))
+    own_ms = None if event.timeout_ms is None else min(event.timeout_ms, NEVER_MS)  # as the guard passes it on
+    return (own_ms, *event_of_oracle(event))
 
 
 def _session(record: Record, arrivals: set[int]) -> Plain:
