@@ -151,6 +151,14 @@ def event_rows(table: pa.Table | None) -> Counter[Row]:
     return Counter(tuple(row[name] for name in [*names, time]) for row in table.to_pylist())
 
 
+def event_rows_of(events: Iterable[Event]) -> Counter[Row]:
+    """Events of the oracle in the columns of ``event_rows``."""
+    return Counter(
+        (event.key, event.client, event.event_id, event.closes, *event.payload, event.event_time_ms or 0)
+        for event in events
+    )
+
+
 def session_rows(sessions: pa.RecordBatch | None) -> list[Row]:
     """Sessions as comparable rows, times in ms."""
     if sessions is None:

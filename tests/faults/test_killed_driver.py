@@ -57,7 +57,16 @@ def finish(stage: Stage) -> None:
     run_to_end(stage, "last", apply=True)
 
 
-@pytest.mark.long  # not yet seen green on a quiet machine
+def test_killed_between_its_tables(tmp_path: Path) -> None:
+    """The moment that only Delta's own memory of the batch makes harmless: some tables have it, others do not."""
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    files = write_click_files(stage.feed, FILES // 2)
+    killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
+    finish(stage)
+    assert_as_defined(stage, files)
+
+
+@pytest.mark.long
 def test_killed_at_every_moment_in_turn(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     files = write_click_files(stage.feed, FILES)

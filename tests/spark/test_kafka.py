@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
@@ -111,7 +110,6 @@ def read_so_far(stage: Stage) -> int:
     return 0 if events == "-" else sum(sum(ends.values()) for ends in json.loads(events).values())
 
 
-@pytest.mark.long  # not yet seen green on a quiet machine
 def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
     kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path
 ) -> None:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from file_accesses import file_accesses
 from sessionizer.control import lease_ledger
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.lease import Lease, acquire, fence
+from sessionizer.control.lease import acquire, fence
 from sessionizer.control.lease_ledger import Vacancy, give_out, highest_token, owned_by, read_lease
 from sessionizer.control.lease_watch import LeaseWatch
 from sessionizer.control.process_identity import this_process
@@ -350,9 +351,12 @@ def test_a_uid_must_fit_a_file_name(home: StreamHome, uid: str) -> None:
         acquire(home, uid)
 
 
-def test_a_check_is_cheap(home: StreamHome) -> None:
-    lease: Lease = acquire(home, "first")
-    started = time.perf_counter()
-    for _ in range(100):
+def test_a_check_is_one_listing_and_one_read(home: StreamHome) -> None:
+    """It comes before each write to a sink."""
+    for uid in ("first", "second"):
+        lease = acquire(home, uid)
+        lease.release()
+    lease = acquire(home, "third")
+    with file_accesses() as seen:
         lease.check()
-    assert (time.perf_counter() - started) / 100 < 0.01
+    assert seen == [f"list {home.leases}", f"open {home.leases / f'{lease.token:08d}.json'}"]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emission import owed_by_batch
 from in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
 from sessionizer.core.event import Batch, Event, drain_at
 from sessionizer.core.key_group import Arrivals, Clock, GroupRules, Plan, take_batch
-from sessionizer.core.oracle import sessionize
 from sessionizer.core.rules import Rules, TimeMode
 from strategies import Log, delayed, logs
 
@@ -94,14 +94,9 @@ def test_a_drain_after_a_backlog_leaves_nothing() -> None:
 @settings(max_examples=500, deadline=None)
 @given(log=logs([TimeMode.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS]))
 def test_what_was_final_a_step_before_the_batch_before_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
-    """Without caps: a group looks for those when the gap of one of its events is over."""
-    rules = replace(log.rules, max_events=None, max_duration_ms=None, max_bytes=None, emit_every_ms=emit_every_ms)
+    rules = replace(log.rules, emit_every_ms=emit_every_ms)
     log = delayed(log, BEHIND_MS)
     groups = InMemoryGroups(rules, key_groups)
-    so_far = [sessionize(log.batches[:number], rules) for number in range(len(log.batches) + 1)]
-    for number, batch in enumerate(log.batches, start=1):
+    for batch, owed in zip(log.batches, owed_by_batch(log.batches, rules), strict=True):
         groups.take(batch)
-        looked_for_by = so_far[number - 1].watermark_ms - emit_every_ms
-        due = [outcome.closed for outcome in so_far[:number] if outcome.watermark_ms <= looked_for_by]
-        overdue = Counter(map(row_of, due[-1] if due else ())) - Counter(groups.sessions)
-        assert not overdue
+        assert not Counter(map(row_of, owed)) - Counter(groups.sessions)
