@@ -160,6 +160,6 @@ def _rules(text: str) -> Rules:
         elif not name:
             mode = TimeMode(value)
         else:
-            given[name if name == "max_events" else f"{name}_ms"] = int(value)
+            given[name if name in ("max_events", "max_bytes") else f"{name}_ms"] = int(value)
     plain = Rules(mode, 100, 30, {}, None, None)
     return replace(plain, client_timeouts_ms=clients, **given)

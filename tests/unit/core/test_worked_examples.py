@@ -57,7 +57,7 @@ def test_the_arrow_core_does_as_the_page_says(example: Example) -> None:
 def test_the_examples_are_read_and_show_all_that_can_happen() -> None:
     told = [told for example in EXAMPLES for told in example.told]
     reasons = {session.reason for each in told for session in each.sessions}
-    assert reasons == {"closing_event", "gap", "max_events", "max_duration"}
+    assert reasons == {"closing_event", "gap", "max_events", "max_bytes", "max_duration"}
     assert all(any(getattr(each, what) for each in told) for what in ("late", "repeated", "conflicting"))
 
 
