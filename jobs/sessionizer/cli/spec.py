@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +9,9 @@ import typer
 
 from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, streams_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark, tell
-from sessionizer.errors import DuplicateStream, SessionizerError, UnwritablePath
+from sessionizer.errors import SessionizerError, UnwritablePath
 from sessionizer.spec.json_schema import stream_schema_text
-from sessionizer.spec.loading import check_file_name, find_stream, read_spec, spec_files
+from sessionizer.spec.loading import find_stream, survey_streams
 
 if TYPE_CHECKING:
     from sessionizer.spec.stream import StreamSpec
@@ -31,7 +30,7 @@ def check(
 ) -> None:
     """Check the specs; the exit code is that of the first error."""
     folder = streams_folder(streams)
-    specs, errors = ([find_stream(folder, stream)], []) if stream else checked_specs(folder)
+    specs, errors = ([find_stream(folder, stream)], []) if stream else _surveyed(folder)
     if deep and specs:
         specs, misfits = _fitting(specs, home_folder(home), spark_master(master))
         errors += misfits
@@ -56,32 +55,10 @@ def schema(write: Annotated[Path | None, typer.Option(help="File to write it to 
     typer.echo(f"wrote {write}")
 
 
-def checked_specs(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """The specs in ``folder`` that may start, and what is wrong with the others. Raises InvalidSpec: no folder."""
-    files_of: dict[str, list[Path]] = defaultdict(list)
-    specs: dict[str, StreamSpec] = {}
-    errors: list[SessionizerError] = []
-    for path in spec_files(folder):
-        try:
-            found = read_spec(path)
-        except SessionizerError as error:
-            errors.append(error)
-        else:
-            files_of[found.name].append(path)
-            specs[found.name] = found
-    for name, files in files_of.items():
-        try:
-            _check_files(specs[name], files)
-        except SessionizerError as error:
-            errors.append(error)
-            del specs[name]
-    return list(specs.values()), errors
-
-
-def _check_files(found: StreamSpec, files: list[Path]) -> None:
-    if len(files) > 1:
-        raise DuplicateStream(found.name, files)
-    check_file_name(files[0], found)
+def _surveyed(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
+    """The specs in ``folder`` that may start, and what is wrong with the other files: as Airflow sees them."""
+    found = survey_streams(folder)
+    return list(found.specs.values()), list(found.problems)
 
 
 def _fitting(

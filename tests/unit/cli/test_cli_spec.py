@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from typer.testing import CliRunner
 
 from fabricated_platform import SPEC, Platform
 from sessionizer.cli.app import app
 from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.spec.loading import survey_streams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,12 +32,18 @@ def test_all_specs_are_checked_whatever_is_wrong_with_one(platform: Platform) ->
     assert "remedy: correct trigger_intervall in " in err
 
 
-def test_two_files_of_one_name(platform: Platform) -> None:
+@pytest.mark.parametrize("copy", ["aaa", "visits_copy"])
+def test_a_copy_is_refused_as_airflow_refuses_it_and_takes_no_stream_away(platform: Platform, copy: str) -> None:
     platform.add("visits")
-    platform.add("copy", SPEC.format(name="visits"))
+    platform.add("other")
+    platform.add(copy, SPEC.format(name="visits"))
     code, out, err = check(platform)
-    assert (code, out) == (12, "")
+    found = survey_streams(platform.streams)
+    assert (code, out) == (12, "".join(f"ok  {name}\n" for name in found.specs))
+    assert set(found.specs) == {"visits", "other"}
+    (problem,) = found.problems
     assert "'visits' is described by 2 files" in err
+    assert f"error: {problem}\n" in err
 
 
 def test_a_misnamed_file(platform: Platform) -> None:
