@@ -10,6 +10,8 @@
     │   ├── UnwritablePath       a directory we must write to
     │   ├── LeaseHeld            another live driver owns the stream
     │   ├── LeaseLost            this driver was replaced: it writes nothing more
+    │   ├── TableOwned           a table that another stream writes
+    │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   └── QueryFailed          the streaming query died, and would again
     └── TransientError           the same call may succeed later
@@ -125,6 +127,30 @@ class DamagedFile(TerminalError):
     def __init__(self, path: Path, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"{path} is damaged: {cause}")
+
+
+class TableOwned(TerminalError):
+    """The table at ``location`` belongs to ``owner``: a second writer would put every session into it once more.
+
+    ``stream`` is who was refused; owners are streams of a platform home, such as ``clicks@1f2e…``.
+    """
+
+    exit_code = 18
+
+    def __init__(self, location: str, owner: str, stream: str) -> None:
+        self.location, self.owner, self.stream = location, owner, stream
+        super().__init__(f"the table at {location} belongs to {owner}, not to {stream}")
+
+
+class StreamDrained(TerminalError):
+    """``lineage`` of ``stream`` was drained at ``batch_id``: its watermark is at the end of time, all would be late."""
+
+    exit_code = 19
+
+    def __init__(self, stream: str, lineage: str, batch_id: int | None, at: str) -> None:
+        self.stream, self.lineage, self.batch_id, self.at = stream, lineage, batch_id, at
+        after = "" if batch_id is None else f" after batch {batch_id}"
+        super().__init__(f"stream {stream!r} was drained on {at}{after}: every session is closed, and it is over")
 
 
 class QueryFailed(TerminalError):

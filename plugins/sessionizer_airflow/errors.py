@@ -21,6 +21,17 @@ class BrokenSpecs(TerminalError):
         super().__init__(f"{len(self.problems)} broken in the folder of streams:\n{found}")
 
 
+class HomeMissing(TerminalError):
+    """`variable`, the platform's home, is not set or relative; there is no default for it in Airflow."""
+
+    def __init__(self, variable: str) -> None:
+        self.variable = variable
+        super().__init__(
+            f"{variable} is not set to an absolute path: give the same to all processes of Airflow "
+            "(scheduler, workers, triggerer, DAG processor, API server)"
+        )
+
+
 class SparkConnectionMissing(TerminalError):
     """Airflow has no connection `name`: where Spark runs is not known."""
 

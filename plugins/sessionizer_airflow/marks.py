@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from airflow.listeners import hookimpl
 
 from sessionizer.control.desired_state import DesiredState, examine_desired
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.stream_home import HOME_VARIABLE, StreamHome
+from sessionizer_airflow.errors import HomeMissing
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.watch_record import read_watch
 from sessionizer_airflow.user_kill import stop_for_good
@@ -76,10 +77,25 @@ def _stop(dag_id: str, run_id: str, why: str) -> None:
     """Unless the run is over, or was marked a moment ago: together with its task."""
     if not dag_id.endswith(SUPERVISING):
         return
-    home = StreamHome.of(Project.from_environment().home, dag_id.removesuffix(SUPERVISING))
+    home = _home_of(dag_id.removesuffix(SUPERVISING))
+    if home is None:
+        return
     home.prepare()
     watch, desired = read_watch(home), examine_desired(home).value
     if watch is not None and watch.is_past(run_id):
         log.info("%s: the run is over, its stream is let be", why)
     elif desired is None or desired.state is DesiredState.RUNNING:
         stop_for_good(home, why, log.info)
+
+
+def _home_of(stream: str) -> StreamHome | None:
+    """None where this process knows no platform home: one that is made here would be one that no driver knows."""
+    try:
+        platform = Project.from_environment().home
+    except HomeMissing as error:
+        log.error("%s is not stopped: %s", stream, error)  # noqa: TRY400  a line says it all
+        return None
+    if not platform.is_dir():
+        log.error("%s is not stopped: this process sees no platform home at %s (%s)", stream, platform, HOME_VARIABLE)
+        return None
+    return StreamHome.of(platform, stream)

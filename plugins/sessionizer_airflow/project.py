@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.control.stream_home import platform_home
+from sessionizer.control.stream_home import HOME_VARIABLE
+from sessionizer_airflow.errors import HomeMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +27,17 @@ class Project:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:
-        """`SESSIONIZER_APPLICATION`, `_STREAMS` and `_JARS` move what is beside the source, `_HOME` the data."""
+        """`SESSIONIZER_APPLICATION`, `_STREAMS` and `_JARS` move what is beside the source; `_HOME` must be given.
+
+        :raises HomeMissing: the processes of Airflow run in folders of their own, and a home that follows the folder
+            would be another one in each: a stream would run twice.
+        """
+        home = Path(environment.get(HOME_VARIABLE, "")).expanduser()
+        if not home.is_absolute():
+            raise HomeMissing(HOME_VARIABLE)
         return cls(
             application=Path(environment.get("SESSIONIZER_APPLICATION", SOURCE_ROOT / "jobs" / "main.py")).absolute(),
             streams=Path(environment.get("SESSIONIZER_STREAMS", SOURCE_ROOT / "dags" / "streams")).absolute(),
             jars=Path(environment.get("SESSIONIZER_JARS", SOURCE_ROOT / ".jars" / "spark")).absolute(),
-            home=platform_home(),
+            home=home,
         )

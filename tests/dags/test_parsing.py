@@ -49,11 +49,12 @@ def many_streams(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def parse(streams: Path) -> dict[str, Any]:
+def parse(streams: Path, home: str = "/platform") -> dict[str, Any]:
     """What a fresh process finds in the DAG folder, over the specs in `streams`."""
     environment = {
         **os.environ,
         "SESSIONIZER_STREAMS": str(streams),
+        "SESSIONIZER_HOME": home,
         "PYTHONPATH": f"{REPOSITORY / 'jobs'}:{REPOSITORY / 'plugins'}",
     }
     command = [sys.executable, "-c", PARSE, str(REPOSITORY / "dags"), str(streams)]
@@ -82,3 +83,12 @@ def test_a_broken_spec_is_an_import_error_and_the_others_keep_their_dags(tmp_pat
     assert Path(file).name == "broken_specs.py"
     for fact in (f"{bad}:6", "mapping.kee is 'k'", "the closest is 'key'"):
         assert fact in error
+
+
+@pytest.mark.parametrize("home", ["", ".sessionizer"])
+def test_without_a_home_no_file_is_imported_and_each_says_why(many_streams: Path, home: str) -> None:
+    found = parse(many_streams, home)
+    assert found["dags"] == []
+    assert {Path(file).name for file in found["errors"]} == {file.name for file in (REPOSITORY / "dags").glob("*.py")}
+    for error in found["errors"].values():
+        assert "HomeMissing: SESSIONIZER_HOME is not set to an absolute path" in error

@@ -36,7 +36,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
     home.prepare()
     log = home.logs / "driver.0123ab.log"
     log.write_bytes(OLD * (LIMIT_BYTES // len(OLD) + 1))
-    project = Project.from_environment({"SESSIONIZER_STREAMS": str(stage.streams)})
+    project = Project.from_environment({"SESSIONIZER_STREAMS": str(stage.streams), "SESSIONIZER_HOME": str(stage.home)})
     call = DriverCall(stream=stage.name, uid="0123ab", folders=Folders(home=stage.home, streams=stage.streams))
     launch = ConnectionLauncher(project=project).launch(home, call)
     try:

@@ -12,6 +12,7 @@ from sessionizer.errors import (
     QueryFailed,
     QueryInterrupted,
     SessionizerError,
+    TableOwned,
     TerminalError,
     UnknownStream,
     UnwritablePath,
@@ -60,9 +61,16 @@ def _unwritable(error: UnwritablePath) -> str | None:
     return "give --to a folder that does not exist yet" if error.purpose == "the result" else None
 
 
+def _owned(error: TableOwned) -> str:
+    alter = f"ALTER TABLE delta.`{error.location}` SET TBLPROPERTIES ('sessionizer.owner' = '{error.stream}')"
+    return f"give sink.path another folder; only if that owner is gone for good, hand the table over: {alter}"
+
+
 ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {
     InvalidSpec: _invalid,
     UnknownStream: _unknown,
     UnwritablePath: _unwritable,
+    TableOwned: _owned,
 }
-"""Mistakes in a command, which no driver makes; None where the cause has the remedy."""
+"""Where more is known here than the name of the cause: most are mistakes in a command. None where the cause has the
+remedy."""

@@ -47,6 +47,7 @@ def run(  # noqa: PLR0913  one parameter per option
         progress_every_s=every,
         apply=apply,
     )
+    say(f"home: {platform}")
     record = drive(file, options, say)
     typer.echo(f"stream {stream} {record.outcome} after batch {record.batch_id}")
 

@@ -104,6 +104,15 @@ OF_ERRORS: Final = (
     ),
     Cause("DiskFull", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
+        "TableOwned", "another stream owns a table", _T,
+        "give sink.path a folder of its own; a table takes the sessions of one stream of one home",
+    ),
+    Cause(
+        "StreamDrained", "the stream was drained", _T,
+        "it needs no further run; for runs that go on where the last one ended use `--until caught-up`. To read all "
+        "again, start over: another name, or another home (and sink.path)",
+    ),
+    Cause(
         "SourceUnreachable", "the source does not answer", _P,
         "start what should answer at the address in the message, or correct source in the spec",
     ),

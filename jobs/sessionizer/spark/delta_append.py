@@ -52,6 +52,21 @@ def last_version(spark: SparkSession, location: str, application: str) -> int:
     return _last_version(_Delta(spark).log(location).startTransaction().snapshot(), application)
 
 
+def table_property(spark: SparkSession, location: str, name: str) -> str | None:
+    """The value of a property of the table at ``location``; None if it has no such property, or is no table yet."""
+    found = _Delta(spark).log(location).startTransaction().snapshot().metadata().configuration().get(name)
+    return str(found.get()) if found.isDefined() else None
+
+
+def applications(spark: SparkSession, location: str) -> set[str]:
+    """Every application that the table at ``location`` took a transaction of."""
+    each = _Delta(spark).log(location).startTransaction().snapshot().transactions().keysIterator()
+    found = set()
+    while each.hasNext():
+        found.add(str(each.next()))
+    return found
+
+
 def _last_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
     checksum = snapshot.checksumOpt()
     noted = checksum.get().setTransactions() if checksum.isDefined() else checksum

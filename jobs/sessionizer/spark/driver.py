@@ -21,6 +21,7 @@ from sessionizer.control.clock import epoch_ms
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.failed_exit import record_failure, record_false_start
 from sessionizer.control.heartbeat import Phase
+from sessionizer.control.home_identity import owner_name
 from sessionizer.control.lease import acquire
 from sessionizer.control.lease_watch import LeaseWatch
 from sessionizer.control.lineage import active_lineage, start_lineage
@@ -44,7 +45,8 @@ from sessionizer.spark.run import Run
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.source import check_reachable
 from sessionizer.spark.stop_signals import StopSignals
-from sessionizer.spark.tables import ensure_tables
+from sessionizer.spark.table_owner import claim_tables, require_ours
+from sessionizer.spark.tables import STREAMED, ensure_tables
 from sessionizer.spark.taken_punctuations import TakenPunctuations
 from sessionizer.spark.timeout_table import TimeoutTable
 from sessionizer.spark.unreadable import UnreadableFiles
@@ -52,7 +54,7 @@ from sessionizer.spark.until import Until
 from sessionizer.spark.vital_signs import ProgressListener, VitalSigns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from sessionizer.control.lease import Lease
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.spark.examine import Examined
+    from sessionizer.spark.tables import TableShape
     from sessionizer.spec.spec_file import SpecFile
 
 TIMEOUT_TABLE_EVERY_MS = 5_000
@@ -220,8 +223,16 @@ class _Driver:
         """What the spec comes to over its source, with its tables made."""
         unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
         examined = examine(spark, self._spec, self._options.platform_home, unreadable)
-        ensure_tables(spark, examined.shapes(self._spec), self._locations)
+        self._ensure_tables(spark, examined.shapes(self._spec))
         return examined
+
+    def _ensure_tables(self, spark: SparkSession, shapes: Iterable[TableShape]) -> None:
+        """Have the tables of the stream, which no other one writes."""
+        owner = owner_name(self._home.name, self._options.platform_home)
+        ours = {name: self._locations[name] for name in STREAMED}
+        claim_tables(spark, ours, owner, {folder.name for folder in self._home.lineages.iterdir()})
+        ensure_tables(spark, shapes, ours, owner)
+        require_ours(spark, ours, owner)
 
     @property
     def _locations(self) -> dict[str, str]:

@@ -44,6 +44,9 @@ SESSIONS_DAILY: Final = "sessions_daily"
 STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
 """The tables that a batch writes."""
 
+OWNER: Final = "sessionizer.owner"
+"""Table property: the stream that alone writes it, and its platform home."""
+
 COMMITS_PER_CHECKPOINT: Final = "50"
 """Delta's default of 10 is for jobs that commit now and then; a stream pays it every few seconds (docs/adr/0036)."""
 
@@ -162,33 +165,37 @@ def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> Non
         raise kind(location, f"the table {shape.name}", first_line(error)) from error
 
 
-def _exists(spark: SparkSession, shape: TableShape, location: str) -> bool:
+def table_exists(spark: SparkSession, name: str, location: str) -> bool:
+    """Whether there is a Delta table at ``location``; raises UnwritablePath for table ``name``."""
     try:
         return bool(DeltaTable.isDeltaTable(spark, location))
     except (PySparkException, Py4JJavaError) as error:
-        raise UnwritablePath(location, f"the table {shape.name}", first_line(error)) from error
+        raise UnwritablePath(location, f"the table {name}", first_line(error)) from error
 
 
-def ensure_tables(spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str]) -> None:
+def ensure_tables(
+    spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str], owner: str | None = None
+) -> None:
     """``ensure_table`` for each, side by side, as each spends seconds in code used for the first time.
 
     Raises the first that failed.
     """
     with ThreadPoolExecutor(thread_name_prefix="ensure-table") as pool:
-        waiting = [pool.submit(ensure_table, spark, shape, locations[shape.name]) for shape in shapes]
+        waiting = [pool.submit(ensure_table, spark, shape, locations[shape.name], owner) for shape in shapes]
         for one in waiting:
             one.result()
 
 
-def ensure_table(spark: SparkSession, shape: TableShape, location: str) -> None:
-    """Create the table, or add the columns it lacks.
+def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: str | None = None) -> None:
+    """Create the table, as that of ``owner``, or add the columns it lacks.
 
     Raises UnwritablePath, and InvalidSpec when a column exists with another type: a stream never rewrites a table's
     past.
     """
-    if not _exists(spark, shape, location):
+    if not table_exists(spark, shape.name, location):
         builder = DeltaTable.createIfNotExists(spark).location(location).comment(shape.comment)
-        for name, value in {"delta.checkpointInterval": COMMITS_PER_CHECKPOINT, **shape.properties}.items():
+        owned = {} if owner is None else {OWNER: owner}
+        for name, value in {"delta.checkpointInterval": COMMITS_PER_CHECKPOINT, **shape.properties, **owned}.items():
             builder = builder.property(name, value)
         _create(builder.addColumns(shape.columns).clusterBy("date"), shape, location)
         return

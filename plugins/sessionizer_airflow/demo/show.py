@@ -46,7 +46,7 @@ class Show:
     def __post_init__(self) -> None:
         self.parts = Parts(self.installation)
         self.api = Api(self.installation)
-        spec = find_stream(Project.from_environment().streams, self.stream)
+        spec = find_stream(Project.from_environment(self.installation.environment()).streams, self.stream)
         self.feed = Feed(self.installation, spec, self.rate)
         self.home = StreamHome.of(self.installation.platform_home, self.stream)
 

@@ -24,6 +24,7 @@ from sessionizer.control.launch_record import LaunchRecord, read_launch, write_l
 from sessionizer.control.lease_ledger import read_lease
 from sessionizer.control.process_identity import identify, is_alive
 from sessionizer.control.stop_marker import stop_requested
+from sessionizer.control.stream_home import StreamHome
 from sessionizer_airflow import marks, user_kill
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
@@ -35,7 +36,7 @@ from sessionizer_airflow.supervision.watching import look_at
 from supervision_records import recorded
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from pathlib import Path
 
 KILLED = SimpleNamespace(dag_id="clicks.supervise", task_id="supervise", run_id="now", map_index=-1, try_number=1)
 RUN = "scheduled__2026-11-23T01:00:00+00:00"
@@ -272,6 +273,16 @@ def test_what_is_no_mark_stops_nothing(
     for state in ("failed", "success"):
         emit(home, state, previous, operator)
     assert read_desired(home).state is DesiredState.RUNNING
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_a_mark_makes_no_home(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SESSIONIZER_HOME", str(tmp_path / "nowhere"))
+    emit(StreamHome.of(tmp_path / "nowhere", "clicks"), state, previous=None, operator="SuperviseStream")
+    assert not (tmp_path / "nowhere").exists()
+    assert "clicks is not stopped: this process sees no platform home at" in caplog.text
 
 
 def emit(home: StreamHome, state: str, previous: str | None, operator: str) -> None:

@@ -31,6 +31,8 @@ EXAMPLES: list[SessionizerError] = [
     errors.LeaseHeld("clicks", "a", 1, "here"),
     errors.LeaseLost("clicks", 1, 2),
     errors.DamagedFile(Path("lineage.json"), "cut"),
+    errors.TableOwned("/lake/sessions", "clicks@1f", "visits@2e"),
+    errors.StreamDrained("clicks", "20261121T105501-3fa9c2", 3, "2026-11-21 10:55 UTC"),
     errors.QueryFailed("clicks", "schema_change", "..."),
     errors.ControlUnreachable(Path("/mnt"), "stale"),
     errors.SourceUnreachable("localhost:9092", "refused"),
