@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.causes import CAUSES, Cause, cause_of
 from sessionizer.errors import (
+    DamagedFile,
     InvalidSpec,
     QueryFailed,
     QueryInterrupted,
@@ -46,6 +47,8 @@ def _invalid(error: InvalidSpec) -> str:
         return f"give another {error.field}"
     if error.field.startswith("feed."):
         return "`sessionizer feed --help` lists what may be given"
+    if error.file is not None and error.file.name == "spec.json":
+        return "this release refuses what the stream ran by: correct its file, then `sessionizer run … --apply`"
     # The remedy of the cause, with the place: here the error is at hand, not only its message.
     where = error.file or "the stream's spec"
     return f"correct {error.field} in {where}; `sessionizer spec check --deep` proves it"
@@ -61,6 +64,15 @@ def _unwritable(error: UnwritablePath) -> str | None:
     return "give --to a folder that does not exist yet" if error.purpose == "the result" else None
 
 
+def _damaged(error: DamagedFile) -> str | None:
+    if error.path.name != "spec.json":
+        return None
+    return (
+        f"restore {error.path} from a copy; only if you know that the stream's file says what it ran by, remove it: "
+        "the next driver then takes the file, and keeps it"
+    )
+
+
 def _owned(error: TableOwned) -> str:
     alter = f"ALTER TABLE delta.`{error.location}` SET TBLPROPERTIES ('sessionizer.owner' = '{error.stream}')"
     return f"give sink.path another folder; only if that owner is gone for good, hand the table over: {alter}"
@@ -70,6 +82,7 @@ ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {
     InvalidSpec: _invalid,
     UnknownStream: _unknown,
     UnwritablePath: _unwritable,
+    DamagedFile: _damaged,
     TableOwned: _owned,
 }
 """Where more is known here than the name of the cause: most are mistakes in a command. None where the cause has the

@@ -27,7 +27,9 @@ def run(  # noqa: PLR0913  one parameter per option
     streams: Streams = None,
     home: Home = None,
     uid: Annotated[str | None, typer.Option(help="Id of this driver; made up if not given.")] = None,
-    until: Annotated[Until, typer.Option(help="When to end by itself.")] = Until.STOPPED,
+    until: Annotated[
+        Until, typer.Option(help="When to end by itself; drained is for good: no later run goes on.")
+    ] = Until.STOPPED,
     apply: Annotated[
         bool, typer.Option("--apply", help="Run by the spec as its file is now, if it was changed.")
     ] = False,

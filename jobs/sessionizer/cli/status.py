@@ -14,6 +14,7 @@ from sessionizer.cli.remedies import remedy_for
 from sessionizer.cli.status_table import print_table
 from sessionizer.cli.stream_status import StreamStatus
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.drain_record import examine_drain
 from sessionizer.control.newest_driver import newest_driver
 from sessionizer.control.orphans import Orphan, find_orphan, find_orphans
 from sessionizer.control.progress_line import running_line
@@ -49,6 +50,8 @@ def status(
             typer.echo(f"{status.stream}: {status.running}")
         if status.advice:
             typer.echo(f"{status.stream}: {status.advice}")
+        if status.drain is not None and status.drain.over_at is not None:
+            typer.echo(f"{status.stream}: drained: over since {status.drain.moment}, batch {status.drain.batch_id}")
         if status.changes:
             typer.echo(f"{status.stream}: {pending_line(status.stream, status.changes)}")
 
@@ -82,4 +85,5 @@ def _of_spec(spec: StreamSpec, platform: Path) -> StreamStatus:
     newest = newest_driver(where, now, **patience(spec.trigger_interval_ms)._asdict())
     advice, beat = advice_on(where, newest, read_supervision(where), now), newest.seen.heartbeat
     running = running_line(beat, now) if beat and newest.seen.state.is_live else None
-    return StreamStatus(spec.name, newest.seen, advice, pending_changes(where, spec), running)
+    changes, drain = pending_changes(where, spec), examine_drain(where)
+    return StreamStatus(spec.name, newest.seen, advice, changes, running, drain)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from sessionizer.control.drain_record import DrainRecord
     from sessionizer.control.observation import Observation
     from sessionizer.spec.decisions import Change
 
@@ -18,7 +19,7 @@ class StreamStatus:
     """One stream: what was observed (None: its spec is invalid) and advice, if there is something wrong.
 
     ``changes``: where its file differs from the spec that it runs by; ``running``: a line about the batch under way, if
-    it takes long.
+    it takes long; ``drain``: its sessions are closed for good.
     """
 
     stream: str
@@ -26,6 +27,7 @@ class StreamStatus:
     advice: str | None
     changes: tuple[Change, ...] = ()
     running: str | None = None
+    drain: DrainRecord | None = None
 
     @property
     def state(self) -> str:
@@ -36,4 +38,6 @@ class StreamStatus:
         """For programs."""
         observed = self.seen.to_json() if self.seen else {"state": INVALID}
         changes = [asdict(change) for change in self.changes]
-        return {"stream": self.stream, **observed, "advice": self.advice, "spec_changes": changes}
+        drained = self.drain.to_json() if self.drain else None
+        said = {"advice": self.advice, "spec_changes": changes, "drained": drained}
+        return {"stream": self.stream, **observed, **said}

@@ -100,7 +100,7 @@ OF_ERRORS: Final = (
     Cause(
         "DamagedFile", "a control file is damaged", _T,
         "restore the file in the message from a copy; nothing else knows what it said (without a desired.json the "
-        "stream is wanted RUNNING)",
+        "stream is wanted RUNNING; a spec.json may be removed if the stream's file says what it ran by)",
     ),
     Cause("DiskFull", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(

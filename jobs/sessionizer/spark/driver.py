@@ -18,6 +18,7 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.control.atomic_file import TEMPORARY_SUFFIX
 from sessionizer.control.bounded_log import BoundedLog
 from sessionizer.control.clock import epoch_ms
+from sessionizer.control.drain_record import begin_drain, end_drain, read_drain, require_not_drained
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.failed_exit import record_failure, record_false_start
 from sessionizer.control.heartbeat import Phase
@@ -65,6 +66,10 @@ if TYPE_CHECKING:
     from sessionizer.spark.tables import TableShape
     from sessionizer.spec.spec_file import SpecFile
 
+ANNOUNCED = (
+    "when it has read what there is now, every session is closed for good and the stream is over; "
+    "to go on another time, stop it now and use --until caught-up"
+)
 TIMEOUT_TABLE_EVERY_MS = 5_000
 
 
@@ -97,6 +102,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     driver: _Driver | None = None
     try:
         with StopSignals() as signals:
+            require_not_drained(home)
             running = choose_spec(home, file, apply=options.apply)
             driver = _Driver(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
@@ -157,6 +163,8 @@ class _Driver:
         self._signs.say(phase=Phase.STARTING)
         for line in self._running.lines():
             self._say(line)
+        if self._options.until is Until.DRAINED:
+            self._say(ANNOUNCED)
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
         with self._signs.beating():
@@ -171,7 +179,7 @@ class _Driver:
         if self._must_stop():
             self._gate.close()  # asked to while Spark was starting
         else:
-            self._run_to_end(self._options.until)
+            self._run_to_end(self._until())
         outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
         self._run.spark.stop()
         if self._signs.beat.batch_id is not None:
@@ -187,8 +195,25 @@ class _Driver:
             punctuation.wake(self._home.punctuations(self._run.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.DRAINED and not self._gate.closed:
-            punctuation.drain(self._home.punctuations(self._run.lineage))
-            self._run_query(until_caught_up=True)
+            self._drain_lineage()
+
+    def _drain_lineage(self) -> None:
+        """Close every session, for good."""
+        lineage = self._run.lineage
+        begin_drain(self._home, lineage)
+        self._say(f"draining lineage {lineage}: every session is closed now; what comes later would be late")
+        punctuation.drain(self._home.punctuations(lineage))
+        self._run_query(until_caught_up=True)
+        if not self._gate.closed:
+            end_drain(self._home, lineage)
+            self._say(f"stream {self._home.name} is drained and over: no later run goes on from here")
+
+    def _until(self) -> Until:
+        """When to end: a drain that was begun is finished, whatever is asked for now."""
+        if read_drain(self._home, self._run.lineage) is not None:
+            self._say("a drain was begun and cut short: it is finished now")
+            return Until.DRAINED
+        return self._options.until
 
     def _prepare(self) -> Run:
         """Everything up to the query. What a spec can get wrong comes out before the lineage exists."""

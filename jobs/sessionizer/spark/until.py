@@ -13,4 +13,4 @@ class Until(StrEnum):
     CAUGHT_UP = "caught-up"
     """When it has read what there is now; open sessions stay open."""
     DRAINED = "drained"
-    """When it has read what there is now and closed every session: for a bounded input."""
+    """When it has read what there is now and closed every session: for a bounded input. The stream is over then."""

@@ -198,6 +198,14 @@ def test_driver_dealt_with_by_a_person_is_replaced_at_once() -> None:
     assert isinstance(decide(situation, SupervisionRecord(settled_uid="abc123"), POLICY, NOW), Launch)
 
 
+@pytest.mark.parametrize(("kind", "remedy"), [("StreamDrained", "--until caught-up"), ("TableOwned", "sink.path")])
+def test_a_stream_that_is_over_or_not_ours_is_given_up_with_its_remedy(kind: str, remedy: str) -> None:
+    situation = Situation(desired=RUNNING, driver=driver(State.FAILED, ending=ending(terminal=True, kind=kind)))
+    decision = decide(situation, SupervisionRecord(), POLICY, NOW)
+    assert isinstance(decision, GiveUp)
+    assert remedy in decision.remedy
+
+
 def test_leaving_process_is_awaited_then_ended() -> None:
     situation = Situation(desired=RUNNING, driver=driver(State.STOPPED, present=True, ending=ending(Outcome.DRAINED)))
     assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE), Wait)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.causes import HUNG
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
+from sessionizer.control.drain_record import begin_drain, end_drain
 from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease import acquire
@@ -155,3 +156,15 @@ def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: P
     shown = platform.call("status").stdout
     assert f"was replaced: silent for 160 s; what to do: {HUNG.remedy}" in shown
     assert "unpause the DAG visits.supervise" in shown
+
+
+def test_a_drained_stream_is_over(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    lineage = start_lineage(home)
+    begin_drain(home, lineage)
+    assert "drained" not in platform.call("status").stdout
+    end_drain(home, lineage)
+    assert "visits: drained: over since 20" in platform.call("status").stdout
+    (status,) = json.loads(platform.call("status", "--json").stdout)
+    assert status["drained"]["over_at"] > 0

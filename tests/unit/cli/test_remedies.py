@@ -54,6 +54,13 @@ def test_a_remedy_is_one_line(error: SessionizerError) -> None:
     assert "\n" not in remedy_for(error)
 
 
+def test_a_lost_record_of_the_spec_has_a_way_out_that_needs_no_copy() -> None:
+    lost = errors.DamagedFile(Path("/home/lineages/a/spec.json"), "cut")
+    assert "remove it: the next driver then takes the file" in remedy_for(lost)
+    refused = errors.InvalidSpec("rules.older", 1, "a known key", file=Path("/home/lineages/a/spec.json"))
+    assert "--apply" in remedy_for(refused)
+
+
 def test_every_cause_of_death_has_a_remedy() -> None:
     assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} <= {cause.name for cause in OF_QUERIES}
     assert len(CAUSES) == len(OF_QUERIES) + len(OF_ERRORS) + len(OF_STARTS) + len(OF_PROCESSES), "a name is used twice"
