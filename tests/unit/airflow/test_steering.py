@@ -1,4 +1,4 @@
-"""The DAGs `<stream>.start` and `<stream>.stop`: what they record, and whom they stop."""
+"""The DAGs `<stream>.start` and `<stream>.stop`: what they record, and whom they stop. What `supervise` shows of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from fabricated_platform import Platform
 from sessionizer.control.checkpoint_batches import begun_batch
@@ -16,8 +16,9 @@ from sessionizer.control.stop_marker import stop_requested
 from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.spec.loading import find_stream
 from sessionizer.spec.spec_file import read_spec_file
-from sessionizer_airflow.operators import SetDesiredState
+from sessionizer_airflow.operators import SetDesiredState, SuperviseStream
 from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,11 +50,14 @@ def change(platform: Platform, before: str, now: str) -> None:
     platform.add("visits", text.replace(before, now))
 
 
+def project_of(platform: Platform) -> Project:
+    nowhere = platform.home / "nothing"
+    return Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home)
+
+
 def steer(platform: Platform, **options: Any) -> None:
     """Run the task as Airflow does, its templates rendered."""
-    nowhere = platform.home / "nothing"
-    project = Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home)
-    task = SetDesiredState(task_id="start", stream="visits", project=project, **options)
+    task = SetDesiredState(task_id="start", stream="visits", project=project_of(platform), **options)
     task.execute({"dag": SimpleNamespace(dag_id="visits.start")})  # type: ignore[typeddict-item]
 
 
@@ -85,6 +89,23 @@ def test_what_the_lineage_cannot_take_stops_nobody(platform: Platform, home: Str
         steer(platform, state=DesiredState.RUNNING, apply="True")
     assert not stop_requested(home, "driver-1")
     assert read_desired(home).at == 0
+
+
+def test_supervise_shows_a_changed_spec_in_its_log(
+    platform: Platform, home: StreamHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = SuperviseStream(
+        task_id="supervise",
+        stream="visits",
+        project=project_of(platform),
+        policy=SupervisionPolicy(),
+        watch_lease=60_000,
+    )
+    watch = SimpleNamespace(run_id="now", try_number=1, max_tries=240)
+    with pytest.raises(TaskDeferred):
+        task.execute({"ti": watch})  # type: ignore[typeddict-item]
+    assert "spec changed: mapping.key; takes effect at the next start of your choice" in capsys.readouterr().out
+    assert not stop_requested(home, "driver-1")
 
 
 def test_a_stop_is_heard(platform: Platform, home: StreamHome) -> None:
