@@ -275,14 +275,17 @@ def test_what_is_no_mark_stops_nothing(
     assert read_desired(home).state is DesiredState.RUNNING
 
 
-@pytest.mark.parametrize("state", ["failed", "success"])
+@pytest.mark.parametrize(("home_is", "said"), [("nowhere", "sees no platform home at"), (None, "is not set")])
 def test_a_mark_makes_no_home(
-    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    home_is: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("SESSIONIZER_HOME", str(tmp_path / "nowhere"))
-    emit(StreamHome.of(tmp_path / "nowhere", "clicks"), state, previous=None, operator="SuperviseStream")
-    assert not (tmp_path / "nowhere").exists()
-    assert "clicks is not stopped: this process sees no platform home at" in caplog.text
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SESSIONIZER_HOME", str(tmp_path / home_is) if home_is else "")
+    for state in ("failed", "success"):
+        emit(StreamHome.of(tmp_path / "nowhere", "clicks"), state, previous=None, operator="SuperviseStream")
+    assert list(tmp_path.iterdir()) == []
+    assert "clicks is not stopped: " in caplog.text
+    assert said in caplog.text
 
 
 def emit(home: StreamHome, state: str, previous: str | None, operator: str) -> None:
