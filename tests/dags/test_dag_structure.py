@@ -138,6 +138,7 @@ def test_no_task_waits_for_a_pool_that_an_installation_has_not_named(dags: dict[
 
 def test_reports_go_into_the_pool_that_an_installation_names(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SESSIONIZER_JARS", str(jars))
+    monkeypatch.setenv("SESSIONIZER_HOME", "/platform")
     monkeypatch.setenv("SESSIONIZER_REPORT_POOL", "reports")
     pools = {task.pool for dag in DagBag(str(STREAMS.parent / "report.py")).dags.values() for task in dag.tasks}
     assert pools == {"reports"}
