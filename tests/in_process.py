@@ -10,9 +10,10 @@ from sessionizer.control.table_places import table_locations
 from sessionizer.spark import punctuation
 from sessionizer.spark.examine import examine
 from sessionizer.spark.gate import BatchGate
+from sessionizer.spark.kept_types import remember_types, require_readable_state
 from sessionizer.spark.open_sessions import OpenSessions
 from sessionizer.spark.run import Run
-from sessionizer.spark.tables import ensure_table
+from sessionizer.spark.tables import ensure_tables
 from sessionizer.spark.vital_signs import VitalSigns
 
 if TYPE_CHECKING:
@@ -34,17 +35,20 @@ def catch_up(spark: SparkSession, stage: Stage) -> None:
     """Read all there is. Raises what the query dies of."""
     stage.stream_home.prepare()
     lease = acquire(stage.stream_home, "tests")
-    _run(spark, stage, lease).start(until_caught_up=True).awaitTermination()
-    lease.release()
+    try:
+        _run(spark, stage, lease).start(until_caught_up=True).awaitTermination()
+    finally:
+        lease.release()
 
 
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
     home, spec = stage.stream_home, stage.spec()
     examined = examine(spark, spec, stage.home)
     locations = table_locations(home, stage.home, spec.sink.path)
-    for shape in examined.shapes(spec):
-        ensure_table(spark, shape, locations[shape.name])
+    require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
+    ensure_tables(spark, examined.shapes(spec), locations)
     lineage = active_lineage(home) or start_lineage(home)
+    remember_types(home, lineage, spec, examined.guarded.payload)
     return Run(
         spark=spark,
         spec=spec,

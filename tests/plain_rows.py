@@ -69,10 +69,10 @@ def open_event_of_oracle(admitted: AdmittedEvent) -> Plain:
 def event_of_record(record: Record) -> Plain:
     """An event as the key groups know it, without its timeout; 0 stands for no time of its own."""
     own_time = record[schema.TIE] if schema.TIE in record else record[schema.CLOCK]
-    payload = (record[f"{schema.PAYLOAD}_{name}"] for name in PAYLOAD_COLUMNS)
+    payload = (record.get(f"{schema.PAYLOAD}_{name}") for name in PAYLOAD_COLUMNS)
     return (
         record[schema.KEY],
-        record[schema.CLIENT],
+        record.get(schema.CLIENT),
         own_time,
         record[schema.EVENT_ID],
         record[schema.CLOSES],

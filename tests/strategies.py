@@ -8,12 +8,15 @@ boundary to the millisecond.
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from payloads import COLUMNS, fitting
 from sessionizer.core.event import Batch, Event, drain_at
 from sessionizer.core.rules import Rules, TimeMode
 
@@ -50,6 +53,14 @@ class Log:
 
     rules: Rules
     batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingLog:
+    """A log whose spec is changed between batches: ``payloads`` has the payload columns of each batch."""
+
+    log: Log
+    payloads: tuple[tuple[pa.Field, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,11 @@ def logs(modes: Sequence[TimeMode] = ALL_MODES, *, drained: bool | None = None) 
     return st.builds(_tell_log, rules(modes), _tokens(), drains=drains)
 
 
+def changing_logs(modes: Sequence[TimeMode] = ALL_MODES) -> SearchStrategy[ChangingLog]:
+    """Logs in which rules and payload change: columns of every type come, go, change places and become wider."""
+    return st.builds(_tell_changing_log, logs(modes), st.integers(0, 2**32))
+
+
 def orderly_logs() -> SearchStrategy[OrderlyLog]:
     """Events with ties, exact duplicates and disorder within the delay, but no late and no conflicting ones."""
     return st.builds(_tell_orderly_log, rules([TimeMode.EVENT_TIME]), _tokens())
@@ -141,6 +157,51 @@ def _tell_log(rules_of_log: Rules, tokens: Iterable[bytes], *, drains: bool) -> 
     if drains:
         telling.drain()
     return Log(rules_of_log, tuple(telling.batches))
+
+
+def _tell_changing_log(log: Log, seed: int) -> ChangingLog:
+    spec = _ChangingSpec(log.rules, random.Random(seed))
+    batches, payloads = [], []
+    for batch in log.batches:
+        events = tuple(spec.shown(event) for event in batch.events)
+        batches.append(replace(batch, events=events, rules=spec.rules))
+        payloads.append(spec.payload)
+        spec.change()
+    return ChangingLog(replace(log, batches=tuple(batches)), tuple(payloads))
+
+
+class _ChangingSpec:
+    """The rules and the payload in force; the time mode stays, and no column ever gets a narrower type."""
+
+    def __init__(self, rules_at_first: Rules, chance: random.Random) -> None:
+        self.rules = rules_at_first
+        self.payload: tuple[pa.Field, ...] = ()
+        self._chance = chance
+        self._width = dict.fromkeys(COLUMNS, 0)
+        self._change_payload()
+
+    def change(self) -> None:
+        """What people do between two batches: nothing, as often as not."""
+        if self._chance.random() < 0.4:
+            self._change_payload()
+        if self._chance.random() < 0.3:
+            self.rules = _tell_rules(self.rules.time_mode, self._chance.randbytes(6))
+
+    def _change_payload(self) -> None:
+        for name, column in COLUMNS.items():
+            if self._chance.random() < 0.3:
+                self._width[name] = min(self._width[name] + 1, len(column.types) - 1)
+        names = self._chance.sample(list(COLUMNS), self._chance.randrange(4))
+        self.payload = tuple(pa.field(name, COLUMNS[name].types[self._width[name]]) for name in names)
+
+    def shown(self, event: Event) -> Event:
+        """The event by the payload of now. Its two values stand for one of each column: the same wherever they are."""
+        number = 3 * _ACTIONS.index(event.payload[0]) + _AMOUNTS.index(event.payload[1])
+        values = (
+            fitting((None, *COLUMNS[field.name].values)[number % (len(COLUMNS[field.name].values) + 1)], field.type)
+            for field in self.payload
+        )
+        return replace(event, payload=tuple(values), columns=tuple(field.name for field in self.payload))
 
 
 def _tell_orderly_log(rules_of_log: Rules, tokens: Iterable[bytes]) -> OrderlyLog:

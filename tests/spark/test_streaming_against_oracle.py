@@ -212,7 +212,7 @@ def settled(outcome: Streamed, final_by_ms: int, rules: Rules) -> Left:
     merged = [merge(log, final_by_ms, rules, PAYLOAD) for log in outcome.state.values() if log]
     return Left(
         sessions=[row for part in merged for row in records(part.sessions)],
-        open_events=[row for part in merged for row in records(part.open_events)],
+        open_events=[row for part in merged for table in part.open_events for row in records(table)],
         conflicting=[row for part in merged for row in records(part.conflicting)],
         repeated=sum(part.repeated for part in merged),
     )

@@ -32,7 +32,7 @@ def admit(events: pa.Table, late_before_ms: int, rules: Rules, timeout_changes: 
     in_force = _timeouts_in_force(on_time, rules, timeout_changes)
     position = on_time.column_names.index(schema.TIMEOUT)
     admitted = on_time.set_column(position, on_time.schema.field(schema.TIMEOUT), in_force)
-    return Admitted(mark_admitted(admitted, late_before_ms), late)
+    return Admitted(mark_admitted(admitted, late_before_ms, rules.caps), late)
 
 
 def _timeouts_in_force(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.Array:

@@ -1,13 +1,17 @@
 """Arrow tables to bytes and back: the only format in which events wait in state or travel between stages.
 
 A blob is one Arrow IPC stream, Zstandard inside, that carries its own schema; a blob of open events carries in the
-schema's metadata the ``revision`` it was written by and the threshold its rows were admitted after.
+schema's metadata the ``revision`` it was written by, the threshold its rows were admitted after and the caps they were
+admitted with.
 """
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
+from sessionizer.core.rules import Caps
 from sessionizer.core.schema import REVISION
 
 # Events are mostly text of ids. At the lowest level Zstandard leaves 6 bytes where LZ4 leaves 10, for twice the time to
@@ -18,6 +22,7 @@ _WRITE = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _REVISION = b"revision"
 _LATE_BEFORE = b"late_before_ms"
+_CAPS = b"caps"
 _CONTINUES = b"continues"
 
 
@@ -40,9 +45,10 @@ def opened(blob: bytes | pa.Buffer) -> pa.RecordBatchStreamReader:
     return pa.ipc.open_stream(blob, options=_READ)
 
 
-def mark_admitted(table: pa.Table, late_before_ms: int) -> pa.Table:
-    """Stamp open events with the threshold (epoch ms) of their batch and the revision of the schema."""
-    return table.replace_schema_metadata({_REVISION: REVISION.encode(), _LATE_BEFORE: str(late_before_ms).encode()})
+def mark_admitted(table: pa.Table, late_before_ms: int, caps: Caps) -> pa.Table:
+    """Stamp open events with the threshold (epoch ms) and the caps of their batch, and the revision of the schema."""
+    stamp = {_REVISION: REVISION, _LATE_BEFORE: str(late_before_ms), _CAPS: json.dumps(caps)}
+    return table.replace_schema_metadata({name: text.encode() for name, text in stamp.items()})
 
 
 def mark_continued(table: pa.Table) -> pa.Table:
@@ -58,3 +64,9 @@ def continues(table: pa.Table) -> bool:
 def admitted_after(table: pa.Table) -> int:
     """The threshold (epoch ms) that ``mark_admitted`` stamped."""
     return int((table.schema.metadata or {})[_LATE_BEFORE])
+
+
+def admitted_with(table: pa.Table) -> Caps | None:
+    """The caps that ``mark_admitted`` stamped; None on a blob of a release that did not."""
+    caps = (table.schema.metadata or {}).get(_CAPS)
+    return None if caps is None else Caps(*json.loads(caps))

@@ -18,25 +18,32 @@ from sessionizer.core import schema
 from sessionizer.core.cutting import Bools, Int64s, cut_sessions
 from sessionizer.core.distinct import surely_distinct
 from sessionizer.core.event_size import sizes_that_count
-from sessionizer.core.ordering import codes, int64s, ordered_events, session_order, whole_column
+from sessionizer.core.ordering import CapsOfRows, codes, int64s, ordered_events, session_order, whole_column
 from sessionizer.core.repeats import Repeats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from sessionizer.core.rules import Rules
+    from sessionizer.core.rules import Caps
 
 _NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Admissions:
-    """When each row came: ``turn`` counts batches, ``late_before`` is their threshold (epoch ms)."""
+    """When each row came: ``turn`` counts batches, ``late_before`` is their threshold (epoch ms).
+
+    ``terms``: for each row, by which of the terms it was admitted; of each the names of the ``columns`` that rows came
+    with (the table may have more), and the ``caps``.
+    """
 
     turn: Int64s
     late_before: Int64s
+    terms: Int64s
+    columns: Sequence[frozenset[str]]
+    caps: Sequence[Caps]
 
 
 @dataclass(slots=True)
@@ -57,7 +64,7 @@ class Verdicts:
         return ~(self.repeated | self.conflicting)
 
 
-def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions, rules: Rules) -> Verdicts:
+def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions) -> Verdicts:
     """Decide on every row of a group's events."""
     verdicts = Verdicts.all_kept(table.num_rows)
     if surely_distinct(whole_column(table, schema.EVENT_ID)):
@@ -67,7 +74,8 @@ def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions, rules:
         return verdicts
     rows, identity = _rows_with_repeats(key, event_id, distinct)
     if len(rows):
-        _Deciding(table, key, Repeats.among(table, rows, identity), admissions, rules, verdicts).decide()
+        repeats = Repeats.among(table, rows, identity, admissions.terms[rows], admissions.columns)
+        _Deciding(table, key, repeats, admissions, verdicts).decide()
     return verdicts
 
 
@@ -85,9 +93,9 @@ class _Deciding:
     """The rows that repeat, batch after batch; ``original`` is the row that each key and id is told by so far."""
 
     def __init__(
-        self, table: pa.Table, key: Int64s, repeats: Repeats, admissions: Admissions, rules: Rules, verdicts: Verdicts
+        self, table: pa.Table, key: Int64s, repeats: Repeats, admissions: Admissions, verdicts: Verdicts
     ) -> None:
-        self._table, self._key, self._repeats, self._rules = table, key, repeats, rules
+        self._table, self._key, self._repeats = table, key, repeats
         self._admissions, self._verdicts = admissions, verdicts
         self._clock = int64s(table, schema.CLOCK)
         self._original = np.full(int(repeats.identity.max()) + 1, _NONE, np.int64)
@@ -134,7 +142,8 @@ class _Deciding:
         in_question[self._key[rows]] = True
         seen = in_question[self._key] & (self._clock <= late_before_ms) & self._verdicts.kept
         order = self._order[seen[self._order]]
-        cuts = cut_sessions(ordered_events(self._table, self._key, order, self._size), self._rules)
+        caps = CapsOfRows.of(self._admissions.caps, self._admissions.terms)
+        cuts = cut_sessions(ordered_events(self._table, self._key, order, caps, self._size))
         is_open = np.zeros(len(seen), np.bool_)
         is_open[order] = np.repeat(cuts.due > late_before_ms, cuts.length)
         still_open: Bools = is_open[rows]
@@ -142,7 +151,7 @@ class _Deciding:
 
     @cached_property
     def _size(self) -> Int64s | None:
-        return sizes_that_count(self._table, self._rules.max_bytes)
+        return sizes_that_count(self._table, self._admissions.caps)
 
     @cached_property
     def _order(self) -> Int64s:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from math import isnan
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.rules import NEVER_MS
+from sessionizer.core.plain_values import written
+from sessionizer.core.rules import NEVER_MS, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
 
 BYTES_OF_VALUE: Final = 8
-"""What any value counts for, whatever it is, null or not; text and bytes count on top."""
-
-NAN: Final = float("nan")
-"""The one that stands for all: tuples that hold the same object are equal, though NaN is no number's equal."""
-
-Body: TypeAlias = tuple[int | None, bool, str | None, tuple[Hashable, ...]]
+"""What any value counts for but null, which counts nothing; text and bytes count on top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,8 @@ class Event:
     """One valid event: the guard has already put aside what is not.
 
     ``event_time_ms`` may be ``None`` only where the clock is not the event's own; ``timeout_ms`` is the gap timeout
-    that the event itself brings, if any; ``payload`` holds the values of the columns to keep.
+    that the event itself brings, if any; ``payload`` holds the values of the columns to keep, and ``columns`` their
+    names, which may be left out where all events have the same.
     """
 
     key: str
@@ -33,15 +31,25 @@ class Event:
     closes: bool = False
     timeout_ms: int | None = None
     payload: tuple[Hashable, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
-    def body(self) -> Body:
-        """What two events of one id must share to be the same event sent twice. The timeout is no part of it.
+    def named_payload(self) -> dict[str, Hashable]:
+        """The columns to keep, by name (by number where they have none)."""
+        names = self.columns or tuple(f"{number:03}" for number in range(len(self.payload)))
+        return dict(zip(names, self.payload, strict=True))
 
-        NaN counts as equal to itself, zero as equal to minus zero.
+    def repeats(self, other: Event) -> bool:
+        """Whether it is ``other``, an event of the same key and id, sent again; else the two are in conflict.
+
+        They must agree in time, client, whether they close, and each payload column that both came with: the payload
+        may have been changed between them. The timeout does not count. NaN is as good as NaN, zero as minus zero, a
+        field that a struct does not have as one that is null.
         """
-        payload = tuple(NAN if is_nan(value) else value for value in self.payload)
-        return (self.event_time_ms, self.closes, self.client, payload)
+        if (self.event_time_ms, self.closes, self.client) != (other.event_time_ms, other.closes, other.client):
+            return False
+        ours, others = self.named_payload, other.named_payload
+        return all(written(ours[name]) == written(others[name]) for name in ours.keys() & others.keys())
 
     @property
     def size(self) -> int:
@@ -50,17 +58,16 @@ class Event:
 
 
 def size_of(value: Hashable) -> int:
-    """Eight bytes for any value; on top text in UTF-8 and binary, or what is in a list, a struct or a map (a tuple)."""
+    """Eight bytes for any value but null; on top text in UTF-8 and binary, or the parts of a list, struct or entry."""
+    if value is None:
+        return 0
+    if isinstance(value, dict):
+        return BYTES_OF_VALUE + sum(map(size_of, value.values()))
     if isinstance(value, str):
         return BYTES_OF_VALUE + len(value.encode())
     if isinstance(value, bytes):
         return BYTES_OF_VALUE + len(value)
     return BYTES_OF_VALUE + (sum(map(size_of, value)) if isinstance(value, tuple) else 0)
-
-
-def is_nan(value: Hashable) -> bool:
-    """Whether a value of a payload is a number that is none."""
-    return isinstance(value, float) and isnan(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +76,14 @@ class Batch:
 
     ``arrived_at_ms`` is the wall clock of the batch, higher than that of the batch before. A punctuation in it may
     carry ``timeout_changes``, the new gap timeout (ms) of each client named, and ``floor_ms``, a watermark: on arrival
-    only the one that drains (``NEVER_MS``) counts.
+    only the one that drains (``NEVER_MS``) counts. ``rules``: those that hold from this batch on, if they are others.
     """
 
     events: tuple[Event, ...]
     arrived_at_ms: int
     floor_ms: int | None = None
     timeout_changes: Mapping[str, int] = field(default_factory=dict)
+    rules: Rules | None = None
 
 
 def drain_at(arrived_at_ms: int) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from sessionizer.core import schema
 from sessionizer.core.event import BYTES_OF_VALUE
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessionizer.core.rules import Caps
+
 Sizes = NDArray[np.int64]
 
 _OURS: Final = (schema.KEY, schema.CLIENT, schema.EVENT_ID)
 
 
-def sizes_that_count(events: pa.Table, max_bytes: int | None) -> Sizes | None:
-    """The size of each event; None where they cannot come to ``max_bytes`` even together, which is soon found out."""
+def sizes_that_count(events: pa.Table, caps: Iterable[Caps]) -> Sizes | None:
+    """The size of each event; None where no cap counts bytes, or they cannot come to one even together."""
+    max_bytes = min((each.max_bytes for each in caps if each.max_bytes is not None), default=None)
     if max_bytes is None:
         return None
     counted = events.select([name for name in events.column_names if name in _OURS or name.startswith(schema.PAYLOAD)])
@@ -32,13 +38,14 @@ def sizes_that_count(events: pa.Table, max_bytes: int | None) -> Sizes | None:
 
 
 def sizes_of_values(values: pa.Array) -> Sizes:
-    """The size of each value with all that is in it."""
-    sizes = np.full(len(values), BYTES_OF_VALUE, np.int64)
+    """The size of each value with all that is in it; of null nothing, as of a column that an event came without."""
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    sizes = np.where(valid, BYTES_OF_VALUE, 0)
     kind = values.type
     if pa.types.is_struct(kind):
         within = sum((sizes_of_values(part) for part in values.flatten()), np.zeros(len(values), np.int64))
     elif isinstance(kind, pa.MapType):
-        within = _of_each(values, sizes_of_values(values.keys) + sizes_of_values(values.items))
+        within = _of_each(values, BYTES_OF_VALUE + sizes_of_values(values.keys) + sizes_of_values(values.items))
     elif isinstance(kind, pa.ListType | pa.LargeListType):
         within = _of_each(values, sizes_of_values(values.values))
     elif _has_bytes(kind):
@@ -46,7 +53,7 @@ def sizes_of_values(values: pa.Array) -> Sizes:
         return sizes
     else:
         return sizes
-    sizes += np.where(values.is_valid().to_numpy(zero_copy_only=False), within, 0)
+    sizes += np.where(valid, within, 0)
     return sizes
 
 

@@ -86,8 +86,8 @@ class GroupRules:
 class Step:
     """What to do to the state and what to emit.
 
-    ``append``: a table to add to the log. ``merged``: the log is replaced by ``merged.open_events`` (emptied by None).
-    Both are written in the pieces of ``log_tables``. ``standing``: what is open then, None where nothing changed.
+    ``append``: a table to add to the log. ``merged``: the log becomes ``merged.open_events``. Both are written in the
+    pieces of ``log_tables``. ``standing``: what is open then, None where nothing changed.
     """
 
     plan: Plan
@@ -184,7 +184,7 @@ def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], clock: Clock
     standing = Standing(
         sessions=merged.open_sessions,
         latest_due_ms=latest(shared.aligned(merged.latest_due_ms, group), plan.at),
-        held_bytes=0 if merged.open_events is None else int(merged.open_events.nbytes),
+        held_bytes=sum(int(table.nbytes) for table in merged.open_events),
         admitted=admitted,
         merged=True,
     )

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sessionizer.core import schema
-from sessionizer.core.codec import admitted_after, continues, mark_admitted
+from sessionizer.core.alignment import aligned, aligned_table, united
+from sessionizer.core.codec import admitted_after, admitted_with, continues, mark_admitted
 from sessionizer.core.cutting import REASONS, Bools, Cuts, Int64s, cut_sessions
 from sessionizer.core.duplicates import Admissions, find_duplicates
 from sessionizer.core.event_size import sizes_that_count
-from sessionizer.core.ordering import Positions, codes, ordered_events, session_order, whole_column
+from sessionizer.core.ordering import CapsOfRows, Positions, codes, ordered_events, session_order, whole_column
 from sessionizer.core.rules import NEVER_MS
-from sessionizer.core.wide import widened
+from sessionizer.core.wide import is_wide, wide_type, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from sessionizer.core.rules import Rules
+    from sessionizer.core.rules import Caps, Rules
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
     """Outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
 
+    ``open_events``: one table for the events of each ``Terms``.
     ``open_sessions``: how many sessions the open events make. ``repeated``: events dropped as duplicates.
     ``due_ms``: when the earliest open session could end (epoch ms), None for never; ``latest_due_ms``: the latest.
     """
 
     sessions: pa.RecordBatch | None
-    open_events: pa.Table | None
+    open_events: tuple[pa.Table, ...]
     conflicting: pa.Table | None
     repeated: int
     open_sessions: int
@@ -41,26 +44,37 @@ class Merged:
     latest_due_ms: int | None
 
 
+class Terms(NamedTuple):
+    """By what a table's events were admitted, and what they keep: the columns they came with, and the caps."""
+
+    columns: frozenset[str]
+    caps: Caps
+
+
 def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: schema.Payload) -> Merged:
-    """Sessions final by ``final_by_ms`` leave; the rest becomes one table.
+    """Sessions final by ``final_by_ms`` leave, with the columns of ``payload``; the rest keep those they came with.
 
     ``log``: tables of one group as admitted, oldest first, each stamped by ``mark_admitted``. Where they are large, the
-    outcome has wide offsets (``wide.widened``), and leaves in ``wide.pieces``.
+    outcome has wide offsets (``wide.widened``), and leaves in ``wide.pieces``. Raises ``pa.ArrowTypeError`` where a
+    column of theirs has no type in common with that of another, or of ``payload``.
     """
-    events = widened(pa.concat_tables(log)).combine_chunks()
+    events = widened(_gathered(log, payload)).combine_chunks()
     key, _ = codes(events, schema.KEY)
-    verdicts = find_duplicates(events, key, _admissions(log), rules)
+    admissions = _admissions(log, rules)
+    terms = admissions.terms
+    verdicts = find_duplicates(events, key, admissions)
     conflicting = events.filter(pa.array(verdicts.conflicting)) if verdicts.conflicting.any() else None
     repeated = int(verdicts.repeated.sum())
     if conflicting is not None or repeated:
-        events, key = events.filter(pa.array(verdicts.kept)), key[verdicts.kept]
+        events, key, terms = events.filter(pa.array(verdicts.kept)), key[verdicts.kept], terms[verdicts.kept]
     order = session_order(events, key)
-    cuts = cut_sessions(ordered_events(events, key, order, sizes_that_count(events, rules.max_bytes)), rules)
+    sizes = sizes_that_count(events, admissions.caps)
+    cuts = cut_sessions(ordered_events(events, key, order, CapsOfRows.of(admissions.caps, terms), sizes))
     final = cuts.final(final_by_ms)
     due = cuts.due[~final & (cuts.due < NEVER_MS)]
     return Merged(
         sessions=_sessions(events, order, cuts, final, payload),
-        open_events=_open_events(events, order, cuts, final),
+        open_events=tuple(_open_events(events, _rows_of(order, cuts, ~final), admissions, terms)),
         conflicting=conflicting,
         repeated=repeated,
         open_sessions=int((~final).sum()),
@@ -69,20 +83,46 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: sche
     )
 
 
-def _admissions(log: Sequence[pa.Table]) -> Admissions:
+def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
+    """All rows, in the columns of all tables and of ``payload``: null where a row came without one."""
+    columns = pa.schema([schema.payload_field(field) for field in payload])
+    if any(not table.schema.equals(log[0].schema) for table in log) or not _holds(log[0].schema, columns):
+        both = reduce(united, (*(table.schema for table in log), columns))
+        log = [aligned_table(table, both) for table in log]
+    return pa.concat_tables(log)
+
+
+def _holds(table: pa.Schema, columns: pa.Schema) -> bool:
+    names = set(table.names)
+    return all(field.name in names and table.field(field.name).type.equals(field.type) for field in columns)
+
+
+def _admissions(log: Sequence[pa.Table], rules: Rules) -> Admissions:
     rows = [table.num_rows for table in log]
+    of_table = [Terms(frozenset(table.column_names), admitted_with(table) or rules.caps) for table in log]
+    distinct = list(dict.fromkeys(of_table))
     return Admissions(
         turn=np.repeat(np.cumsum([not continues(table) for table in log]), rows),
         late_before=np.repeat(np.array([admitted_after(table) for table in log], np.int64), rows),
+        terms=np.repeat(np.array([distinct.index(terms) for terms in of_table], np.int64), rows),
+        columns=[terms.columns for terms in distinct],
+        caps=[terms.caps for terms in distinct],
     )
 
 
-def _open_events(events: pa.Table, order: Positions, cuts: Cuts, final: Bools) -> pa.Table | None:
-    if final.all():
-        return None
-    rows = order if not final.any() else order[~np.repeat(final, cuts.length)]
-    # Nothing here repeats any more, so it counts as admitted before everything to come.
-    return mark_admitted(events.take(pa.array(rows)), 0)
+def _rows_of(order: Positions, cuts: Cuts, sessions: Bools) -> Positions:
+    """The rows of some of the sessions, in order."""
+    return order if sessions.all() else order[np.repeat(sessions, cuts.length)]
+
+
+def _open_events(events: pa.Table, rows: Positions, admissions: Admissions, terms: Int64s) -> Iterator[pa.Table]:
+    """``rows`` of ``events``, in their order: apart by their terms, and without the columns that others came with."""
+    for number, (columns, caps) in enumerate(zip(admissions.columns, admissions.caps, strict=True)):
+        ours = rows[terms[rows] == number]
+        if len(ours):
+            kept = events.select([name for name in events.column_names if name in columns])
+            # Nothing here repeats any more, so it counts as admitted before everything to come.
+            yield mark_admitted(kept.take(pa.array(ours)), 0, caps)
 
 
 def _sessions(
@@ -91,7 +131,7 @@ def _sessions(
     if not final.any():
         return None
     length = cuts.length[final]
-    rows = events.take(pa.array(order[np.repeat(final, cuts.length)])).combine_chunks()
+    rows = events.take(pa.array(_rows_of(order, cuts, final))).combine_chunks()
     offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
     first, last = pa.array(offsets[:-1]), pa.array(offsets[1:] - 1)
     columns = {name: whole_column(rows, name) for name in rows.column_names}
@@ -99,7 +139,7 @@ def _sessions(
     own_time = instants(_own_time(columns)) if schema.TIE in columns else event_time
     names = [field.name for field in schema.session_event_type(payload)]
     children = [own_time, columns[schema.EVENT_ID], columns[schema.CLOSES]]
-    children += [columns[schema.payload_field(field).name] for field in payload]
+    children += [_shown(columns[schema.payload_field(field).name], field.type, rows.schema) for field in payload]
     values = [
         columns[schema.KEY].take(first),
         columns[schema.CLIENT].take(first),
@@ -111,6 +151,11 @@ def _sessions(
         pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(children, names=names)),
     ]
     return pa.RecordBatch.from_arrays(values, names=schema.session_schema(payload).names)
+
+
+def _shown(values: pa.Array, kind: pa.DataType, rows: pa.Schema) -> pa.Array:
+    """A payload column in the type that it has now, with wide offsets if ``rows`` have."""
+    return aligned(values, wide_type(kind) if is_wide(rows) else kind)
 
 
 def _own_time(columns: dict[str, pa.Array]) -> pa.Array:

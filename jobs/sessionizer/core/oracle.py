@@ -14,15 +14,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sessionizer.core.event import is_nan
 from sessionizer.core.identity import session_id
+from sessionizer.core.plain_values import order_of
 from sessionizer.core.rules import NEVER_MS, TimeMode
 from sessionizer.core.stretch import AdmittedEvent, Stretch, cut, order_in_key
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from sessionizer.core.event import Batch, Body, Event
+    from sessionizer.core.event import Batch, Event
     from sessionizer.core.reasons import CloseReason
     from sessionizer.core.rules import Rules
 
@@ -59,18 +59,25 @@ class Outcome:
 
 
 def sessionize(batches: Iterable[Batch], rules: Rules) -> Outcome:
-    """The sessions of a stream that brought ``batches``, in this order, under ``rules``."""
+    """The sessions of a stream that brought ``batches``, in this order, under ``rules`` until a batch has others.
+
+    Rules that change leave alone what was decided: the watermark never goes back, and each event keeps the timeout and
+    the caps that were in force when it was admitted.
+    """
     outcome = Outcome()
-    client_timeouts_ms = dict(rules.client_timeouts_ms)
+    changed_timeouts_ms: dict[str, int] = {}
     seen = _Seen()
     for batch in batches:
-        client_timeouts_ms.update(batch.timeout_changes)
+        rules = batch.rules or rules
+        changed_timeouts_ms.update(batch.timeout_changes)
+        client_timeouts_ms = {**rules.client_timeouts_ms, **changed_timeouts_ms}
         seen.floor_ms = max(seen.floor_ms, batch.floor_ms or 0)
         bounds = _bounds(batch, seen, rules)
         arrivals = [_arrival(event, batch, client_timeouts_ms, rules) for event in batch.events]
-        _admit(arrivals, bounds.late_by_ms, rules, outcome)
-        _close(bounds.final_by_ms, rules, outcome)
-        seen.event_time_ms = max([seen.event_time_ms, *(_time_shown(event, batch) for event in batch.events)])
+        _admit(arrivals, bounds.late_by_ms, outcome)
+        _close(bounds.final_by_ms, outcome)
+        shown_ms = max((_time_shown(event, batch) for event in batch.events), default=0)
+        seen.watermark_ms = max(seen.watermark_ms, shown_ms - rules.watermark_delay_ms)
     return outcome
 
 
@@ -79,9 +86,12 @@ def sessionize(batches: Iterable[Batch], rules: Rules) -> Outcome:
 
 @dataclass(slots=True)
 class _Seen:
-    """How far the events of the batches before this one show time to be, and the highest floor up to this one."""
+    """The watermark that the events of the batches before this one led to, and the highest floor up to this one.
 
-    event_time_ms: int = 0
+    The delay is the one that held in the batch of the event: a longer one later takes nothing back.
+    """
+
+    watermark_ms: int = 0
     floor_ms: int = 0
 
 
@@ -99,7 +109,7 @@ def _bounds(batch: Batch, seen: _Seen, rules: Rules) -> _Bounds:
     On arrival nothing is late, and the batch's own moment is final: a floor counts only if it drains.
     """
     if rules.time_mode is TimeMode.EVENT_TIME:
-        watermark_ms = max(seen.event_time_ms - rules.watermark_delay_ms, seen.floor_ms, 0)
+        watermark_ms = max(seen.watermark_ms, seen.floor_ms)
         return _Bounds(late_by_ms=watermark_ms, final_by_ms=watermark_ms)
     return _Bounds(
         late_by_ms=batch.arrived_at_ms - 1,
@@ -125,6 +135,9 @@ def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], 
         event=event,
         clock_ms=(event.event_time_ms or 0) if on_its_own_clock else batch.arrived_at_ms,
         timeout_ms=_timeout_in_force(event, client_timeouts_ms, rules),
+        max_events=rules.max_events,
+        max_duration_ms=rules.max_duration_ms,
+        max_bytes=rules.max_bytes,
     )
 
 
@@ -149,42 +162,41 @@ def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:
         *order_in_key(arrival),
         _nulls_first(event.event_time_ms),
         _nulls_first(event.client),
-        tuple(_nulls_first(value) for value in event.payload),
+        tuple(order_of(value) for _, value in sorted(event.named_payload.items())),
         arrival.timeout_ms,
     )
 
 
-def _nulls_first(value: Hashable) -> tuple[bool, bool, Hashable]:
-    """Nulls, then values, then NaN."""
-    return (value is not None, is_nan(value), value)
+def _nulls_first(value: Hashable) -> tuple[bool, Hashable]:
+    return (value is not None, value)
 
 
 # Which events count
 
 
-def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, rules: Rules, outcome: Outcome) -> None:
+def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, outcome: Outcome) -> None:
     """Put late events and duplicates aside, and the others among the open events of ``outcome``."""
     open_by_key = _by_key(outcome.open_events)
     for key, arrivals_of_key in sorted(_by_key(arrivals).items()):
-        known = _bodies_by_id(open_by_key[key], late_by_ms, rules)
+        known = _events_by_id(open_by_key[key], late_by_ms)
         for arrival in sorted(arrivals_of_key, key=_canonical_order):
             event = arrival.event
             if arrival.clock_ms <= late_by_ms:
                 outcome.late.append(event)
             elif event.event_id not in known:
-                known[event.event_id] = event.body
+                known[event.event_id] = event
                 outcome.open_events.append(arrival)
-            elif known[event.event_id] == event.body:
+            elif event.repeats(known[event.event_id]):
                 outcome.duplicates_dropped += 1
             else:
                 outcome.conflicting.append(event)
 
 
-def _bodies_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int, rules: Rules) -> dict[str, Body]:
+def _events_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int) -> dict[str, Event]:
     """What a key's duplicates are told by: the events of its sessions that are not yet over at ``late_by_ms``."""
     return {
-        admitted.event.event_id: admitted.event.body
-        for stretch in cut(open_events, rules)
+        admitted.event.event_id: admitted.event
+        for stretch in cut(open_events)
         if stretch.due_ms > late_by_ms
         for admitted in stretch.events
     }
@@ -193,11 +205,11 @@ def _bodies_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int, rules: 
 # Which sessions are final
 
 
-def _close(final_by_ms: int, rules: Rules, outcome: Outcome) -> None:
+def _close(final_by_ms: int, outcome: Outcome) -> None:
     """Move the sessions that are due from the open events to the closed sessions of ``outcome``."""
     still_open: list[AdmittedEvent] = []
     for key, events in sorted(_by_key(outcome.open_events).items()):
-        for stretch in cut(events, rules):
+        for stretch in cut(events):
             if stretch.due_ms <= final_by_ms:
                 outcome.closed.append(_session(key, stretch))
             else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,8 +11,29 @@ from numpy.typing import NDArray
 
 from sessionizer.core import schema
 from sessionizer.core.cutting import Int64s, OrderedEvents
+from sessionizer.core.rules import NEVER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.core.rules import Caps
 
 Positions = NDArray[np.int64]
+
+
+class CapsOfRows(NamedTuple):
+    """The caps of each row of a table, ``NEVER_MS`` where there is none."""
+
+    max_events: Int64s
+    max_duration: Int64s
+    max_bytes: Int64s
+
+    @classmethod
+    def of(cls, caps: Sequence[Caps], which: Int64s) -> CapsOfRows:
+        """``which``: for each row, the place of its own among ``caps``."""
+        each = [[NEVER_MS if cap is None else cap for cap in kind] for kind in zip(*caps, strict=True)]
+        return cls(*(np.array(values, np.int64)[which] for values in each))
+
 
 _BITS_OF_INT64 = 63  # without the sign
 
@@ -68,12 +91,17 @@ def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
     return rows[order]
 
 
-def ordered_events(table: pa.Table, key: Int64s, order: Positions, size: Int64s | None) -> OrderedEvents:
+def ordered_events(
+    table: pa.Table, key: Int64s, order: Positions, caps: CapsOfRows, size: Int64s | None
+) -> OrderedEvents:
     """The columns that decide, in session order. ``size``: bytes of each row, None where no cap counts them."""
     return OrderedEvents(
         key[order],
         int64s(table, schema.CLOCK)[order],
         table.column(schema.CLOSES).to_numpy()[order],
         int64s(table, schema.TIMEOUT)[order],
+        caps.max_events[order],
+        caps.max_duration[order],
+        caps.max_bytes[order],
         None if size is None else np.concatenate([[0], np.cumsum(size[order])]),
     )

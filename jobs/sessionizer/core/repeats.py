@@ -22,32 +22,38 @@ if TYPE_CHECKING:
 class Repeats:
     """``rows``: positions in the group's table; ``identity``: a number for key and id; ``events``: those rows.
 
-    ``instants``: what decides first, in the order in which it does; ``body``: a code for each value of the body. A
-    *member* is a position among these.
+    ``instants``: what decides first, in the order in which it does; ``body``: a code for each value of the body, and
+    which rows came with it (None: all). A *member* is a position among these.
     """
 
     rows: Int64s
     identity: Int64s
     events: pa.Table
     instants: Sequence[Int64s]
-    body: Sequence[Int64s]
+    body: Sequence[tuple[Int64s, Bools | None]]
 
     @classmethod
-    def among(cls, table: pa.Table, rows: Int64s, identity: Int64s) -> Repeats:
-        """The ``rows`` of ``table``."""
+    def among(
+        cls, table: pa.Table, rows: Int64s, identity: Int64s, turn: Int64s, columns: Sequence[frozenset[str]]
+    ) -> Repeats:
+        """The ``rows`` of ``table``; ``turn``: for each of them, which of ``columns`` it came with."""
         time = schema.TIE if schema.TIE in table.column_names else schema.CLOCK  # the arrival is none of the event's
         body = [time, schema.CLOSES, schema.CLIENT, *_payload(table)]
         events = table.select([*body, schema.TIMEOUT]).take(pa.array(rows))
         clock = table.column(schema.CLOCK).to_numpy()[rows]
-        codes = [equality_codes(whole_column(events, name)) for name in body]
+        codes = [(equality_codes(whole_column(events, name)), _came_with(name, turn, columns)) for name in body]
         instants = [clock, events.column(time).to_numpy(), events.column(schema.CLOSES).to_numpy().astype(np.int64)]
         return cls(rows, identity, events, instants, codes)
 
     def differ(self, members: Int64s, others: Int64s) -> Bools:
-        """Which of ``members`` have another body than the one at the same place of ``others``; not told by timeout."""
+        """Which of ``members`` have another body than the one at the same place of ``others``; not told by timeout.
+
+        Only what both came with is compared.
+        """
         other = np.zeros(len(members), np.bool_)
-        for codes in self.body:
-            other |= codes[members] != codes[others]
+        for codes, came in self.body:
+            differs = codes[members] != codes[others]
+            other |= differs if came is None else differs & came[members] & came[others]
         return other
 
     def in_canonical_order(self, members: Int64s) -> Int64s:
@@ -77,4 +83,10 @@ class Repeats:
 
 
 def _payload(table: pa.Table) -> list[str]:
-    return [name for name in table.column_names if name.startswith(schema.PAYLOAD)]
+    """By name: in which order the columns of different days are put together depends on when they are."""
+    return sorted(name for name in table.column_names if name.startswith(schema.PAYLOAD))
+
+
+def _came_with(name: str, turn: Int64s, columns: Sequence[frozenset[str]]) -> Bools | None:
+    came = np.array([name in names for names in columns])
+    return None if came.all() else came[turn]

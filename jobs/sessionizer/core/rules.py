@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,14 @@ class TimeMode(StrEnum):
     """No gap at all: only closing events and caps end a session."""
 
 
+class Caps(NamedTuple):
+    """The most events, the longest time (ms) and the most bytes of a session; None: no such cap."""
+
+    max_events: int | None = None
+    max_duration_ms: int | None = None
+    max_bytes: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of one stream.
@@ -43,3 +51,8 @@ class Rules:
     max_duration_ms: int | None
     emit_every_ms: int = 0
     max_bytes: int | None = None
+
+    @property
+    def caps(self) -> Caps:
+        """The caps that an event is admitted with."""
+        return Caps(self.max_events, self.max_duration_ms, self.max_bytes)

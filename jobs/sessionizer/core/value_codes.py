@@ -77,7 +77,8 @@ def _by_order(values: pa.Array) -> Codes:
 
 def _of_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) -> Codes:
     codes = np.zeros(len(values), np.int64)
-    for part in values.flatten():
+    parts = {field.name: part for field, part in zip(values.type, values.flatten(), strict=True)}
+    for _, part in sorted(parts.items()):  # by name, as fields change places
         codes = combined(codes, _codes(part, of_plain))
     return codes
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from sessionizer.core import schema
 from sessionizer.core.event_size import sizes_of_values
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ def widened(table: pa.Table) -> pa.Table:
         return table
     fields = [field.with_type(_with_leaves(field.type, _WIDE)) for field in table.schema]
     return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def is_wide(rows: pa.Schema) -> bool:
+    """Whether ``widened`` gave these columns wide offsets."""
+    return bool(rows.field(schema.KEY).type == pa.large_string())
+
+
+def wide_type(kind: pa.DataType) -> pa.DataType:
+    """``kind`` with wide offsets."""
+    return _with_leaves(kind, _WIDE)
 
 
 def pieces(table: pa.Table) -> Iterator[pa.Table]:

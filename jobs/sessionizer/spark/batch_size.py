@@ -34,11 +34,13 @@ def _size(value: Column, kind: DataType) -> Column:
         within = _of_elements(value, kind.elementType)
     elif isinstance(kind, MapType):
         keys, values = F.map_keys(value), F.map_values(value)
-        within = _of_elements(keys, kind.keyType) + _of_elements(values, kind.valueType)
+        entries = F.size(keys) * BYTES_OF_VALUE
+        within = entries + _of_elements(keys, kind.keyType) + _of_elements(values, kind.valueType)
     elif isinstance(kind, StructType):
         fields = [_size(value[field.name], field.dataType) for field in kind]
-        within = F.when(value.isNotNull(), _sum(fields))
-    return F.lit(BYTES_OF_VALUE).cast("bigint") + F.coalesce(within, F.lit(0))
+        within = _sum(fields)
+    size = F.lit(BYTES_OF_VALUE).cast("bigint") + within
+    return F.when(value.isNotNull(), size).otherwise(F.lit(0).cast("bigint"))
 
 
 def _of_elements(elements: Column, kind: DataType) -> Column:

@@ -39,6 +39,7 @@ from sessionizer.spark.continuity import require_continuity
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
+from sessionizer.spark.kept_types import remember_types, require_readable_state
 from sessionizer.spark.open_sessions import OpenSessions
 from sessionizer.spark.python_start import python_starting
 from sessionizer.spark.query_watch import POLL_S, QueryWatch, cut_off
@@ -229,6 +230,7 @@ class _Driver:
             lineage = start_lineage(self._home, spec=new_record(self._home, self._spec))
         else:
             note_spec(self._home, lineage, self._running)
+        remember_types(self._home, lineage, self._spec, examined.guarded.payload)
         counts = OpenSessions(self._home.lineages / lineage / "open_sessions.json")
         self._signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return Run(
@@ -248,6 +250,7 @@ class _Driver:
         """What the spec comes to over its source, with its tables made."""
         unreadable = UnreadableFiles.of(self._home, lineage).uris() if lineage else []
         examined = examine(spark, self._spec, self._options.platform_home, unreadable)
+        require_readable_state(self._home, lineage, self._spec, examined.guarded.payload)
         self._ensure_tables(spark, examined.shapes(self._spec))
         return examined
 

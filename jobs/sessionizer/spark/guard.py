@@ -22,6 +22,7 @@ from sessionizer.core.rules import NEVER_MS, TimeMode
 from sessionizer.spark.batch_clock import BatchClock
 from sessionizer.spark.expressions import checked_type, is_utf8, never_failing, require_keepable, require_type
 from sessionizer.spark.lines import FAULT, POSITION, RAW
+from sessionizer.spark.payload_types import as_kept
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +88,10 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
         tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
         clocks = [clock.now_ms.alias(schema.CLOCK), tie]
     names = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
-    columns = [F.col(f"{schema.PAYLOAD}_{name}") for name in payload.names]
+    columns = [
+        F.col(f"{schema.PAYLOAD}_{field.name}").cast(field.dataType).alias(f"{schema.PAYLOAD}_{field.name}")
+        for field in payload
+    ]
     return Guarded(
         judged.select(
             schema.KEY, schema.CLIENT, *clocks, *names, *columns, REASON, *refused_only, event_time.alias(EVENT_TIME)
@@ -111,7 +115,7 @@ def _check(rows: DataFrame, mapping: Mapping) -> StructType:
         require_type(rows, "mapping.timeout_ms", mapping.timeout_ms, _INTEGERS, example)
     payload = StructType()
     for name, sql in mapping.payload.items():
-        payload = payload.add(name, require_keepable(rows, f"mapping.payload.{name}", sql))
+        payload = payload.add(name, as_kept(require_keepable(rows, f"mapping.payload.{name}", sql)))
     return payload
 
 

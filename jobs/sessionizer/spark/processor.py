@@ -3,8 +3,8 @@
 A thin adapter: it moves blobs between Spark and ``sessionizer.core.key_group``, which decides everything.
 Per group it keeps three variables, whose Spark schemas never change (the blobs carry their own):
 
-- ``log`` (list of ``blob string``): one blob per batch since the last merge, before them the merged rest, each as text
-  (``sessionizer.core.seven_bits``);
+- ``log`` (list of ``blob string``): one blob per batch since the last merge, before them the merged rest (apart by what
+  its events were admitted by), each as text (``sessionizer.core.seven_bits``);
 - ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
 - ``timeouts`` (``changes string``): ASCII JSON of the clients' timeouts changed by punctuations.
@@ -23,6 +23,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from sessionizer.core.codec import decode, encode
 from sessionizer.core.group_labels import group_labels
+from sessionizer.core.json_text import json_objects
 from sessionizer.core.key_group import (
     NO_PLAN,
     Arrivals,
@@ -41,7 +42,7 @@ from sessionizer.core.wide import pieces
 from sessionizer.spark import rows as kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
@@ -131,11 +132,11 @@ class SessionProcessor(StatefulProcessor):
         elif step.plan != planned:
             self._plan.update(tuple(step.plan))
 
-    def _replace_log(self, open_events: pa.Table | None) -> None:
-        if open_events is None:
+    def _replace_log(self, open_events: Sequence[pa.Table]) -> None:
+        if not open_events:
             self._log.clear()
             return
-        first, *others = log_tables(open_events)
+        first, *others = (piece for table in open_events for piece in log_tables(table))
         self._log.put([_as_value(first)])
         for piece in others:
             self._log.appendValue(_as_value(piece))
@@ -228,7 +229,7 @@ class Output:
 
 def conflicting_rows(events: pa.Table) -> pa.Table:
     """Events refused as conflicting duplicates, as quarantine rows; ``_raw`` is the event as JSON."""
-    raw = [json.dumps(event, default=str, sort_keys=True) for event in events.to_pylist()]
+    raw = json_objects(events)
     reasons = [QuarantineReason.CONFLICTING_DUPLICATE.value] * len(raw)
     nowhere = pa.nulls(len(raw), pa.string())
-    return pa.table([pa.array(reasons), pa.array(raw), nowhere], names=kinds.QUARANTINE_COLUMNS)
+    return pa.table([pa.array(reasons), pa.array(raw, pa.string()), nowhere], names=kinds.QUARANTINE_COLUMNS)

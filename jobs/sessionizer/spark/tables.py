@@ -25,9 +25,10 @@ from pyspark.sql.types import (
 
 from sessionizer.core import schema
 from sessionizer.core.reasons import CloseReason
-from sessionizer.errors import DiskFull, InvalidSpec, UnwritablePath
+from sessionizer.errors import DiskFull, UnwritablePath
 from sessionizer.spark.expressions import first_line
 from sessionizer.spark.failure import is_full_disk
+from sessionizer.spark.table_fit import lacks, require_fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,12 +67,16 @@ SESSIONS_PROPERTIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A table's name, comment and documented columns, and the ``properties`` that it is created with."""
+    """A table's name, comment and documented columns, and the ``properties`` that it is created with.
+
+    ``given_by``: the columns that a spec adds, with the block of the spec that does.
+    """
 
     name: str
     comment: str
     columns: StructType
     properties: Mapping[str, str] = field(default_factory=dict)
+    given_by: Mapping[str, str] = field(default_factory=dict)
 
 
 def _column(name: str, kind: DataType, comment: str) -> StructField:
@@ -104,7 +109,8 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
         events = from_arrow_type(session_events_type(payload), prefer_timestamp_ntz=False)
         columns.append(_column("events", events, "the session's events in order"))
     columns += _origin("emitted_at", "emitted")
-    return TableShape(SESSIONS, "finished sessions, each once", StructType(columns), SESSIONS_PROPERTIES)
+    given_by = dict.fromkeys(measures.names, "measures")
+    return TableShape(SESSIONS, "finished sessions, each once", StructType(columns), SESSIONS_PROPERTIES, given_by)
 
 
 def session_events_type(payload: schema.Payload) -> object:
@@ -139,7 +145,9 @@ def late_events_shape(payload: StructType) -> TableShape:
         _column("date", DateType(), "UTC day of event_time; the table is clustered by it"),
         *_origin("noticed_at", "refused"),
     ]
-    return TableShape(LATE_EVENTS, "valid events that came behind the watermark", StructType(columns))
+    given_by = dict.fromkeys(payload.names, "mapping.payload")
+    comment = "valid events that came behind the watermark"
+    return TableShape(LATE_EVENTS, comment, StructType(columns), given_by=given_by)
 
 
 def sessions_daily_shape(totals: StructType) -> TableShape:
@@ -178,34 +186,49 @@ def ensure_tables(
 ) -> None:
     """``ensure_table`` for each, side by side, as each spends seconds in code used for the first time.
 
-    Raises the first that failed.
+    Raises the first that failed; InvalidSpec before any table is touched.
     """
     with ThreadPoolExecutor(thread_name_prefix="ensure-table") as pool:
-        waiting = [pool.submit(ensure_table, spark, shape, locations[shape.name], owner) for shape in shapes]
+        looked_at = [pool.submit(_existing, spark, shape, locations[shape.name]) for shape in shapes]
+        found = [(one.result(), shape, locations[shape.name]) for one, shape in zip(looked_at, shapes, strict=True)]
+        waiting = [pool.submit(_make, spark, existing, shape, location, owner) for existing, shape, location in found]
         for one in waiting:
             one.result()
 
 
 def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: str | None = None) -> None:
-    """Create the table, as that of ``owner``, or add the columns it lacks.
+    """Create the table, as that of ``owner``, or add the columns, and the fields of structs, that it lacks.
 
-    Raises UnwritablePath, and InvalidSpec when a column exists with another type: a stream never rewrites a table's
-    past.
+    A column stays when it is gone. Raises UnwritablePath, and InvalidSpec when a column exists with another type: a
+    stream never rewrites a table's past.
     """
+    _make(spark, _existing(spark, shape, location), shape, location, owner)
+
+
+def _existing(spark: SparkSession, shape: TableShape, location: str) -> StructType | None:
+    """The columns of the table, None if there is none. Raises UnwritablePath, and InvalidSpec if one does not fit."""
     if not table_exists(spark, shape.name, location):
+        return None
+    existing = spark.read.format("delta").load(location).schema
+    require_fit(shape, existing, location, may_widen=lambda: _may_widen(spark, location))
+    return existing
+
+
+def _may_widen(spark: SparkSession, location: str) -> bool:
+    properties = DeltaTable.forPath(spark, location).detail().select("properties").first()
+    return properties is not None and properties[0].get("delta.enableTypeWidening") == "true"
+
+
+def _make(
+    spark: SparkSession, existing: StructType | None, shape: TableShape, location: str, owner: str | None
+) -> None:
+    if existing is None:
         builder = DeltaTable.createIfNotExists(spark).location(location).comment(shape.comment)
         owned = {} if owner is None else {OWNER: owner}
         for name, value in {"delta.checkpointInterval": COMMITS_PER_CHECKPOINT, **shape.properties, **owned}.items():
             builder = builder.property(name, value)
         _create(builder.addColumns(shape.columns).clusterBy("date"), shape, location)
-        return
-    existing = {column.name: column.dataType for column in spark.read.format("delta").load(location).schema}
-    for column in shape.columns:
-        found = existing.get(column.name)
-        if found is not None and found.simpleString() != column.dataType.simpleString() and column.name != "events":
-            allowed = f"the type {found.simpleString()} of the existing column, or another name"
-            raise InvalidSpec(f"sink.{shape.name}.{column.name}", column.dataType.simpleString(), allowed)
-    if any(existing.get(column.name) != column.dataType for column in shape.columns):
+    elif lacks(existing, shape):
         # nothing is appended, the new columns (or fields of events) are added: writes then need not merge schemas
         nothing = spark.createDataFrame([], shape.columns)
         nothing.write.format("delta").mode("append").option("mergeSchema", "true").save(location)

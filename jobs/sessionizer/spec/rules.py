@@ -65,8 +65,8 @@ class Rules(Section):
         ge=1,
         le=1024 * MEBIBYTE,
         description="Size of a session, in bytes, after which it is cut. An event has eight bytes for each value of "
-        "its key, client, id and payload, those in lists, structs and maps included, and on top the bytes of text and "
-        "binary.",
+        "its key, client, id and payload that is not null, those in lists, structs and maps included, and on top the "
+        "bytes of text and binary.",
     )
     max_duration_ms: Duration | None = Field(
         default=24 * HOUR,

@@ -10,20 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from in_memory_groups import InMemoryGroups, Row, row_of
+from in_memory_groups import InMemoryGroups, Row, event_row_of, row_of
 from sessionizer.core import wide
 from sessionizer.core.event import Batch
 from sessionizer.core.oracle import Outcome, sessionize
 from sessionizer.core.rules import NEVER_MS, TimeMode
 from sessionizer.core.standing import latest
 from sessionizer.core.stretch import AdmittedEvent, cut
-from strategies import Log, delayed, lags_ms, logs
+from strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sessionizer.core.event import Event
-    from sessionizer.core.rules import Rules
 
 
 @settings(max_examples=2_000, deadline=None)
@@ -101,18 +100,33 @@ def test_a_floor_where_the_last_open_session_is_over_closes_all_that_ever_close(
     groups.take(quiet)
     outcome = sessionize([*log.batches, quiet], log.rules)
     assert Counter(groups.sessions) == Counter(map(row_of, outcome.closed))
-    assert all(admitted.deadline_ms == NEVER_MS for admitted in last_of_sessions(outcome, log.rules))
+    assert all(admitted.deadline_ms == NEVER_MS for admitted in last_of_sessions(outcome))
 
 
-def last_of_sessions(outcome: Outcome, rules: Rules) -> list[AdmittedEvent]:
+def last_of_sessions(outcome: Outcome) -> list[AdmittedEvent]:
     by_key: dict[str, list[AdmittedEvent]] = {}
     for admitted in outcome.open_events:
         by_key.setdefault(admitted.event.key, []).append(admitted)
-    return [stretch.events[-1] for events in by_key.values() for stretch in cut(events, rules)]
+    return [stretch.events[-1] for events in by_key.values() for stretch in cut(events)]
 
 
 def events_of(events: Iterable[Event]) -> Counter[Row]:
-    return Counter(
-        (event.key, event.client, event.event_id, event.closes, *event.payload, event.event_time_ms or 0)
-        for event in events
-    )
+    return Counter(map(event_row_of, events))
+
+
+@settings(max_examples=1_500, deadline=None)
+@given(changing=changing_logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
+def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
+    """Each event keeps what it came with; only which columns a session shows depends on when it is emitted."""
+    log = changing.log
+    expected = sessionize(log.batches, log.rules)
+    groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
+    for batch, payload in zip(log.batches, changing.payloads, strict=True):
+        groups.take(batch, list(payload))
+    sessions, open_events = groups.settle()
+    closed = [row_of(session, groups.shown_by.get(row_of(session)[:-1])) for session in expected.closed]
+    assert Counter(sessions) == Counter(closed)
+    assert open_events == events_of(admitted.event for admitted in expected.open_events)
+    assert groups.late == events_of(expected.late)
+    assert groups.conflicting == events_of(expected.conflicting)
+    assert groups.repeated == expected.duplicates_dropped

@@ -175,7 +175,7 @@ class TestCaps:
 
     def test_what_is_nested_counts_with_all_its_values(self) -> None:
         nested = event("a", 100, client=None, payload=((1, None, ("xyz", b"12")),))
-        assert nested.size == (8 + 3) + 8 + (8 + 1) + 8 + (8 + 8 + 8 + (8 + 3) + (8 + 2))
+        assert nested.size == (8 + 3) + (8 + 1) + 8 + (8 + 8 + (8 + 3) + (8 + 2))
 
     def test_max_duration_allows_exactly_that_long(self) -> None:
         outcome = drained(batch(event("a", 100), event("b", 120), event("c", 140), event("d", 141)), max_duration_ms=40)
@@ -216,7 +216,7 @@ class TestDuplicates:
 
     def test_another_body_conflicts_while_the_session_is_open(self) -> None:
         other = event("a", 100, payload=("other",))
-        outcome = sessionize([batch(event("a", 100)), batch(other)], rules())
+        outcome = sessionize([batch(event("a", 100, payload=("one",))), batch(other)], rules())
         assert (outcome.conflicting, open_ids(outcome)) == ([other], "a")
 
     def test_within_a_batch_the_first_by_time_wins_whatever_came_first(self) -> None:

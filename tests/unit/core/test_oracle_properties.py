@@ -127,7 +127,7 @@ def test_closing_step_by_step_equals_cutting_all_admitted_events_at_once(log: Lo
     at_once = [
         (session_key, tuple(event.event for event in stretch.events), stretch.close_reason)
         for session_key, events in admitted_by_key(log).items()
-        for stretch in cut(events, log.rules)
+        for stretch in cut(events)
         if stretch.due_ms <= in_steps.watermark_ms
     ]
     assert Counter(at_once) == Counter((found.key, found.events, found.close_reason) for found in in_steps.closed)

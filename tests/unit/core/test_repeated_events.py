@@ -54,5 +54,5 @@ def test_what_repeats_and_what_conflicts_is_told_of_any_type(
     outcome = merged(VALUES[kind], batches)
     refused = 0 if outcome.conflicting is None else outcome.conflicting.num_rows
     assert (outcome.repeated, refused) == (repeated, conflicting)
-    assert outcome.open_events is not None
-    assert outcome.open_events.num_rows == 1
+    (left,) = outcome.open_events
+    assert left.num_rows == 1

@@ -1,0 +1,135 @@
+"""Columns by name: a table read by the schema of another day, and the one schema that takes both.
+
+Values only ever go to a type that has each of them: an integer to a longer one, a float to a double, a decimal to one
+of no fewer digits on either side of the point, and so inside structs, lists and maps. In a struct the fields of now
+decide, as they do in a table: one that is missing is null, one that is gone is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+
+
+class Unfit(NamedTuple):
+    """Where one type does not go into another: ``path`` inside the column, and both types there."""
+
+    path: tuple[str, ...]
+    before: pa.DataType
+    now: pa.DataType
+
+
+def unfit(before: pa.DataType, now: pa.DataType) -> Unfit | None:
+    """Why values of ``before`` cannot all be kept in a column of ``now``; None if they can."""
+    if pa.types.is_struct(before) and pa.types.is_struct(now):
+        shared = [(field.name, field.type, now.field(field.name).type) for field in before if _has(now, field.name)]
+        return _first((name, unfit(was, is_)) for name, was, is_ in shared)
+    if pa.types.is_map(before) and pa.types.is_map(now):
+        parts = (("key", before.key_type, now.key_type), ("value", before.item_type, now.item_type))
+        return _first((name, unfit(was, is_)) for name, was, is_ in parts)
+    if pa.types.is_list(before) and pa.types.is_list(now):
+        return _first([("element", unfit(before.value_type, now.value_type))])
+    return None if before.equals(now) or _widens(before, now) else Unfit((), before, now)
+
+
+def _first(found: Iterable[tuple[str, Unfit | None]]) -> Unfit | None:
+    return next((part._replace(path=(name, *part.path)) for name, part in found if part is not None), None)
+
+
+def _has(struct: pa.StructType, name: str) -> bool:
+    return bool(struct.get_field_index(name) >= 0)
+
+
+def _widens(before: pa.DataType, now: pa.DataType) -> bool:
+    if before in _INTEGERS and now in _INTEGERS:
+        return _INTEGERS.index(before) < _INTEGERS.index(now)
+    if pa.types.is_decimal(before) and pa.types.is_decimal(now):
+        digits = (before.precision - before.scale, now.precision - now.scale)
+        return bool(before.scale <= now.scale and digits[0] <= digits[1])
+    return bool(before == pa.float32() and now == pa.float64())
+
+
+def united(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of both, first those of ``one``, each of the wider type. Raises ``pa.ArrowTypeError``."""
+    return pa.schema(_united_fields(one, other))
+
+
+def _united_fields(one: Iterable[pa.Field], other: Iterable[pa.Field]) -> list[pa.Field]:
+    types = {field.name: field.type for field in one}
+    for field in other:
+        types[field.name] = _wider(types[field.name], field.type) if field.name in types else field.type
+    return [pa.field(name, kind) for name, kind in types.items()]
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one.equals(other):
+        return one
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return pa.struct(_united_fields(one, other))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return pa.map_(_wider(one.key_type, other.key_type), _wider(one.item_type, other.item_type))
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(pa.field(one.value_field.name, _wider(one.value_type, other.value_type)))
+    if _widens(one, other):
+        return other
+    if _widens(other, one):
+        return one
+    message = f"{one} and {other} have no common type"
+    raise pa.ArrowTypeError(message)
+
+
+def aligned_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """``table`` in the columns of ``schema``, by name; its own metadata stay. Raises ``pa.ArrowTypeError``."""
+    if table.schema.equals(schema):
+        return table
+    rows = table.combine_chunks().to_batches()
+    batches = [pa.RecordBatch.from_arrays(_aligned_columns(batch, schema), schema=schema) for batch in rows]
+    return pa.Table.from_batches(batches, schema).replace_schema_metadata(table.schema.metadata)
+
+
+def _aligned_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
+    names = set(batch.schema.names)
+    return [
+        aligned(batch.column(field.name), field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+
+
+def aligned(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """``values`` in a type that takes them. Raises ``pa.ArrowTypeError``."""
+    if values.type.equals(kind):
+        return values
+    reason = unfit(values.type, kind)
+    if reason is not None:
+        message = f"{reason.before} does not go into {reason.now} ({'.'.join(reason.path) or 'the column'})"
+        raise pa.ArrowTypeError(message)
+    if pa.types.is_struct(kind):
+        return _aligned_struct(values, kind)
+    if pa.types.is_map(kind) or pa.types.is_list(kind):
+        return _aligned_sequence(values, kind)
+    return values.cast(kind)
+
+
+def _aligned_struct(values: pa.StructArray, kind: pa.StructType) -> pa.Array:
+    parts = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
+    children = [
+        aligned(parts[field.name], field.type) if field.name in parts else pa.nulls(len(values), field.type)
+        for field in kind
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+
+
+def _aligned_sequence(values: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.Array:
+    """A list or a map: the same lengths over aligned elements."""
+    offsets = pa.array(values.offsets.to_numpy(zero_copy_only=False))  # of a slice Arrow takes no mask
+    mask = values.is_null()
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(offsets, aligned(values.values, kind.value_type), type=kind, mask=mask)
+    keys, items = aligned(values.keys, kind.key_type), aligned(values.items, kind.item_type)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)

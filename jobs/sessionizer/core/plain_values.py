@@ -1,0 +1,79 @@
+"""Values of any column as plain Python, whatever they are, and the text by which two of them are compared.
+
+``to_pylist`` of Arrow fails at the first instant that ``datetime`` cannot hold, any outside the years 1 to 9999. Here
+instants, days and times are counts in the unit of their column, a struct is a dict, a map a list of pairs.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """One value for each row."""
+    if isinstance(values, pa.ChunkedArray):
+        return [value for chunk in values.chunks for value in plain_values(chunk)]
+    kind = values.type
+    if pa.types.is_struct(kind):
+        parts = (
+            zip(*(plain_values(part) for part in values.flatten()), strict=True) if len(kind) else [()] * len(values)
+        )
+        names = [field.name for field in kind]
+        return _unless_null(values, [dict(zip(names, row, strict=True)) for row in parts])
+    if pa.types.is_map(kind):
+        pairs = zip(plain_values(values.keys), plain_values(values.items), strict=True)
+        return _cut_up(values, list(pairs))
+    if pa.types.is_list(kind):
+        return _cut_up(values, plain_values(values.values))
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        values = values.cast(pa.int64())
+    plain: list[Any] = values.to_pylist()
+    return plain
+
+
+def _cut_up(values: pa.ListArray | pa.MapArray, elements: Sequence[Any]) -> list[Any]:
+    offsets = values.offsets.to_pylist()
+    spans = pairwise(offsets)
+    return _unless_null(values, [list(elements[start:end]) for start, end in spans])
+
+
+def _unless_null(values: pa.Array, plain: Sequence[Any]) -> list[Any]:
+    return [value if valid else None for value, valid in zip(plain, values.is_valid().to_pylist(), strict=True)]
+
+
+def written(value: Any) -> str:  # noqa: ANN401  what a column may hold
+    """The text of a plain value: two values are the same where this is.
+
+    So NaN is the same as NaN, and minus zero as zero. A field of a struct that is null is as good as none, and the
+    order of fields does not matter; neither do the zeros at the end of a decimal.
+    """
+    if isinstance(value, dict):
+        fields = (f"{name!r}: {written(part)}" for name, part in sorted(value.items()) if part is not None)
+        return f"{{{', '.join(fields)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(written, value))}]"
+    if isinstance(value, Decimal):
+        text = format(value, "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return repr(value + 0.0 if isinstance(value, float) else value)
+
+
+def order_of(value: Any) -> tuple[Any, ...]:  # noqa: ANN401  what a column may hold
+    """A sort key within one column: nulls, values, NaN. Of lists the parts decide, and of structs, by their names."""
+    if value is None:
+        return (0,)
+    if isinstance(value, dict):
+        return (1, tuple(order_of(part) for _, part in sorted(value.items())))
+    if isinstance(value, list | tuple):
+        return (1, tuple(map(order_of, value)))
+    return (2,) if isinstance(value, float) and isnan(value) else (1, value)
