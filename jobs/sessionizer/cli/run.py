@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, s
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
 from sessionizer.control.stream_home import StreamHome
+from sessionizer.deployment.named_variables import named_variables
+from sessionizer.driver_environment import driver_environment
 from sessionizer.errors import SessionizerError
 from sessionizer.spark.until import Until
 from sessionizer.spec.spec_file import read_spec_file
@@ -39,6 +42,7 @@ def run(  # noqa: PLR0913  one parameter per option
     """Run the stream until it is stopped, or (--until) has caught up or is drained. Ctrl-C drains it."""
     platform = home_folder(home)
     file = _spec_file(stream, streams, platform, uid)
+    _forget_other_variables(StreamHome.of(platform, stream), streams_folder(streams))
     from sessionizer.spark.driver import DriverOptions, drive  # noqa: PLC0415  fast --help
 
     options = DriverOptions(
@@ -52,6 +56,14 @@ def run(  # noqa: PLR0913  one parameter per option
     say(f"home: {platform}")
     record = drive(file, options, say)
     typer.echo(f"stream {stream} {record.outcome} after batch {record.batch_id}")
+
+
+def _forget_other_variables(home: StreamHome, streams: Path) -> None:
+    """Before Spark starts: its JVM and its Python workers inherit what is left."""
+    kept = driver_environment(os.environ, named_variables(home, streams))
+    for name in os.environ.keys() - kept.keys():
+        if not name.startswith("_PYSPARK"):
+            del os.environ[name]
 
 
 def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | None) -> SpecFile:

@@ -71,6 +71,8 @@ class Heartbeat(JsonRecord):
     running_tasks_done: int | None = None
     running_rows: int | None = None
     """Rows that the batch has read from the source so far."""
+    warning: str | None = None
+    """What the driver goes on in spite of."""
 
     @property
     def is_drained(self) -> bool:

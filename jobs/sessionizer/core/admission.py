@@ -14,7 +14,7 @@ from sessionizer.core.ordering import int64s
 from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class Admitted(NamedTuple):
@@ -46,12 +46,19 @@ def _timeouts_said(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -
     timeout = events.column(schema.TIMEOUT)
     if not timeout.null_count:
         return timeout
-    by_client = {**rules.client_timeouts_ms, **changes}
-    if by_client:
-        clients = pa.array(list(by_client), pa.string())
-        position = pc.index_in(events.column(schema.CLIENT), value_set=clients)
-        timeout = pc.coalesce(timeout, pa.array(list(by_client.values()), pa.int64()).take(position.combine_chunks()))
+    if rules.client_timeouts_ms or changes:
+        timeout = pc.coalesce(timeout, _of_clients(events.column(schema.CLIENT), (changes, rules.client_timeouts_ms)))
     return pc.coalesce(timeout, pa.scalar(rules.gap_timeout_ms, pa.int64()))
+
+
+def _of_clients(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) -> pa.Array:
+    """Each row's timeout (ms) by its client, from the first of ``known`` that has one; null where none has.
+
+    Only the clients that came are looked up: there may be many more that have a timeout.
+    """
+    encoded = clients.combine_chunks().dictionary_encode()
+    found = [next((of[name] for of in known if name in of), None) for name in encoded.dictionary.to_pylist()]
+    return pa.array(found, pa.int64()).take(encoded.indices)
 
 
 def earliest_due(admitted: pa.Table, rules: Rules) -> int | None:

@@ -50,7 +50,7 @@ from sessionizer.spark.stop_signals import StopSignals
 from sessionizer.spark.table_owner import claim_tables, require_ours
 from sessionizer.spark.tables import STREAMED, ensure_tables
 from sessionizer.spark.taken_punctuations import TakenPunctuations
-from sessionizer.spark.timeout_table import TimeoutTable
+from sessionizer.spark.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.spark.unreadable import UnreadableFiles
 from sessionizer.spark.until import Until
 from sessionizer.spark.vital_signs import ProgressListener, VitalSigns
@@ -171,9 +171,12 @@ class _Driver:
         with self._signs.beating():
             self._run = self._prepare()
         lineage_home = self._home.lineages / self._run.lineage
-        self._timeouts = TimeoutTable.of(self._run.spark, self._spec, self._options.platform_home, lineage_home)
+        table = TimeoutTable.of(self._run.spark, self._spec, self._options.platform_home, lineage_home)
+        self._timeouts = None if table is None else TimeoutAnnouncer(table)
         if self._timeouts is not None:
-            self._timeouts.announce_changes()
+            found = self._timeouts.look()
+            if found is not None and self._timeouts.warning is not None:
+                self._say(found)
         lineage = self._run.lineage
         self._taken = TakenPunctuations.left_behind(self._home.punctuations(lineage), self._home.checkpoint(lineage))
         self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
@@ -324,9 +327,9 @@ class _Driver:
         if self._timeouts is None or epoch_ms() < self._next_timeouts:
             return
         self._next_timeouts = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
-        changes = self._timeouts.announce_changes()
-        if changes:
-            self._say(f"timeouts changed from the next event on: {changes}")
+        if (line := self._timeouts.look()) is not None:
+            self._say(line)
+            self._signs.say(warning=self._timeouts.warning)
 
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
         if self._idle is None or self._options.until is not Until.STOPPED:

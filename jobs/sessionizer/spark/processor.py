@@ -7,7 +7,8 @@ Per group it keeps three variables, whose Spark schemas never change (the blobs 
   its events were admitted by), each as text (``sessionizer.core.seven_bits``);
 - ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
-- ``timeouts`` (``changes string``): ASCII JSON of the clients' timeouts changed by punctuations.
+- ``timeouts`` (``changes string``): the clients' timeouts changed by punctuations, as text
+  (``sessionizer.core.kept_timeouts``).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from sessionizer.core.codec import decode, encode
 from sessionizer.core.group_labels import group_labels
 from sessionizer.core.json_text import json_objects
+from sessionizer.core.kept_timeouts import kept_text, kept_timeouts
 from sessionizer.core.key_group import (
     NO_PLAN,
     Arrivals,
@@ -36,13 +38,13 @@ from sessionizer.core.key_group import (
     take_timer,
 )
 from sessionizer.core.reasons import QuarantineReason
-from sessionizer.core.rules import TimeMode
+from sessionizer.core.rules import NEVER_MS, TimeMode
 from sessionizer.core.seven_bits import from_text, to_text
 from sessionizer.core.wide import pieces
 from sessionizer.spark import rows as kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
@@ -74,7 +76,9 @@ class SessionProcessor(StatefulProcessor):
         group, share = self._number[int(key[0])], Share()
         for row in rows:
             share.take(row.kind, row.blob)
-        arrivals = Arrivals(share.events, self._changed_timeouts(share.changed_timeouts))
+        # a group that got neither events nor changes has no use for what it keeps
+        concerned = share.events or share.timeouts
+        arrivals = Arrivals(share.events, self._changed_timeouts(share.changed_timeouts) if concerned else {})
         clock, planned = self._clock(timerValues, share.floor_ms), self._planned()
         step = take_batch(group, self._shared, planned, arrivals, clock, self._read_log)
         self._apply(step, planned, clock)
@@ -102,16 +106,17 @@ class SessionProcessor(StatefulProcessor):
         watermark = timer_values.getCurrentWatermarkInMs() if mode is TimeMode.EVENT_TIME else 0
         return Clock.of(mode, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
 
-    def _changed_timeouts(self, changes: dict[str, int]) -> dict[str, int]:
+    def _changed_timeouts(self, changes: dict[str, int]) -> Mapping[str, int]:
         """All changes so far, this batch's included."""
         if self._shared.rules.time_mode is TimeMode.NONE:
             return {}
         kept = self._timeouts.get()
-        known: dict[str, int] = json.loads(kept[0]) if kept else {}
-        if changes:
-            known |= changes
-            self._timeouts.update((json.dumps(known, sort_keys=True),))
-        return known
+        known = kept_timeouts(kept[0]) if kept else {}
+        if not changes:
+            return known
+        text = kept_text({**known, **changes})
+        self._timeouts.update((text,))
+        return kept_timeouts(text)
 
     def _read_log(self) -> list[pa.Table]:
         return [decode(from_text(row[0])) for row in self._log.get()]
@@ -190,7 +195,7 @@ class Share:
             self.floor_ms = max(self.floor_ms, punctuation.get("floor_ms") or 0)
             for change in punctuation.get("timeouts") or []:
                 # of several in one batch the last said holds, in whatever order they come
-                said = (punctuation.get("said_at_ms") or 0, change["timeout_ms"])
+                said = (punctuation.get("said_at_ms") or 0, min(change["timeout_ms"], NEVER_MS))
                 self.timeouts[change["client"]] = max(said, self.timeouts.get(change["client"], said))
 
 

@@ -68,7 +68,8 @@ def wake(folder: Path) -> None:
 
 def change_timeouts(folder: Path, timeouts_ms: Mapping[str, int]) -> None:
     """Give clients another gap timeout (ms), from the next event on."""
-    changes = [{"client": client, "timeout_ms": timeout} for client, timeout in sorted(timeouts_ms.items())]
+    bounded = {client: min(timeout, NEVER_MS) for client, timeout in timeouts_ms.items()}
+    changes = [{"client": client, "timeout_ms": timeout} for client, timeout in sorted(bounded.items())]
     _write(folder, {"timeouts": changes, "said_at_ms": epoch_ms()})
 
 

@@ -1,0 +1,97 @@
+"""The table of the clients' timeouts: taken back when it goes, bounded, and never the end of a driver."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from sessionizer.core.rules import NEVER_MS
+from sessionizer.spark.timeout_table import TimeoutAnnouncer, TimeoutTable
+from sessionizer.spec.stream import StreamSpec
+from stage import clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def spec(**rules: Any) -> StreamSpec:
+    inline = {"acme": "30 seconds"}
+    written = clicks_spec(gap_timeout="10 seconds", client_timeouts=inline, **rules)
+    return StreamSpec.model_validate({**written, "name": "clicks"})
+
+
+def set_timeouts(home: Path, timeouts_ms: dict[str, int]) -> None:
+    clients, timeouts = list(timeouts_ms), list(timeouts_ms.values())
+    columns = {"client": pa.array(clients, pa.string()), "timeout_ms": pa.array(timeouts, pa.int64())}
+    write_deltalake(home / "timeouts", pa.table(columns), mode="overwrite")
+
+
+def said(home: Path) -> dict[str, int]:
+    """What all punctuations together say: the last one holds."""
+    told: dict[str, int] = {}
+    for file in sorted((home / "lineage" / "punctuations").glob("*.json"), key=lambda file: file.stat().st_mtime_ns):
+        told |= {change["client"]: change["timeout_ms"] for change in json.loads(file.read_text())["timeouts"]}
+    return told
+
+
+def table(spark: SparkSession, home: Path, **rules: Any) -> TimeoutTable | None:
+    (home / "lineage" / "punctuations").mkdir(parents=True, exist_ok=True)
+    return TimeoutTable.of(spark, spec(**rules), home, home / "lineage")
+
+
+def announcer(spark: SparkSession, home: Path) -> TimeoutAnnouncer:
+    found = table(spark, home, client_timeouts_table="timeouts")
+    assert found is not None
+    return TimeoutAnnouncer(found)
+
+
+def test_a_table_that_leaves_the_spec_takes_its_timeouts_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    set_timeouts(tmp_path, {"acme": 60_000, "globex": 70_000})
+    announcer(spark, tmp_path).look()
+    assert said(tmp_path) == {"acme": 60_000, "globex": 70_000}
+    without = table(spark, tmp_path)
+    assert without is not None
+    assert without.announce_changes() == {"acme": 30_000, "globex": 10_000}
+    assert said(tmp_path) == {"acme": 30_000, "globex": 10_000}
+    assert without.announce_changes() == {}
+
+
+def test_a_stream_that_never_had_one_looks_at_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    assert table(spark, tmp_path) is None
+
+
+@pytest.mark.parametrize("absurd", [2**63 - 1, NEVER_MS + 1])
+def test_a_timeout_that_no_sum_could_bear_is_never(spark: SparkSession, tmp_path: Path, absurd: int) -> None:
+    set_timeouts(tmp_path, {"acme": absurd, "globex": 0, "hooli": -1})
+    announcer(spark, tmp_path).look()
+    assert said(tmp_path) == {"acme": NEVER_MS}
+
+
+def test_a_table_that_cannot_be_read_is_told_once_and_what_is_known_holds(spark: SparkSession, tmp_path: Path) -> None:
+    set_timeouts(tmp_path, {"acme": 60_000})
+    watched = announcer(spark, tmp_path)
+    assert watched.look() == "timeouts changed from the next event on: acme 1 minute"
+    shutil.move(tmp_path / "timeouts", tmp_path / "elsewhere")
+    line = watched.look()
+    assert line is not None
+    assert line.startswith(f"cannot read the table of timeouts at {tmp_path / 'timeouts'}: ")
+    assert line.endswith("; the timeouts known so far hold")
+    assert (watched.look(), watched.warning is not None) == (None, True)
+    assert said(tmp_path) == {"acme": 60_000}
+    shutil.move(tmp_path / "elsewhere", tmp_path / "timeouts")
+    assert watched.look() == "the table of timeouts can be read again"
+    assert watched.warning is None
+
+
+def test_of_many_changes_the_first_are_shown(spark: SparkSession, tmp_path: Path) -> None:
+    set_timeouts(tmp_path, {f"c{number:03}": 1_000 for number in range(200)})
+    line = announcer(spark, tmp_path).look()
+    assert line is not None
+    assert line.endswith("c009 1 second and 190 more")
