@@ -38,7 +38,6 @@ BAD_LINES: Final[dict[str, tuple[bytes, str]]] = {
     "truncated in a string": (line(0)[:-30], "malformed"),
     "no JSON": (b"user_id=victim&ts=1", "malformed"),
     "an array": (b'[1, "a"]', "malformed"),
-    "blank": (b"   ", "malformed"),
     "the start of another after it": (line(0) + b"{", "malformed"),
     "another whole one after it": (line(0) + line(0, "lost"), "malformed"),
     "one more after a comma": (line(0) + b"," + line(0, "lost"), "malformed"),
@@ -87,5 +86,7 @@ GOOD_LINES: Final[tuple[bytes, ...]] = (
     line(3, " bob "),
 )
 """Odd, but nothing is wrong with them; one comes twice."""
+BLANK_LINES: Final[tuple[bytes, ...]] = (b"", b"   ", b"\t", b" \r")
+"""No events, and nothing wrong with them."""
 GOOD_SESSIONS: Final = {"ann": 7, "bob": 1, "b\0b": 1, " bob ": 1}
 """Whose they are, and how many are in the one session of each."""

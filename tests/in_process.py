@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.errors import StreamingQueryException
+
 from sessionizer.control.lease import acquire
 from sessionizer.control.lineage import active_lineage, start_lineage
 from sessionizer.control.table_places import table_locations
@@ -14,6 +16,7 @@ from sessionizer.spark.kept_types import remember_types, require_readable_state
 from sessionizer.spark.open_sessions import OpenSessions
 from sessionizer.spark.run import Run
 from sessionizer.spark.tables import ensure_tables
+from sessionizer.spark.unreadable import UnreadableFiles
 from sessionizer.spark.vital_signs import VitalSigns
 
 if TYPE_CHECKING:
@@ -31,19 +34,35 @@ def drain(spark: SparkSession, stage: Stage) -> None:
     catch_up(spark, stage)
 
 
-def catch_up(spark: SparkSession, stage: Stage) -> None:
-    """Read all there is. Raises what the query dies of."""
+def catch_up(spark: SparkSession, stage: Stage) -> list[str]:
+    """Read all there is; returns what the query had to do without. Raises what it dies of."""
     stage.stream_home.prepare()
     lease = acquire(stage.stream_home, "tests")
     try:
-        _run(spark, stage, lease).start(until_caught_up=True).awaitTermination()
+        return _run_to_end(_run(spark, stage, lease))
     finally:
         lease.release()
 
 
+def _run_to_end(run: Run) -> list[str]:
+    reasons: list[str] = []
+    while True:
+        try:
+            run.start(until_caught_up=True).awaitTermination()
+        except StreamingQueryException as error:
+            found = run.recovered(error)
+            if found is None or found[1] in reasons:
+                raise
+            run, reason = found
+            reasons.append(reason)
+        else:
+            return reasons
+
+
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
     home, spec = stage.stream_home, stage.spec()
-    examined = examine(spark, spec, stage.home)
+    unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
+    examined = examine(spark, spec, stage.home, unreadable)
     locations = table_locations(home, stage.home, spec.sink.path)
     require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
     ensure_tables(spark, examined.shapes(spec), locations)

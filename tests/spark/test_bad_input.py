@@ -14,10 +14,11 @@ import pytest
 import yaml
 from deltalake import write_deltalake
 
-from bad_clicks import BAD_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
+from bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
 from driver_process import DriverProcess, run_to_end
 from in_process import catch_up, drain
 from landed import table_rows
+from sessionizer.spark.lines import FAULT, parse_lines
 from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def watermarks(stage: Stage) -> list[int]:
 def test_bad_json_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     bad = [text for text, _ in BAD_LINES.values()]
-    (stage.feed / "1.json").write_bytes(b"\n".join([*GOOD_LINES[:5], *bad, *GOOD_LINES[5:]]) + b"\n")
+    (stage.feed / "1.json").write_bytes(b"\n".join([*GOOD_LINES[:5], *BLANK_LINES, *bad, *GOOD_LINES[5:]]) + b"\n")
     (stage.feed / "2.json").write_bytes(b"")
     # had any time of the first file been believed, this would be late
     (stage.feed / "3.json").write_bytes(line(8, "cy") + b"\n" + line(9, "cy"))
@@ -61,6 +62,13 @@ def test_bad_json_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_p
     assert table_rows(stage.table("late_events")) == []
     newest_ms = START_MS + 9_000
     assert max(mark for mark in watermarks(stage) if mark < newest_ms) <= newest_ms - 10_000
+
+
+def test_a_record_without_a_value_is_no_blank_line(spark: SparkSession) -> None:
+    """Somebody sent it: a tombstone of Kafka's, whose value is null, or an empty one."""
+    records = spark.createDataFrame([(None,), ("",), (" ",)], "value string")
+    parsed = parse_lines(records, "json", "key string", {}, max_event_bytes=100)
+    assert [row[FAULT] for row in parsed.collect()] == ["malformed"] * 3
 
 
 def csv_spec() -> dict[str, Any]:
@@ -115,6 +123,22 @@ def test_bad_csv_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_pa
     assert table_rows(stage.table("late_events")) == []
     raw = [row["raw"] for row in table_rows(stage.table("quarantine"))]
     assert all(raw), "each can be looked at"
+
+
+def test_a_csv_whose_header_has_another_order_is_put_aside_and_says_where(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, csv_spec())
+    (stage.feed / "1.csv").write_bytes(CSV_HEADER + b"\n1,ann,%d,/," % START_S)
+    (stage.feed / "2.csv").write_bytes(b"event_id,ts,user_id,page,timeout_ms\n2,%d,ann,/," % START_S)
+    (stage.feed / "3.csv").write_bytes(CSV_HEADER.upper() + b"\n\n3,ann,%d,/,\n\n" % START_S)
+
+    drain(spark, stage)
+
+    (row,) = table_rows(stage.table("quarantine"))
+    assert (row["reason"], row["source_position"].rpartition("/")[2]) == ("unreadable_file", "2.csv")
+    assert row["raw"] == (
+        "the header has ts where source.columns has user_id (column 2); a column of CSV is told by its place"
+    )
+    assert sizes_of_sessions(stage) == {"ann": [2]}
 
 
 def test_log_lines_that_are_none_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from sessionizer.spark.continuity import require_continuity
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import classified
 from sessionizer.spark.gate import BatchGate
+from sessionizer.spark.hidden_files import files_passed_over
 from sessionizer.spark.kept_types import remember_types, require_readable_state
 from sessionizer.spark.open_sessions import OpenSessions
 from sessionizer.spark.python_start import python_starting
@@ -179,6 +180,8 @@ class _Driver:
                 self._say(found)
         lineage = self._run.lineage
         self._taken = TakenPunctuations.left_behind(self._home.punctuations(lineage), self._home.checkpoint(lineage))
+        if passed_over := files_passed_over(self._spec.source, self._options.platform_home):
+            self._say(passed_over)
         self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         if self._must_stop():
             self._gate.close()  # asked to while Spark was starting

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.reasons import QuarantineReason
-from sessionizer.spark.lines import CORRUPT, FAULT, POSITION, RAW, declared_columns, parse_lines
+from sessionizer.spark.lines import CORRUPT, FAULT, POSITION, RAW, declared_columns, parse_lines, without_blank_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,6 +39,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     reader = reader.options(**_NEVER_TOO_OLD).options(**reader_options)
     if source.encoding in ("text", "json"):
         lines = reader.format("text").load(path).select("value", _file().alias(POSITION))
+        lines = without_blank_lines(lines, source.encoding)
         return parse_lines(lines, source.encoding, source.columns, parser_options, max_event_bytes)
     columns = declared_columns(source.columns)
     if source.encoding == "csv":

@@ -26,6 +26,17 @@ CORRUPT: Final = "_corrupt_record"
 """The column in which Spark's parsers leave a record that does not fit."""
 
 
+def without_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
+    """Lines of JSON that hold something: one of white space alone is no event, and nothing is lost with it.
+
+    What a line of ``text`` means is up to the mapping. Kafka's records are no lines: an empty one was sent as it is.
+    """
+    if encoding != "json":
+        return lines
+    # nearly every line begins with a brace: no second look at those
+    return lines.where(F.startswith("value", F.lit("{")) | (F.trim("value", F.lit(" \t\r")) != ""))
+
+
 def parse_lines(
     lines: DataFrame, encoding: str, columns: str | None, options: Mapping[str, str], max_event_bytes: int
 ) -> DataFrame:

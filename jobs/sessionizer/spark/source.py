@@ -15,7 +15,7 @@ from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.spark.batch_limits import batch_limits
 from sessionizer.spark.expressions import first_line
 from sessionizer.spark.files import read_files
-from sessionizer.spark.lines import FAULT, POSITION, RAW, parse_lines
+from sessionizer.spark.lines import FAULT, POSITION, RAW, parse_lines, without_blank_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,5 +108,5 @@ def _environment(option: str, name: str) -> str:
 
 def _socket(reader: Reader, source: SocketSource, max_event_bytes: int) -> DataFrame:
     lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
-    lines = lines.select("value", F.lit(None).cast("string").alias(POSITION))
+    lines = without_blank_lines(lines.select("value", F.lit(None).cast("string").alias(POSITION)), source.encoding)
     return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)

@@ -22,6 +22,7 @@ from sessionizer.spark.expressions import first_line
 from sessionizer.spark.files import read_files
 from sessionizer.spark.lines import POSITION
 from sessionizer.spark.punctuation import report_unreadable
+from sessionizer.spark.read_failure import cause_in_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from sessionizer.spec.stream import StreamSpec
 
 _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
-
-_NAMED_CAUSE: Final = re.compile(r"\[FAILED_READ_FILE.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +136,5 @@ def _failure(read: Callable[[], DataFrame]) -> str | None:
     try:
         read().write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JJavaError) as error:
-        named = _NAMED_CAUSE.search(str(error))
-        return named[0].strip() if named else first_line(error)
+        return cause_in_one_line(str(error)) or first_line(error)
     return None
