@@ -71,6 +71,21 @@ def test_a_record_without_a_value_is_no_blank_line(spark: SparkSession) -> None:
     assert [row[FAULT] for row in parsed.collect()] == ["malformed"] * 3
 
 
+def test_a_part_that_expressions_share_fails_each_of_them_alone(spark: SparkSession, tmp_path: Path) -> None:
+    spec = clicks_spec()
+    spec["mapping"]["event_time"] = "timestamp_seconds(ts)"
+    spec["mapping"]["payload"] = {"micros": "unix_micros(timestamp_seconds(ts))"}
+    spec["measures"] = {"latest": "max(micros)"}
+    stage = Stage.set_up(tmp_path, spec)
+    good = [line(number, "ann", ts=START_MS // 1_000 + number) for number in range(2)]
+    (stage.feed / "1.json").write_bytes(b"\n".join([good[0], line(0, ts=2**62), good[1]]))
+
+    drain(spark, stage)
+
+    assert sizes_of_sessions(stage) == {"ann": [2]}
+    assert reasons_of(stage) == {"null_event_time": 1}
+
+
 def csv_spec() -> dict[str, Any]:
     """The time is in seconds, and nothing protects the expression that reads it."""
     spec = clicks_spec()

@@ -25,10 +25,12 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 EXACTNESS: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # v1 loads a stale snapshot after a rewind and says nothing (shared facts); v2 verifies what it loads
+    # v1 loads a stale snapshot after a rewind and says nothing; v2 verifies what it loads
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # a bad cast in a mapping gives null, which the guard quarantines; ANSI would kill the stream for one bad row
     "spark.sql.ansi.enabled": "false",
+    # what two expressions have in common would be evaluated once, outside of what makes a failure null (docs/adr/0005)
+    "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -170,7 +172,7 @@ def _let_local_workers_import_us() -> None:
 
 
 def check_client_version() -> None:
-    """pyspark-client unpacks over pyspark: at another version it silently replaces files (shared facts)."""
+    """pyspark-client unpacks over pyspark: at another version it silently replaces files."""
     versions = {name: importlib.metadata.version(name) for name in ("pyspark", "pyspark-client")}
     if len(set(versions.values())) != 1:
         message = f"pyspark and pyspark-client must be of one version, found {versions}"
