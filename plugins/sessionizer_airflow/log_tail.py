@@ -43,7 +43,9 @@ def tail(path: Path, lines: int = LINES) -> list[str]:
     Empty when the log is not there or not on this machine. Never raises.
     """
     found: list[str] = []
-    for part in (path, *BoundedLog(path).parts()):
+    # a driver makes no links: one that stands where an older part belongs leads to what is not its log
+    older = [part for part in BoundedLog(path).parts() if not part.is_symlink()]
+    for part in (path, *older):
         missing = lines - len(found)
         if missing <= 0:
             break

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.desired_state import read_desired
+from sessionizer.control.launch_record import own_file
 from sessionizer.control.newest_driver import acquired_at, newest_driver
 from sessionizer.control.observation import Observation, State
 from sessionizer.control.progress_line import running_line
@@ -31,14 +32,14 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
     :raises ControlUnreachable: the control directory cannot be listed.
     """
     newest = newest_driver(home, now_ms, startup_grace_ms=policy.startup_grace, stale_after_ms=policy.stale_limit)
-    return Situation(desired=read_desired(home), driver=_driver_of(newest, now_ms))
+    return Situation(desired=read_desired(home), driver=_driver_of(home, newest, now_ms))
 
 
-def _driver_of(newest: NewestDriver, now_ms: int) -> Driver | None:
+def _driver_of(home: StreamHome, newest: NewestDriver, now_ms: int) -> Driver | None:
     seen, launch = newest.seen, newest.launch
     if seen.uid is None:
         return None
-    age = seen.progress_age_ms
+    age, log = seen.progress_age_ms, _own_log(home, launch)
     return Driver(
         uid=seen.uid,
         state=seen.state,
@@ -52,9 +53,9 @@ def _driver_of(newest: NewestDriver, now_ms: int) -> Driver | None:
         ending=seen.exit_record,
         without_jvm=newest.without_jvm,
         out_of_sight=_out_of_sight(newest),
-        log=launch.log if launch else None,
+        log=log,
         lineage=seen.heartbeat.lineage if seen.heartbeat else None,
-        start_problem=_start_problem(seen, launch) if launch else None,
+        start_problem=_start_problem(seen, log) if log else None,
         under_way=running_line(seen.heartbeat, now_ms) if seen.heartbeat else None,
         under_way_since=seen.heartbeat.running_since if seen.heartbeat else None,
     )
@@ -69,11 +70,16 @@ def _out_of_sight(newest: NewestDriver) -> str | None:
     return lease.host or "an unknown machine"
 
 
-def _start_problem(seen: Observation, launch: LaunchRecord) -> StartProblem | None:
+def _own_log(home: StreamHome, launch: LaunchRecord | None) -> str | None:
+    """The file that the launch record names, if it is one of the stream's: its lines are shown to people."""
+    return launch.log if launch is not None and own_file(home, launch.log) is not None else None
+
+
+def _start_problem(seen: Observation, log: str) -> StartProblem | None:
     """What kept the driver from its first batch, unless it works on it or has told in its exit record."""
     came_to_work = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
     told = seen.exit_record is not None and seen.exit_record.error_type != UNEXPLAINED
-    return None if came_to_work or told or seen.state not in SICK else start_problem_in(Path(launch.log))
+    return None if came_to_work or told or seen.state not in SICK else start_problem_in(Path(log))
 
 
 def _last_sign(seen: Observation, launch: LaunchRecord | None) -> int:

@@ -25,6 +25,15 @@ def test_a_log_that_was_just_cut_is_completed_from_the_part_before(tmp_path: Pat
     assert tail(log) == ["oldest", "old", "older than new", "new"]
 
 
+def test_a_link_in_place_of_an_older_part_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "passwords").write_text("secret matter\n")
+    log = tmp_path / "logs" / "driver.a.log"
+    log.parent.mkdir()
+    log.write_text("its own words\n")
+    log.with_name("driver.a.log.1").symlink_to(tmp_path / "passwords")
+    assert tail(log) == ["its own words"]
+
+
 def test_the_causes_of_a_death_are_seen_behind_their_stacks(tmp_path: Path) -> None:
     stack = "".join(f"\tat org.apache.spark.Thing.method{number}(Thing.scala:{number})\n" for number in range(40))
     log = tmp_path / "driver.a.log"

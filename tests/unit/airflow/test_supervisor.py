@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -164,6 +165,22 @@ def test_each_failure_is_told_once_with_the_last_words_of_the_driver(
     assert "vanished without an exit record" in alerts[0].reason
     shown = [line.partition(" | ")[2] for line in said if " | " in line]
     assert shown == ["opening the broker with password=***", "it is beyond me"] * 3
+
+
+@pytest.mark.parametrize("named", ["{tmp}/passwords", "{logs}/link"])
+def test_a_file_outside_of_the_logs_is_not_shown_whatever_the_launch_record_names(
+    named: str, new_supervisor: NewSupervisor, home: StreamHome, said: list[str], tmp_path: Path
+) -> None:
+    launch_and_wait(new_supervisor())
+    launch = live_process(home)
+    (tmp_path / "passwords").write_text("ModuleNotFoundError: No module named 'secret matter'\n")
+    (home.logs / "link").symlink_to(tmp_path / "passwords")
+    write_launch(home, replace(launch, log=named.format(tmp=tmp_path, logs=home.logs)))
+    os.kill(launch.pid or 0, signal.SIGKILL)
+    eventually(lambda: look_at(home, new_supervisor().policy).call)
+    assert isinstance(new_supervisor().settle(), Wait)
+    assert any("vanished without an exit record" in line for line in said)
+    assert not any("secret matter" in line for line in said)
 
 
 def test_a_driver_that_works_shows_no_log_and_alarms_nobody(
