@@ -35,7 +35,7 @@ def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRe
         return _on_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
         return _on_end(home, newest, supervised=supervision is not None)
-    return _on_desired_state(home.name, seen)
+    return _on_desired_state(home.name, seen) or _on_warning(seen)
 
 
 def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
@@ -123,3 +123,11 @@ def _on_desired_state(name: str, seen: Observation) -> str | None:
     if seen.desired.state is DesiredState.RUNNING:
         return f"{seen.desired.by} wants it RUNNING, but nothing drives it: `sessionizer run {name}`"
     return f"{seen.desired.by} wants it {seen.desired.state}: `sessionizer stop {name}`"
+
+
+def _on_warning(seen: Observation) -> str | None:
+    """What a live driver goes on in spite of."""
+    beat = seen.heartbeat
+    if beat is None or not beat.warning or not seen.state.is_live or beat.uid != seen.uid:
+        return None
+    return f"warning: {redacted(beat.warning)}"

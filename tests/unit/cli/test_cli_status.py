@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from typing import TYPE_CHECKING
 
+from fabricated_platform import beat
 from sessionizer.control.causes import HUNG
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
@@ -62,6 +63,14 @@ def test_json_is_one_list(platform: Platform) -> None:
     assert visits["advice"] is None
     (alone,) = json.loads(platform.call("status", "visits", "--json").stdout)
     assert alone["stream"] == "visits"
+
+
+def test_what_a_driver_goes_on_in_spite_of_is_shown_while_it_lives(platform: Platform) -> None:
+    platform.add("visits")
+    _, home = platform.drive("visits", batch_id=3, warning="the table of timeouts cannot be read")
+    assert "visits: warning: the table of timeouts cannot be read" in platform.call("status").stdout
+    beat(home, batch_id=4)
+    assert "warning" not in platform.call("status").stdout
 
 
 def test_the_stale_limit_is_above_a_long_trigger_interval(platform: Platform) -> None:
