@@ -41,7 +41,12 @@ CAUSES: Final = (
     Cause("lease_lost", ("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"), terminal=True),
     Cause(
         "source_data_loss",
-        ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRangeException", "DELTA_FILE_NOT_FOUND"),
+        (
+            "KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRangeException", "DELTA_FILE_NOT_FOUND",
+            # a Delta source's log was cut off before the stream had read it
+            "DELTA_MISSING_FILES_UNEXPECTED_VERSION", "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+            "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+        ),
         terminal=True,
     ),
     Cause(

@@ -52,6 +52,7 @@ def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, 
         ("CheckpointInfo length: 0", "state_not_at_head"),
         (NOT_READ, "bad_data"),
         ("[KAFKA_DATA_LOSS]", "source_data_loss"),
+        ("[DELTA_MISSING_FILES_UNEXPECTED_VERSION] Delta stream cannot resume from version 1", "source_data_loss"),
     ],
 )
 def test_without_such_a_reason_it_would_happen_again(message: str, cause: str) -> None:
