@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,12 @@ class Platform:
     def told(self) -> Path:
         """What people were told, see `file_notifier`."""
         return self.installation.root / "told.jsonl"
+
+    def token_of(self, user: str) -> str:
+        """Another one than the admin, among the users in the settings: Airflow made up the password."""
+        passwords = json.loads((self.installation.root / "airflow" / "passwords.json").read_text())
+        credentials = {"username": user, "password": passwords[user]}
+        return str(self.api.call("POST", "/auth/token", credentials, authorized=False)["access_token"])
 
     def look(self) -> Observation:
         return read_observation(self.home, epoch_ms())

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from sessionizer.control.clock import epoch_ms
 from sessionizer.control.desired_state import DesiredState, write_desired
@@ -198,8 +199,17 @@ def _watch_of(context: Context) -> WatchRecord:
 
 
 def _show(context: Context, label: str) -> None:
-    """Airflow renders the task's `map_index_template` anew whenever it leaves its worker."""
+    """Airflow renders `map_index_template` anew when a task ends, and not when it defers: then it is told the label."""
+    # heavy, and a worker has them already
+    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415
+    from airflow.sdk.execution_time.comms import SetRenderedMapIndex  # noqa: PLC0415
+
     context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
+    supervisor = getattr(task_runner, "SUPERVISOR_COMMS", None)
+    if label and supervisor is not None:
+        # nobody's watch ends because a list cannot be kept up to date
+        with suppress(AirflowRuntimeError):
+            supervisor.send(SetRenderedMapIndex(rendered_map_index=label))
 
 
 class SetDesiredState(BaseOperator):

@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
 from file_notifier import told
 from sessionizer.control.launch_record import read_launch
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from live_airflow import Platform
 
 DAG = "clicks.supervise"
-SETTINGS = {"SESSIONIZER_WATCH_GRACE": "20 seconds"}
+READER, STRANGER = "reader", "stranger"
+SETTINGS = {
+    "SESSIONIZER_WATCH_GRACE": "20 seconds",
+    # the last one may log in, and has no role
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{STRANGER}:",
+}
 LINES_A_DAY = 200
 WATCHES_A_DAY = 6
 
@@ -57,7 +63,16 @@ def test_the_buttons_open_pages_for_those_who_may(platform: Platform) -> None:
     assert set(links) == {"Driver log", "Spark UI", "Tables"}
     for link in links.values():
         assert status_of(link, {}) == 401
-        assert status_of(link, {"Cookie": f"_token={platform.api.token()}"}) in {200, 307}
+        assert status_of(link, cookie(platform.api.token())) in {200, 307}
+
+
+@pytest.mark.parametrize("page", ["log", "spark-ui", "tables"])
+def test_a_page_is_refused_to_a_user_without_rights_on_the_dag(page: str, platform: Platform) -> None:
+    link = f"{platform.installation.address}/sessionizer/{DAG}/{page}"
+    assert status_of(link, cookie(platform.token_of(READER))) in {200, 307}
+    refused = httpx.get(link, headers=cookie(platform.token_of(STRANGER)), timeout=20)
+    assert refused.status_code == 403
+    assert str(platform.home.root) not in refused.text
 
 
 def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform) -> None:
@@ -123,6 +138,10 @@ def unwatched(platform: Platform, run: str) -> list[dict[str, Any]]:
 
 def alerts(platform: Platform) -> list[dict[str, Any]]:
     return told(platform.installation.root / "told.jsonl")
+
+
+def cookie(token: str) -> dict[str, str]:
+    return {"Cookie": f"_token={token}"}
 
 
 def status_of(link: str, headers: dict[str, str]) -> int:

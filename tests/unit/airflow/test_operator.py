@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.execution_time import task_runner
 
 from sessionizer.control.exit_record import read_exit
 from sessionizer.control.launch_record import read_launch
@@ -86,6 +87,17 @@ def test_what_the_stream_is_at_is_the_label_of_the_task(operator: SuperviseStrea
     assert template.render(given) == "starting"
     operator.resume(given, {"watch_is_over": True, "line": ""}, watch_until=0)
     assert template.render(given) == "", "a run of the past is at nothing"
+
+
+def test_the_label_is_told_before_the_task_defers(operator: SuperviseStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow renders no template of a task that defers."""
+    told: list[str] = []
+    supervisor = SimpleNamespace(send=lambda msg: told.append(msg.rendered_map_index))
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor, raising=False)
+    handed = deferral(operator, context())
+    assert told == ["starting"]
+    operator.resume(context(), {"watch_is_over": True, "line": ""}, **(handed.kwargs or {}))
+    assert told == ["starting"], "Airflow takes no empty one"
 
 
 def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, home: StreamHome) -> None:
