@@ -89,7 +89,7 @@ def test_a_stuck_task_is_noticed_though_its_driver_beats(platform: Platform) -> 
     launch = read_launch(platform.home)
     assert launch is not None
     assert launch.pid is not None
-    workers = [process.pid for process in family(launch.pid) if "daemon" in _command(process.pid)]
+    workers = [process.pid for process in family(launch.pid) if "daemon pyspark.worker" in _command(process.pid)]
     assert workers
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
