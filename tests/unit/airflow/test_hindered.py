@@ -260,6 +260,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
 ) -> None:
     """As when a worker's container is made anew: its driver is gone, under a host name that nobody has any more."""
     monkeypatch.setenv("PRETENDED_HOST", "container-1")
+    monkeypatch.setenv("SESSIONIZER_DRIVER_ENVIRONMENT", "PRETENDED_HOST")
     supervisor = new_supervisor()
     assert isinstance(supervisor.settle(), Adopt)
     eventually(lambda: works(home))
