@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import DAG
 
@@ -24,6 +25,9 @@ a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
 minutes: its DAG `supervise` is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
 """
 
+# What is found fails at once: no new try mends it. A worker that could not start is Airflow's trouble, and passes.
+RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+
 project = Project.from_environment()
 policy = SupervisionSettings.from_environment().policy
 # A watch that works has launched, failed or given up by then.
@@ -35,5 +39,5 @@ with DAG(
     # It only looks; a watchman whom somebody must remember to wake is none.
     is_paused_upon_creation=False,
 ):
-    ReportOrphans(task_id="report_orphans", project=project, retries=0)
-    ReportUnwatched(task_id="report_unwatched", project=project, patience=UNWATCHED_AFTER, retries=0)
+    ReportOrphans(task_id="report_orphans", project=project, **RETRIES)
+    ReportUnwatched(task_id="report_unwatched", project=project, patience=UNWATCHED_AFTER, **RETRIES)
