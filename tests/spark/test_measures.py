@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from bad_clicks import line
+from in_process import catch_up, drain
+from landed import table_rows
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.measures import measure_types, with_measures
+from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 EVENTS = "array<struct<at: timestamp, page: string, amount: double, seconds: bigint, tags: map<string, string>>>"
@@ -72,6 +78,25 @@ def test_a_session_that_fails_is_null_and_the_others_are_as_spark_has_them(spark
         expected = unguarded(spark, sql, sound)
         assert {key: of_key[key][name] for key in sound} == expected, name
         assert all(of_key[key][name] is None for key in of_key if key not in sound), name
+
+
+def test_a_stream_goes_on_past_a_session_that_fails(spark: SparkSession, tmp_path: Path) -> None:
+    spec = clicks_spec()
+    spec["mapping"]["payload"] = {"seconds": "cast(amount as bigint)"}
+    spec["measures"] = {"latest": "unix_seconds(max(timestamp_seconds(seconds)))", "total": "sum(seconds)"}
+    stage = Stage.set_up(tmp_path, spec)
+    clicks = [line(0, "ann", amount=5), line(0, "bob", amount=7), line(1, "bob", amount=1e18), line(1, "ann", amount=6)]
+    (stage.feed / "1.json").write_bytes(b"\n".join(clicks))
+    # brings ann's and bob's sessions to their end, in a batch before its own
+    (stage.feed / "2.json").write_bytes(line(600, "cy", amount=8))
+    catch_up(spark, stage)
+    assert len(table_rows(stage.table("sessions"))) == 2
+
+    drain(spark, stage)
+
+    found = {row["key"]: (row["latest"], row["total"]) for row in table_rows(stage.table("sessions"))}
+    assert found == {"ann": (6, 11), "bob": (None, 10**18 + 7), "cy": (8, 8)}
+    assert table_rows(stage.table("quarantine")) == []
 
 
 def test_the_types_are_those_of_the_bare_aggregates(spark: SparkSession) -> None:
