@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from typer.testing import CliRunner
 
+from bad_clicks import line
+from checkpoint_log import CheckpointLog
+from driver_process import DriverProcess
+from sessionizer.cli.app import app
 from sessionizer.core.rules import NEVER_MS
 from sessionizer.spark.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.spec.stream import StreamSpec
-from stage import clicks_spec
+from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,3 +100,35 @@ def test_of_many_changes_the_first_are_shown(spark: SparkSession, tmp_path: Path
     line = announcer(spark, tmp_path).look()
     assert line is not None
     assert line.endswith("c009 1 second and 190 more")
+
+
+def status(stage: Stage) -> str:
+    return CliRunner().invoke(app, ["status", "--streams", str(stage.streams), "--home", str(stage.home)]).stdout
+
+
+def bring(stage: Stage, driver: DriverProcess, number: int) -> None:
+    """A file with one click, read by the driver in a batch that is committed."""
+    name = f"{number}.json"
+    (stage.feed / f".{name}").write_bytes(line(number, "ann"))
+    (stage.feed / f".{name}").rename(stage.feed / name)
+    driver.wait_for(lambda: any(name in batch.files for batch in CheckpointLog(stage.checkpoint).committed()), name)
+
+
+def test_a_driver_goes_on_while_the_table_cannot_be_read(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(client_timeouts_table="timeouts"))
+    set_timeouts(stage.home, {"acme": 60_000})
+    log, elsewhere = stage.home / "timeouts" / "_delta_log", stage.home / "timeouts" / "elsewhere"
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for_line("query starts")
+        bring(stage, driver, 1)
+        assert "warning" not in status(stage)
+        log.rename(elsewhere)
+        driver.wait_for_line("cannot read the table of timeouts")
+        said_so = "clicks: warning: the table of timeouts cannot be read: those known so far hold"
+        driver.wait_for(lambda: said_so in status(stage), "a warning in the status")
+        bring(stage, driver, 2)
+        elsewhere.rename(log)
+        driver.wait_for_line("the table of timeouts can be read again")
+        driver.wait_for(lambda: "warning" not in status(stage), "a status without a warning")
+        assert driver.said.count("cannot read the table of timeouts") == 1
+        assert not driver.ended

@@ -332,6 +332,7 @@ class _Driver:
         self._next_timeouts = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
         if (line := self._timeouts.look()) is not None:
             self._say(line)
+        if self._timeouts.warning != self._signs.beat.warning:
             self._signs.say(warning=self._timeouts.warning)
 
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
