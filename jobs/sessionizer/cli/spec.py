@@ -9,9 +9,9 @@ import typer
 
 from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, streams_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark, tell
-from sessionizer.errors import SessionizerError, UnwritablePath
+from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
 from sessionizer.spec.json_schema import stream_schema_text
-from sessionizer.spec.loading import find_stream, survey_streams
+from sessionizer.spec.loading import find_stream, placed, spec_files, survey_streams
 
 if TYPE_CHECKING:
     from sessionizer.spec.stream import StreamSpec
@@ -32,7 +32,7 @@ def check(
     folder = streams_folder(streams)
     specs, errors = ([find_stream(folder, stream)], []) if stream else _surveyed(folder)
     if deep and specs:
-        specs, misfits = _fitting(specs, home_folder(home), spark_master(master))
+        specs, misfits = _fitting(specs, folder, home_folder(home), spark_master(master))
         errors += misfits
     for found in specs:
         typer.echo(f"ok  {found.name}")
@@ -62,14 +62,15 @@ def _surveyed(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
 
 
 def _fitting(
-    specs: list[StreamSpec], platform: Path, master: str | None
+    specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """Those that fit their source, as the driver sees it, and what is wrong with the others."""
+    """Those that fit their source, as the driver sees it, and what is wrong with the others, with its place."""
     from sessionizer.spark.examine import examine  # noqa: PLC0415  fast --help
     from sessionizer.spark.source import check_reachable  # noqa: PLC0415
 
     say("starting Spark to resolve the expressions")
     spark = started_spark("sessionizer spec check", master)
+    files = {path.stem: path for path in spec_files(folder)}
     fitting: list[StreamSpec] = []
     errors: list[SessionizerError] = []
     for found in specs:
@@ -77,6 +78,8 @@ def _fitting(
             with named_failures(found.name):
                 examine(spark, found, platform)
                 check_reachable(found.source)
+        except InvalidSpec as error:
+            errors.append(placed(error, files[found.name]))
         except SessionizerError as error:
             errors.append(error)
         else:

@@ -136,3 +136,12 @@ def check_file_name(path: Path, spec: StreamSpec) -> None:
     """Refuse a stream that is called otherwise than its file: nobody would find it."""
     if spec.name != path.stem:
         raise InvalidSpec("name", spec.name, f"the name of the file, '{path.stem}'", file=path)
+
+
+def placed(error: InvalidSpec, file: Path) -> InvalidSpec:
+    """What was found wrong with a spec after it was read, with its place in ``file``; raises InvalidSpec as reading."""
+    if error.file is not None:
+        return error
+    document = YamlDocument(read_text(file), file)
+    line = document.line_of(error.field.split("."))
+    return InvalidSpec(error.field, error.value, error.allowed, file=file, line=line)

@@ -12,7 +12,7 @@ import yaml
 
 from file_accesses import file_accesses
 from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
-from sessionizer.spec.loading import find_stream, load_stream, load_streams, survey_streams
+from sessionizer.spec.loading import find_stream, load_stream, load_streams, placed, survey_streams
 from sessionizer.spec.yaml_text import SafeLoader
 from spoiled_specs import changed
 
@@ -138,6 +138,17 @@ def test_broken_files_are_told_in_one_line(tmp_path: Path, text: bytes, message:
     with pytest.raises(InvalidSpec, match=message) as caught:
         load_stream(file)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "line"), [("mapping.payload.page", 7), ("mapping.payload", 6), ("rules.gap_timeout", None)]
+)
+def test_what_spark_refuses_gets_its_place(tmp_path: Path, field: str, line: int | None) -> None:
+    file = tmp_path / "visits.yaml"
+    file.write_text("name: visits\nsource:\n  path: feed\nmapping:\n  key: u\n  payload:\n    page: uuid()\n")
+    error = placed(InvalidSpec(field, "uuid()", "another"), file)
+    assert (error.field, error.value, error.allowed, error.file, error.line) == (field, "uuid()", "another", file, line)
+    assert placed(error, tmp_path / "elsewhere.yaml") is error
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
