@@ -106,6 +106,7 @@ def event_of(click: ClickEvent) -> Event:
         closes=click.closes,
         timeout_ms=None if click.timeout_s is None else click.timeout_s * 1000,
         payload=tuple(getattr(click, name) for name in PAYLOAD_COLUMNS),
+        columns=tuple(PAYLOAD_COLUMNS),
     )
 
 
