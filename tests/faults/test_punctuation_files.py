@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from click_files import write_click_files
 from driver_process import DriverProcess
+from sessionizer.spark import punctuation
 from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -16,12 +17,14 @@ def test_a_restarted_driver_does_not_look_for_punctuations_that_are_gone(tmp_pat
     stage = Stage.set_up(tmp_path, clicks_spec())
     write_click_files(stage.feed, 1)
     said = []
-    for uid in ("a", "b"):
-        with DriverProcess.start(stage, uid) as driver:
+    for uid, until in (("a", "caught-up"), ("b", "caught-up"), ("c", "drained")):
+        with DriverProcess.start(stage, uid, until) as driver:
             assert driver.wait() == 0, driver.said[-4_000:]
             said.append(driver.said)
-    assert stage.lineage
-    # each drains: that punctuation may be of the last batch, after which nobody looks
-    left = list(stage.stream_home.punctuations(stage.lineage).glob("*.json"))
-    assert len(left) <= 1
+        assert stage.lineage
+        folder = stage.stream_home.punctuations(stage.lineage)
+        if until == "caught-up":
+            punctuation.wake(folder)
+    # the last one may be of the last batch, after which nobody looks
+    assert len(list(folder.glob("*.json"))) <= 1
     assert not any("Failed to remove" in text for text in said)
