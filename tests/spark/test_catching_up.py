@@ -1,0 +1,75 @@
+"""A run that ends when it has caught up reads all there was: in as many batches as the limits ask for, however old."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from checkpoint_log import CheckpointLog
+from click_files import ClickFiles, write_click_files
+from in_process import catch_up, drain
+from landed import assert_as_defined
+from stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+FILES = 6
+DAY_S = 24 * 60 * 60
+
+
+def unlimited_spec(**options: str) -> dict[str, object]:
+    """The default limits of a batch hold: the spec has none of its own."""
+    spec = clicks_spec()
+    spec["source"]["options"] = options
+    return spec
+
+
+def files_by_batch(stage: Stage, files: ClickFiles) -> list[set[str]]:
+    """The files of clicks that each batch brought, of those that brought any."""
+    brought = [batch.files & files.keys() for batch in CheckpointLog(stage.checkpoint).committed()]
+    return [set(names) for names in brought if names]
+
+
+def test_a_default_limit_makes_several_batches_of_what_is_there(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage.set_up(tmp_path, unlimited_spec())
+    files = write_click_files(stage.feed, FILES)
+    largest = max((stage.feed / name).stat().st_size for name in files)
+    monkeypatch.setattr("sessionizer.spark.batch_limits.TEXT_BYTES", largest)
+    aside = {name: (stage.feed / name).rename(tmp_path / name) for name in sorted(files)[FILES // 2 :]}
+
+    catch_up(spark, stage)
+    first = files_by_batch(stage, files)
+    assert set().union(*first) == files.keys() - aside.keys(), "it has caught up"
+    for name, path in aside.items():
+        path.rename(stage.feed / name)
+    drain(spark, stage)
+
+    batches = files_by_batch(stage, files)
+    assert batches[: len(first)] == first
+    assert len(first) > 1
+    assert len(batches) > len(first) + 1
+    assert sum(map(len, batches)) == FILES, "each once"
+    assert_as_defined(stage, files)
+
+
+@pytest.mark.parametrize(("options", "reads_it"), [({}, True), ({"maxFileAge": "7d"}, False)])
+def test_a_file_is_read_though_it_is_a_month_older_than_the_newest(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], *, reads_it: bool
+) -> None:
+    stage = Stage.set_up(tmp_path, unlimited_spec(**options))
+    files = write_click_files(stage.feed, 2)
+    newest, old = sorted(files)
+    aside = (stage.feed / old).rename(tmp_path / old)
+    catch_up(spark, stage)
+    read_at_s = (stage.feed / newest).stat().st_mtime
+    os.utime(aside, (read_at_s - 30 * DAY_S, read_at_s - 30 * DAY_S))
+    aside.rename(stage.feed / old)
+    catch_up(spark, stage)
+    assert files_by_batch(stage, files) == ([{newest}, {old}] if reads_it else [{newest}])
