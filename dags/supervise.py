@@ -56,9 +56,7 @@ for spec in survey_streams(project.streams).specs.values():
             task_id="supervise",
             stream=spec.name,
             project=project,
-            policy=settings.policy.for_trigger_interval(spec.trigger_interval_ms).for_watermark_delay(
-                spec.rules.watermark_delay_ms
-            ),
+            policy=settings.policy.for_watermark_delay(spec.rules.watermark_delay_ms),
             watch_lease=settings.watch_lease,
             **RETRIES,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS, stale_after
+from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 from sessionizer.spec.environment import duration_from, variable_of
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ class Patience(NamedTuple):
     stale_after_ms: int
 
 
-def patience(trigger_interval_ms: int = 0, environment: Mapping[str, str] = os.environ) -> Patience:
-    """From SESSIONIZER_STARTUP_GRACE and SESSIONIZER_STALE_LIMIT, for a stream that is triggered so often.
+def patience(environment: Mapping[str, str] = os.environ) -> Patience:
+    """From SESSIONIZER_STARTUP_GRACE and SESSIONIZER_STALE_LIMIT.
 
     Raises InvalidSpec for what is no duration.
     """
     return Patience(
         _either(environment, "startup_grace", STARTUP_GRACE_MS),
-        stale_after(_either(environment, "stale_limit", STALE_AFTER_MS), trigger_interval_ms),
+        _either(environment, "stale_limit", STALE_AFTER_MS),
     )
 
 

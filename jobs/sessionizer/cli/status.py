@@ -82,7 +82,7 @@ def _of_orphan(orphan: Orphan) -> StreamStatus:
 
 def _of_spec(spec: StreamSpec, platform: Path) -> StreamStatus:
     where, now = StreamHome.of(platform, spec.name), epoch_ms()
-    newest = newest_driver(where, now, **patience(spec.trigger_interval_ms)._asdict())
+    newest = newest_driver(where, now, **patience()._asdict())
     advice, beat = advice_on(where, newest, read_supervision(where), now), newest.seen.heartbeat
     running = running_line(beat, now) if beat and newest.seen.state.is_live else None
     changes, drain = pending_changes(where, spec), examine_drain(where)

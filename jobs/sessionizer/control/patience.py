@@ -22,11 +22,3 @@ TAKEOVER_AFTER_MS: Final = 150 * SECOND
 
 A driver that cannot reach its lease ends itself earlier.
 """
-
-MISSED_TRIGGERS: Final = 4
-"""A driver may miss this many triggers in a row before its silence counts as a hang."""
-
-
-def stale_after(limit_ms: int, trigger_interval_ms: int) -> int:
-    """The limit of a stream's silence (ms), which a driver cannot reach by waiting for its trigger."""
-    return max(limit_ms, MISSED_TRIGGERS * trigger_interval_ms)

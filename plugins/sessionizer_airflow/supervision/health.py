@@ -66,7 +66,7 @@ def _ailment(
 ) -> Ailment | None:
     if desired.state is not DesiredState.RUNNING:
         return None
-    if now_ms - max(health.worked_at, desired.at) > policy.stale_alert:
+    if now_ms - max(health.worked_at, desired.at) > policy.tell_stale_after:
         return Ailment.STALE
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows:
         # Nothing came in, so nothing can be said about how far behind it is; a quiet source has no lag.

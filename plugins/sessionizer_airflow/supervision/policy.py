@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sessionizer.control.patience import (
-    MINUTE,
-    SECOND,
-    STALE_AFTER_MS,
-    STARTUP_GRACE_MS,
-    TAKEOVER_AFTER_MS,
-    stale_after,
-)
+from sessionizer.control.patience import MINUTE, SECOND, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
 
 DURATIONS = (
@@ -53,11 +46,10 @@ class SupervisionPolicy:
         if self.restart_budget < 0:
             raise InvalidSpec("restart_budget", self.restart_budget, "0 or more restarts")
 
-    def for_trigger_interval(self, interval: int) -> SupervisionPolicy:
-        """The same policy with a stale limit that a driver triggered every `interval` ms cannot reach by waiting."""
-        stale_limit = stale_after(self.stale_limit, interval)
-        # A hang is first dealt with, then, if that did not help, told.
-        return replace(self, stale_limit=stale_limit, stale_alert=max(self.stale_alert, 2 * stale_limit))
+    @property
+    def tell_stale_after(self) -> int:
+        """Ms without a sign of work until people are told: a hang is first dealt with."""
+        return max(self.stale_alert, 2 * self.stale_limit)
 
     def for_watermark_delay(self, delay: int) -> SupervisionPolicy:
         """The same policy for a stream whose watermark stays `delay` ms behind the newest event by intent."""

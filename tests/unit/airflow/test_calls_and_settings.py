@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.control.patience import MINUTE, SECOND
+from sessionizer.control.patience import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer_airflow.argv import DriverCall, Folders, ReportCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
@@ -62,12 +62,6 @@ def test_settings_from_the_environment() -> None:
 def test_bad_setting_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidSpec, match=f"{name} is '{value}'"):
         SupervisionSettings.from_environment({name: value})
-
-
-def test_stale_limit_follows_a_slow_trigger() -> None:
-    policy = SupervisionPolicy(stale_limit=60 * SECOND)
-    assert policy.for_trigger_interval(5 * SECOND) == policy
-    assert policy.for_trigger_interval(10 * MINUTE).stale_limit == 40 * MINUTE
 
 
 def test_job_gets_its_secrets_but_not_those_of_airflow() -> None:

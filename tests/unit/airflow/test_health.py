@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.control.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.patience import MINUTE, SECOND
+from sessionizer.control.patience import MINUTE
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision import checkup
 from sessionizer_airflow.supervision.checkup import Doctor
@@ -65,9 +66,10 @@ def test_a_stream_that_was_stopped_for_long_is_not_stale_the_moment_it_is_wanted
     assert examined(WELL, None, wanted, POLICY, NOW + 100 * MINUTE).ailment is None
 
 
-def test_a_slow_stream_has_more_time_and_a_late_one_more_lag() -> None:
-    assert POLICY.for_trigger_interval(10 * MINUTE).stale_alert == 80 * MINUTE
-    assert POLICY.for_trigger_interval(SECOND).stale_alert == POLICY.stale_alert
+def test_a_hang_is_dealt_with_before_it_is_told_and_a_late_stream_has_more_lag() -> None:
+    assert POLICY.tell_stale_after == POLICY.stale_alert
+    patient = replace(POLICY, stale_limit=POLICY.stale_alert)
+    assert examined(WELL, beat(), RUNNING, patient, NOW + 2 * POLICY.stale_alert).ailment is None
     assert POLICY.for_watermark_delay(MINUTE).lag_alert == POLICY.lag_alert + MINUTE
 
 
