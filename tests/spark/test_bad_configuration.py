@@ -150,6 +150,7 @@ def test_the_deep_check_names_every_misfit_in_one_go(place: Place) -> None:
         "syntax": {"mapping__closes": "u = = 1"},
         "table": {"rules__client_timeouts_table": "nowhere", "mapping__client": "u"},
         "today": {"mapping__closes": "timestamp_millis(ts) < 'today'"},
+        "time": {"mapping__payload__page": "named_struct('at', cast(timestamp_millis(ts) as time))"},
         "twice": {"source__columns": "u string, U string, ts bigint, id string"},
         "window": {"mapping__key": "lag(u) over (partition by u order by ts)"},
     }

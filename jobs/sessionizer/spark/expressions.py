@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -12,6 +11,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.java_class import java_class, scala_object
+from sessionizer.spark.payload_types import not_kept
 from sessionizer.spark.permitted import require_own_row, require_repeatable
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _CHECKED: Final = "_checked"
 _EXPRESSION_UTILS: Final = "org.apache.spark.sql.classic.ExpressionUtils"
-_NOT_KEPT: Final = re.compile(r"\b(void|interval|variant)\b(?!:)")
-"""Types, not names of fields, in what Spark calls a type."""
 
 
 def never_failing(spark: SparkSession, sql: str) -> Column:
@@ -94,7 +92,7 @@ def _require_streamable(rows: DataFrame) -> None:
 def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
     """As ``checked_type``, of a type that Arrow and Delta both can keep."""
     found = checked_type(rows, field, sql)
-    if _NOT_KEPT.search(found.simpleString()):
+    if not_kept(found) is not None:
         example = "cast it, for example cast(... as string)"
         raise InvalidSpec(field, sql, f"a type that can be kept, not {found.simpleString()}; {example}")
     return found

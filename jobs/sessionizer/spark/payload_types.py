@@ -1,15 +1,36 @@
-"""The type in which a payload column is kept: what Spark finds, as the state and the tables can have it."""
+"""The type in which a payload column is kept: what Spark finds, as Arrow, the state and the tables can have it."""
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    MapType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+_TEXT: Final = (StringType, CharType, VarcharType)
+_KEPT: Final = (*_TEXT, BinaryType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
 
 
 def as_kept(found: DataType) -> DataType:
     """Without what an expression knows beyond its values.
 
     Parts that are never null, as of ``array(1, 2)``: Delta has no such constraint inside an array. Text with a
-    collation, a fixed or a greatest length: Arrow knows text only.
+    collation, a fixed or a greatest length: Arrow knows text only. That a timestamp has no time zone: it is shown in
+    UTC, as Delta adds no such column to a table that has none.
     """
     if isinstance(found, StructType):
         return StructType([StructField(field.name, as_kept(field.dataType)) for field in found])
@@ -17,4 +38,21 @@ def as_kept(found: DataType) -> DataType:
         return ArrayType(as_kept(found.elementType))
     if isinstance(found, MapType):
         return MapType(as_kept(found.keyType), as_kept(found.valueType))
-    return StringType() if isinstance(found, StringType) else found
+    if isinstance(found, TimestampNTZType):
+        return TimestampType()
+    return StringType() if isinstance(found, _TEXT) else found
+
+
+def not_kept(found: DataType) -> DataType | None:
+    """The part of ``found`` that Arrow or Delta has no column for, such as an interval; None if there is none."""
+    if isinstance(found, StructType):
+        return _first_not_kept(*(field.dataType for field in found)) if len(found) else found
+    if isinstance(found, ArrayType):
+        return not_kept(found.elementType)
+    if isinstance(found, MapType):
+        return _first_not_kept(found.keyType, found.valueType)
+    return None if isinstance(found, _KEPT) else found
+
+
+def _first_not_kept(*parts: DataType) -> DataType | None:
+    return next((found for found in map(not_kept, parts) if found is not None), None)
