@@ -160,17 +160,17 @@ def _tell_log(rules_of_log: Rules, tokens: Iterable[bytes], *, drains: bool) -> 
 
 
 def _tell_changing_log(log: Log, seed: int) -> ChangingLog:
-    spec = _ChangingSpec(log.rules, random.Random(seed))
+    spec = ChangingSpec(log.rules, random.Random(seed))
     batches, payloads = [], []
     for batch in log.batches:
-        events = tuple(spec.shown(event) for event in batch.events)
+        events = tuple(shown_by(spec.payload, event) for event in batch.events)
         batches.append(replace(batch, events=events, rules=spec.rules))
         payloads.append(spec.payload)
         spec.change()
     return ChangingLog(replace(log, batches=tuple(batches)), tuple(payloads))
 
 
-class _ChangingSpec:
+class ChangingSpec:
     """The rules and the payload in force; the time mode stays, and no column ever gets a narrower type."""
 
     def __init__(self, rules_at_first: Rules, chance: random.Random) -> None:
@@ -194,14 +194,22 @@ class _ChangingSpec:
         names = self._chance.sample(list(COLUMNS), self._chance.randrange(4))
         self.payload = tuple(pa.field(name, COLUMNS[name].types[self._width[name]]) for name in names)
 
-    def shown(self, event: Event) -> Event:
-        """The event by the payload of now. Its two values stand for one of each column: the same wherever they are."""
-        number = 3 * _ACTIONS.index(event.payload[0]) + _AMOUNTS.index(event.payload[1])
-        values = (
-            fitting((None, *COLUMNS[field.name].values)[number % (len(COLUMNS[field.name].values) + 1)], field.type)
-            for field in self.payload
-        )
-        return replace(event, payload=tuple(values), columns=tuple(field.name for field in self.payload))
+
+def shown_by(payload: Sequence[pa.Field], event: Event) -> Event:
+    """The event by these columns. Its two values stand for one of each column: the same wherever they are."""
+    number = 3 * _ACTIONS.index(event.payload[0]) + _AMOUNTS.index(event.payload[1])
+    values = (
+        fitting((None, *COLUMNS[field.name].values)[number % (len(COLUMNS[field.name].values) + 1)], field.type)
+        for field in payload
+    )
+    return replace(event, payload=tuple(values), columns=tuple(field.name for field in payload))
+
+
+NUMBER_AS_SQL = (
+    "(case when action is null then 3 when action = 'buy' then 6 else 0 end"
+    " + case when amount is null then 1 when amount = 10 then 2 else 0 end)"
+)
+"""The number by which ``shown_by`` picks a value, of the columns ``action`` and ``amount``."""
 
 
 def _tell_orderly_log(rules_of_log: Rules, tokens: Iterable[bytes]) -> OrderlyLog:

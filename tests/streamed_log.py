@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkpoint_log import CheckpointLog
 from log_feed import COLUMNS, MAPPING, Feed, batches_that_bring_something
@@ -106,28 +106,32 @@ def stream(spark: SparkSession, log: Log, setting: Setting, home: Path) -> Strea
 
 def spec_of(rules: Rules, setting: Setting) -> StreamSpec:
     """The rules of a log as a user would write them."""
-    given = {
-        "watermark_delay": rules.watermark_delay_ms,
-        "gap_timeout": rules.gap_timeout_ms,
-        "max_duration": rules.max_duration_ms,
-        "emit_every": setting.emit_every_ms,
-    }
-    durations = {name: None if ms is None else format_duration(ms) for name, ms in given.items()}
     return StreamSpec.model_validate(
         {
             "name": "log",
             "source": {"format": "files", "path": "events", "encoding": "json", "columns": COLUMNS},
             "mapping": MAPPING,
-            "rules": {
-                "time_mode": rules.time_mode.value,
-                "client_timeouts": {name: format_duration(ms) for name, ms in rules.client_timeouts_ms.items()},
-                "max_events": rules.max_events,
-                **({} if rules.max_bytes is None else {"max_bytes": rules.max_bytes}),
-                **durations,
-            },
+            "rules": written_rules(rules, setting.emit_every_ms),
             "key_groups": setting.key_groups,
         }
     )
+
+
+def written_rules(rules: Rules, emit_every_ms: int) -> dict[str, Any]:
+    """The section ``rules`` of a spec."""
+    given = {
+        "watermark_delay": rules.watermark_delay_ms,
+        "gap_timeout": rules.gap_timeout_ms,
+        "max_duration": rules.max_duration_ms,
+        "emit_every": emit_every_ms,
+    }
+    return {
+        "time_mode": rules.time_mode.value,
+        "client_timeouts": {name: format_duration(ms) for name, ms in rules.client_timeouts_ms.items()},
+        "max_events": rules.max_events,
+        **({} if rules.max_bytes is None else {"max_bytes": rules.max_bytes}),
+        **{name: None if ms is None else format_duration(ms) for name, ms in given.items()},
+    }
 
 
 @dataclass(frozen=True, slots=True)
