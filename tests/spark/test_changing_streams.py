@@ -24,6 +24,7 @@ from changing_stream import (
 )
 from log_feed import batches_that_bring_something
 from sessionizer.core.oracle import sessionize
+from sessionizer.core.rules import TimeMode
 from strategies import Log, examples_of, logs
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def is_worth_it(log: Log) -> bool:
     )
 
 
-LOGS = examples_of(logs(drained=True).filter(is_worth_it), STREAMS * SPREAD)[::SPREAD]
+LOGS = examples_of(logs([TimeMode.EVENT_TIME], drained=True).filter(is_worth_it), STREAMS * SPREAD)[::SPREAD]
 NUMBERS = [number if number < QUICK else pytest.param(number, marks=pytest.mark.long) for number in range(STREAMS)]
 
 
