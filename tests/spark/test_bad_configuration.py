@@ -149,8 +149,8 @@ def test_the_deep_check_names_every_misfit_in_one_go(place: Place) -> None:
         "subquery_of_measure": {"measures__first": f"max(page) || {environment}"},
         "syntax": {"mapping__closes": "u = = 1"},
         "table": {"rules__client_timeouts_table": "nowhere", "mapping__client": "u"},
-        "today": {"mapping__closes": "timestamp_millis(ts) < 'today'"},
         "time": {"mapping__payload__page": "named_struct('at', cast(timestamp_millis(ts) as time))"},
+        "today": {"mapping__closes": "timestamp_millis(ts) < 'today'"},
         "twice": {"source__columns": "u string, U string, ts bigint, id string"},
         "window": {"mapping__key": "lag(u) over (partition by u order by ts)"},
     }

@@ -65,14 +65,14 @@ def _moment(count: int, kind: pa.DataType) -> str:
     """numpy, as it knows every year that 64 bits can count to."""
     if pa.types.is_date(kind):
         return str(np.datetime64(count, "D"))
-    instant = _instant(count, kind.unit)
+    instant = _instant(count, kind)
     if pa.types.is_time(kind):
         return instant.partition("T")[2]
     return f"{instant}Z" if kind.tz else instant
 
 
-def _instant(count: int, unit: str) -> str:
+def _instant(count: int, kind: pa.DataType) -> str:
     """The least count of all is no instant to numpy (NaT); in milliseconds it is one."""
-    if unit != "us":
-        return str(np.datetime64(count, unit))
+    if kind.unit != "us":
+        return str(np.datetime64(count, kind.unit))
     return f"{np.datetime64(count // 1000, 'ms')}{count % 1000:03}"

@@ -34,7 +34,7 @@ def without_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
     if encoding != "json":
         return lines
     # nearly every line begins with a brace: no second look at those
-    return lines.where(F.startswith("value", F.lit("{")) | (F.trim("value", F.lit(" \t\r")) != ""))
+    return lines.where(F.startswith("value", F.lit("{")) | (F.btrim("value", F.lit(" \t\r")) != ""))
 
 
 def parse_lines(
