@@ -21,8 +21,8 @@ _ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "tests"))
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
-# a real Kafka broker
-pytest_plugins = ["kafka_fixtures"]
+# a real Kafka broker, a disk that can be filled
+pytest_plugins = ["kafka_fixtures", "small_disk"]
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,36 +12,14 @@ from landed import assert_as_defined
 from moments import Moment, freeze_at
 from sessionizer.control.exit_record import read_exit
 from sessionizer.errors import DiskFull, TransientError
+from small_disk import fill
 from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 FILES = 12
-DISK_MB = 96
 LEFT_BYTES = 48 * 1024
-
-
-@pytest.fixture
-def small_disk() -> Iterator[Path]:
-    """A file system of its own; mounting it takes root.
-
-    Not below pytest's own temporary folder: what an interrupted run leaves mounted there fails every later run.
-    """
-    mounted = Path(tempfile.mkdtemp(prefix="sessionizer-small-disk-"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(mounted)], check=True)
-    yield mounted
-    subprocess.run(["umount", "--lazy", str(mounted)], check=True)
-    mounted.rmdir()
-
-
-def fill(disk: Path, left: int) -> Path:
-    """Take nearly all the room there is; the file to remove when there shall be room again."""
-    ballast = disk / "ballast"
-    free = os.statvfs(disk)
-    with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_bsize - left))
-    return ballast
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,3 +71,12 @@ def new_supervisor(home: StreamHome, tmp_path: Path, said: Heard, alerts: list[A
         )
 
     return build
+
+
+@pytest.fixture
+def notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the notifier that people configured leaves what it is told; read it with ``file_notifier.told``."""
+    path = tmp_path / "told.jsonl"
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.FileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(path)}))
+    return path

@@ -5,7 +5,6 @@ The drivers are real, but for those that only have to die or hang: what is asked
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -59,6 +58,7 @@ class Case:
     spec: str | None = None
     behaviour: str = "steady"
     freeze: bool = False
+    startup_grace: int = 8_000
 
 
 def real(call: DriverCall) -> list[str]:
@@ -92,35 +92,27 @@ CASES = {
     "never comes to a batch": Case("replaced", "no_start", scripted, behaviour="mute"),
 }
 SLOW = {
-    "no application": Case("gave_up", "no_application", without_application),
-    "no jar": Case("gave_up", "no_jar", without_jar),
+    "no application": Case("gave_up", "no_application", without_application, startup_grace=60_000),
+    "no jar": Case("gave_up", "no_jar", without_jar, startup_grace=60_000),
 }
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "told.jsonl"
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.FileNotifier")
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(path)}))
-    return path
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_people_are_told(
-    name: str, file: Path, new_supervisor: Callable[[], Supervisor], home: StreamHome, said: Any
+    name: str, notified: Path, new_supervisor: Callable[[], Supervisor], home: StreamHome, said: Any
 ) -> None:
-    check(CASES[name], file, new_supervisor, home, said)
+    check(CASES[name], notified, new_supervisor, home, said)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SLOW)
 def test_what_people_are_told_of_starts_that_take_a_jvm(
-    name: str, file: Path, new_supervisor: Callable[[], Supervisor], home: StreamHome, said: Any
+    name: str, notified: Path, new_supervisor: Callable[[], Supervisor], home: StreamHome, said: Any
 ) -> None:
-    check(SLOW[name], file, new_supervisor, home, said)
+    check(SLOW[name], notified, new_supervisor, home, said)
 
 
-def check(case: Case, file: Path, build: Callable[[], Supervisor], home: StreamHome, said: Any) -> None:
+def check(case: Case, notified: Path, build: Callable[[], Supervisor], home: StreamHome, said: Any) -> None:
     home.prepare()
     platform = Platform(home.root.parents[1], home.root.parents[1] / "specs")
     platform.streams.mkdir()
@@ -128,13 +120,13 @@ def check(case: Case, file: Path, build: Callable[[], Supervisor], home: StreamH
     if case.spec is not None:
         platform.add("clicks", case.spec)
     deadline = time.monotonic() + 90
-    while not told(file):
+    while not told(notified):
         assert time.monotonic() < deadline, said
         settle(case, build(), said)
-        if case.freeze and not told(file):
+        if case.freeze and not told(notified):
             freeze(home)
         time.sleep(0.1)
-    (alert,) = told(file)
+    (alert,) = told(notified)
     remedy = CAUSES[case.cause].remedy
     assert (alert["kind"], alert["stream"]) == (case.kind, "clicks")
     assert remedy in alert["what_to_do"]
@@ -147,7 +139,7 @@ def check(case: Case, file: Path, build: Callable[[], Supervisor], home: StreamH
 
 def settle(case: Case, supervisor: Supervisor, said: Any) -> None:
     supervisor.launcher = LocalLauncher(case.command)
-    supervisor.policy = replace(supervisor.policy, waiting_alert=1)
+    supervisor.policy = replace(supervisor.policy, waiting_alert=1, startup_grace=case.startup_grace)
     supervisor.ledger.policy = supervisor.policy
     supervisor.ledger.tell = lambda alert: notify(alert, said)
     try:

@@ -1,0 +1,150 @@
+"""From the real death of a real query to the words of the notifier: what is told is what the table of causes says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from typer.testing import CliRunner
+
+from bad_clicks import click, line
+from driver_process import run_to_end
+from file_notifier import told
+from sessionizer.cli.app import app
+from sessionizer.control.causes import CAUSES
+from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.local import LocalLauncher
+from small_disk import fill
+from stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer_airflow.argv import DriverCall
+    from sessionizer_airflow.supervision.supervisor import Supervisor
+
+DRIVER = Path(__file__).parents[3] / "jobs" / "main.py"
+CLICK_TYPES = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("event_id", "user_id", "client")),
+        pa.field("ts", pa.int64()),
+        *(pa.field(name, pa.string()) for name in ("type", "page", "device")),
+        pa.field("amount", pa.float64()),
+        pa.field("timeout_s", pa.int32()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Death:
+    """What is spoiled after a driver has read `first`, so that the next one dies of `cause`."""
+
+    cause: str
+    spec: dict[str, Any]
+    first: Callable[[Stage], None]
+    spoil: Callable[[Stage], None]
+
+
+def a_file(stage: Stage) -> None:
+    (stage.feed / "1.json").write_bytes(line(1, "ann"))
+
+
+def state_removed(stage: Stage) -> None:
+    (stage.feed / "2.json").write_bytes(line(2, "ann"))
+    kept = [*stage.checkpoint.glob("state/**/*.changelog"), *stage.checkpoint.glob("state/**/*.zip")]
+    assert kept
+    for file in kept:
+        file.unlink()
+
+
+def a_commit(stage: Stage, number: int = 1) -> None:
+    write_deltalake(stage.feed, pa.Table.from_pylist([click(number, "ann")], CLICK_TYPES), mode="append")
+
+
+def log_truncated(stage: Stage) -> None:
+    """As by the retention of a log, with commits that no driver has read."""
+    for number in range(2, 7):
+        a_commit(stage, number)
+    table = DeltaTable(stage.feed)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (stage.feed / "_delta_log" / f"{version:020}.json").unlink()
+
+
+DELTA = clicks_spec() | {"source": {"format": "delta", "path": "feed", "options": {"maxFilesPerTrigger": 1}}}
+DEATHS = {
+    "the checkpoint lost its state": Death("state_not_at_head", clicks_spec(), a_file, state_removed),
+    "the log of a Delta source was truncated": Death("source_data_loss", DELTA, a_commit, log_truncated),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DEATHS)
+def test_what_people_are_told_of_a_query_that_died(
+    name: str, notified: Path, new_supervisor: Callable[[], Supervisor], tmp_path: Path, said: Any
+) -> None:
+    death = DEATHS[name]
+    stage = Stage.set_up(tmp_path, death.spec, home=tmp_path)
+    death.first(stage)
+    run_to_end(stage, "a", until="caught-up")
+    death.spoil(stage)
+    watch(stage, notified, new_supervisor, said)
+    check("gave_up", death.cause, stage, notified, said)
+
+
+@pytest.mark.long
+def test_what_people_are_told_of_a_full_disk(
+    notified: Path, new_supervisor: Callable[[], Supervisor], tmp_path: Path, small_disk: Path, said: Any
+) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec() | {"sink": {"path": str(small_disk / "tables")}}, home=tmp_path)
+    a_file(stage)
+    run_to_end(stage, "a", until="caught-up")
+    (stage.feed / "2.json").write_bytes(b"for the quarantine")
+    fill(small_disk, left=0)
+    watch(stage, notified, new_supervisor, said)
+    check("waiting", "disk_full", stage, notified, said)
+
+
+def watch(stage: Stage, notified: Path, new_supervisor: Callable[[], Supervisor], said: Any) -> None:
+    """Supervise the stream until people are told something."""
+    deadline = time.monotonic() + 180
+    while not told(notified):
+        assert time.monotonic() < deadline, said
+        settle(new_supervisor(), stage, said)
+        time.sleep(0.2)
+
+
+def check(kind: str, cause: str, stage: Stage, notified: Path, said: Any) -> None:
+    """Each place where it is told has the remedy for the cause."""
+    (alert,) = told(notified)
+    remedy = CAUSES[cause].remedy
+    assert (alert["kind"], alert["stream"]) == (kind, "clicks"), said
+    assert remedy in alert["what_to_do"]
+    assert remedy in alert["text"]
+    assert any(remedy in heard for heard in said), "the task log says it, too"
+    places = ["--streams", str(stage.streams), "--home", str(stage.home)]
+    assert remedy in CliRunner().invoke(app, ["status", "clicks", *places]).stdout
+
+
+def settle(supervisor: Supervisor, stage: Stage, said: Any) -> None:
+    supervisor.folders = Folders(home=stage.home, streams=stage.streams)
+    supervisor.launcher = LocalLauncher(real)
+    supervisor.policy = replace(supervisor.policy, startup_grace=120_000, stale_limit=60_000, waiting_alert=1)
+    supervisor.ledger.policy = supervisor.policy
+    supervisor.ledger.tell = lambda alert: notify(alert, said)
+    try:
+        supervisor.settle()
+    except SupervisionEnded as error:
+        said(str(error))
+
+
+def real(call: DriverCall) -> list[str]:
+    return [sys.executable, str(DRIVER), *call.argv()]
