@@ -9,8 +9,9 @@ import pytest
 
 from checkpoint_log import CheckpointLog
 from click_files import ClickFiles, write_click_files
+from driver_process import run_to_end
 from in_process import catch_up, drain
-from landed import assert_as_defined
+from landed import assert_as_defined, table_rows
 from stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -73,3 +74,25 @@ def test_a_file_is_read_though_it_is_a_month_older_than_the_newest(
     aside.rename(stage.feed / old)
     catch_up(spark, stage)
     assert files_by_batch(stage, files) == ([{newest}, {old}] if reads_it else [{newest}])
+
+
+def on_arrival(time_mode: str) -> dict[str, object]:
+    """Sessions that run on the wall clock, or end by a closing event or a cap alone."""
+    return clicks_spec(time_mode=time_mode, gap_timeout="1 second", max_events=2)
+
+
+@pytest.mark.parametrize("time_mode", ["processing_time", "none"])
+def test_on_arrival_a_query_ends_when_it_has_caught_up(spark: SparkSession, tmp_path: Path, time_mode: str) -> None:
+    stage = Stage.set_up(tmp_path, on_arrival(time_mode))
+    files = write_click_files(stage.feed, 2)
+    catch_up(spark, stage)
+    assert set().union(*files_by_batch(stage, files)) == files.keys()
+
+
+def test_a_nightly_run_on_the_wall_clock_closes_what_is_over_though_nothing_new_came(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, on_arrival("processing_time"))
+    write_click_files(stage.feed, 1)
+    run_to_end(stage, "first", until="caught-up")
+    before = sum(row["event_count"] for row in table_rows(stage.table("sessions")))
+    run_to_end(stage, "second", until="caught-up")
+    assert sum(row["event_count"] for row in table_rows(stage.table("sessions"))) > before

@@ -32,6 +32,7 @@ from sessionizer.control.stop_marker import stop_requested
 from sessionizer.control.stream_home import StreamHome
 from sessionizer.control.table_places import table_locations
 from sessionizer.core.idleness import IdleClock
+from sessionizer.core.rules import TimeMode
 from sessionizer.deployment.running_spec import choose_spec, new_record, note_spec
 from sessionizer.errors import LeaseHeld
 from sessionizer.spark import punctuation
@@ -198,11 +199,21 @@ class _Driver:
         return self._query is None or cut_off(self._query)
 
     def _run_to_end(self, until: Until) -> None:
-        if until is Until.STOPPED and self._idle is not None and self._run.resumes:
+        if self._run.resumes and self._needs_waking(until):
             punctuation.wake(self._home.punctuations(self._run.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.DRAINED and not self._gate.closed:
             self._drain_lineage()
+
+    def _needs_waking(self, until: Until) -> bool:
+        """Whether a first batch is wanted though nothing new may come.
+
+        It tells a driver that goes on where the watermark stands, and on the wall clock one that ends by itself closes
+        with it what is over by now.
+        """
+        if until is Until.STOPPED:
+            return self._idle is not None
+        return self._spec.rules.time_mode is not TimeMode.EVENT_TIME
 
     def _drain_lineage(self) -> None:
         """Close every session, for good."""

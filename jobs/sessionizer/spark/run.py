@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.table_places import table_locations
+from sessionizer.core.rules import TimeMode
 from sessionizer.spark.examine import examine
 from sessionizer.spark.failure import columns_changed
 from sessionizer.spark.file_log import files_of_batch
@@ -63,11 +64,21 @@ class Run:
 
         writer = query.for_each_batch(write).queryName(self.spec.name)
         writer = writer.option("checkpointLocation", str(self.home.checkpoint(self.lineage)))
+        self._let_it_end(until_caught_up=until_caught_up)
         if until_caught_up:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{self.spec.trigger_interval_ms} milliseconds")
         return writer.start()
+
+    def _let_it_end(self, *, until_caught_up: bool) -> None:
+        """On the wall clock Spark always wants one more batch, with or without data: such a query would never catch up.
+
+        A driver that ends by itself there gets batches with data only.
+        """
+        on_arrival = self.spec.rules.time_mode is not TimeMode.EVENT_TIME
+        batches_without_data = "false" if until_caught_up and on_arrival else "true"
+        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", batches_without_data)
 
     @property
     def resumes(self) -> bool:
