@@ -4,7 +4,7 @@
 
 PYTHON  ?= python3.11
 BIN     := .venv/bin
-SOURCES := PYTHONPATH=jobs:plugins
+SOURCES := PYTHONPATH=jobs:plugins:demo
 UV      := .tools/bin/uv
 
 help:
@@ -27,7 +27,9 @@ $(UV):
 	$(UV) venv --quiet --clear --python $(PYTHON) .venv
 	$(UV) pip sync --quiet --require-hashes --compile-bytecode --python $(BIN)/python requirements.lock
 	printf '#!/bin/sh\nexec "%s/python" "%s/jobs/main.py" "$$@"\n' "$(CURDIR)/$(BIN)" "$(CURDIR)" >$(BIN)/sessionizer
-	chmod +x $(BIN)/sessionizer
+	printf '#!/bin/sh\nPYTHONPATH="%s/jobs:%s/demo" exec "%s/python" -m sessionizer_demo.feed "$$@"\n' \
+	  "$(CURDIR)" "$(CURDIR)" "$(CURDIR)/$(BIN)" >$(BIN)/sessionizer-feed
+	chmod +x $(BIN)/sessionizer $(BIN)/sessionizer-feed
 	@touch $@
 
 # `ivy CONFIGURATION`: the jars of ivy.xml, complete before the folder gets its name
@@ -46,15 +48,15 @@ endef
 	@touch $@
 
 # without it drivers start slower, but start
-.jars/.archived: .jars/.fetched jobs/sessionizer/spark/class_archive.py
-	$(SOURCES) $(BIN)/python -m sessionizer.spark.class_archive >.jars/archive.log 2>&1 \
+.jars/.archived: .jars/.fetched jobs/sessionizer/spark/driver/class_archive.py
+	$(SOURCES) $(BIN)/python -m sessionizer.spark.driver.class_archive >.jars/archive.log 2>&1 \
 	  || tail -n 20 .jars/archive.log >&2
 	@touch $@
 
 jars: .jars/.archived
 
 demo: .jars/.archived
-	@$(SOURCES) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m sessionizer_airflow.demo
+	@$(SOURCES) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m sessionizer_demo
 
 lint: .venv/.synced
 	$(BIN)/ruff check

@@ -5,7 +5,7 @@ The other streams keep their DAGs, and the broken one's driver runs on.
 
 from __future__ import annotations
 
-from sessionizer.spec.loading import survey_streams
+from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import BrokenSpecs
 from sessionizer_airflow.project import Project
 

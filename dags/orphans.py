@@ -7,12 +7,12 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from sessionizer.control.patience import MINUTE
+from sessionizer.control.status.patience import MINUTE
 from sessionizer_airflow.house import platform_dag_options
-from sessionizer_airflow.orphans import ReportOrphans
 from sessionizer_airflow.project import Project
+from sessionizer_airflow.reports.orphans import ReportOrphans
+from sessionizer_airflow.reports.unwatched import ReportUnwatched
 from sessionizer_airflow.supervision.settings import SupervisionSettings
-from sessionizer_airflow.unwatched import ReportUnwatched
 
 DOCUMENTATION = """
 Reports drivers that nobody supervises, and streams that should run and do not, while nobody looks after them.

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from sessionizer.spec.loading import survey_streams
-from sessionizer_airflow.argv import Folders, ReportCall
+from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
-from sessionizer_airflow.batch_jobs import batch_job
 from sessionizer_airflow.house import dag_options
+from sessionizer_airflow.launching.argv import Folders, ReportCall
+from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.settings import SupervisionSettings
 

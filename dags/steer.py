@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from sessionizer.control.desired_state import DesiredState
-from sessionizer.spec.loading import survey_streams
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.house import steering_dag_options
-from sessionizer_airflow.operators import SetDesiredState
+from sessionizer_airflow.operators.supervise_stream import SetDesiredState
 from sessionizer_airflow.project import Project
 
 VERBS = {

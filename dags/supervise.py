@@ -1,4 +1,4 @@
-"""One DAG per stream that keeps its driver up. Wiring only; see `sessionizer_airflow.operators`."""
+"""One DAG per stream that keeps its driver up. Wiring only; see `sessionizer_airflow.operators.supervise_stream`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from sessionizer.spec.loading import survey_streams
+from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.alerting.overdue import watch_deadline
 from sessionizer_airflow.house import dag_options
-from sessionizer_airflow.operators import SuperviseStream
+from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.settings import SupervisionSettings
 

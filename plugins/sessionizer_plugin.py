@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from sessionizer_airflow import marks
 from sessionizer_airflow.alerting.overdue import WatchBegins
-from sessionizer_airflow.links import DriverLogLink, SparkUiLink, TablesLink
+from sessionizer_airflow.listener import marks
+from sessionizer_airflow.pages.links import DriverLogLink, SparkUiLink, TablesLink
 from sessionizer_airflow.pages.mounting import PREFIX, pages
 
 

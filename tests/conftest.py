@@ -18,11 +18,11 @@ os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-of-tests-")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 # Processes that tests start import the same packages, and find the same commands, as the tests.
 _ROOT = Path(__file__).parents[1]
-os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "tests"))
+os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "demo", "tests"))
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 # a real Kafka broker, a disk that can be filled
-pytest_plugins = ["kafka_fixtures", "small_disk"]
+pytest_plugins = ["support.processes.kafka_fixtures", "support.faults.small_disk"]
 
 GOLDEN = Path(__file__).parent / "golden"
 

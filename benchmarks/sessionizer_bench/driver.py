@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.tables import COMMITS_PER_CHECKPOINT
+from sessionizer.spark.sinks.tables import COMMITS_PER_CHECKPOINT
 from sessionizer_bench.contestants import ours, pass_through, per_user, session_window
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring.batches import from_progress

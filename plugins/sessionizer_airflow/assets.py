@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.landing import Announcement, landed
 
 if TYPE_CHECKING:

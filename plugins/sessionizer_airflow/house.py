@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sessionizer_airflow.failed_task import say_what_to_do
+from sessionizer_airflow.operators.failed_task import say_what_to_do
 
 if TYPE_CHECKING:
-    from sessionizer.spec.stream import StreamSpec
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PLATFORM = "sessionizer"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.json_record import JsonRecord
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from sessionizer.control.heartbeat import Heartbeat
+    from sessionizer.control.records.heartbeat import Heartbeat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from airflow.observability import stats as triggerer_stats
 from airflow.sdk.observability import stats as worker_stats
 
-from sessionizer.control.heartbeat import Phase
+from sessionizer.control.records.heartbeat import Phase
 
 if TYPE_CHECKING:
-    from sessionizer.control.heartbeat import Heartbeat
+    from sessionizer.control.records.heartbeat import Heartbeat
 
 PREFIX = "sessionizer"
 OF_HEARTBEAT = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.stream_home import StreamHome
-from sessionizer.control.supervision_record import SupervisionRecord
+from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges
 from sessionizer_airflow.supervision.checkup import Doctor

@@ -10,10 +10,10 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Asset, AssetAll
 from airflow.utils.types import DagRunType
 
-from sessionizer.spec.loading import load_streams
+from sessionizer.stream_spec.loading.folder import load_streams
 from sessionizer_airflow.assets import SessionsLanded
-from sessionizer_airflow.failed_task import say_what_to_do
-from sessionizer_airflow.operators import SuperviseStream
+from sessionizer_airflow.operators.failed_task import say_what_to_do
+from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 
 STREAMS = Path(__file__).parents[2] / "dags" / "streams"
 VERBS = {"supervise", "report", "stop", "start"}

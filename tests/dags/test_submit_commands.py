@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer_airflow.argv import DriverCall, Folders
-from sessionizer_airflow.batch_jobs import SparkBatchJob
+from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.connection import SparkTarget
-from sessionizer_airflow.operators import SuperviseStream
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
+from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer_airflow.local_airflow.installation import Installation
-from sessionizer_airflow.local_airflow.parts import end_processes, left_behind
+from sessionizer_demo.local_airflow.installation import Installation
+from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,8 @@ class Demo:
 
     def __init__(self, root: Path) -> None:
         self.output = root / "output.txt"
-        command = [sys.executable, "-m", "sessionizer_airflow.demo", "--root", str(root / "demo")]
-        path = ":".join(str(REPOSITORY / part) for part in ("jobs", "plugins"))
+        command = [sys.executable, "-m", "sessionizer_demo", "--root", str(root / "demo")]
+        path = ":".join(str(REPOSITORY / part) for part in ("jobs", "plugins", "demo"))
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, env={**environment(), "PYTHONPATH": path}

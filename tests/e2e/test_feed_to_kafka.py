@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sessionizer.errors import SourceUnreachable
-from sessionizer.feed.bounds import Bounds
-from sessionizer.feed.generator import generate_within
-from sessionizer.feed.kafka_sink import KafkaSink
-from sessionizer.feed.runner import FeedOptions, KafkaTarget, run_feed
-from sessionizer.feed.scenario import Scenario
+from sessionizer_demo.feed.bounds import Bounds
+from sessionizer_demo.feed.generator import generate_within
+from sessionizer_demo.feed.kafka_sink import KafkaSink
+from sessionizer_demo.feed.runner import FeedOptions, KafkaTarget, run_feed
+from sessionizer_demo.feed.scenario import Scenario
 
 if TYPE_CHECKING:
-    from kafka_broker import KafkaBroker
+    from support.processes.kafka_broker import KafkaBroker
 
 _ROWS = 1_000
 _READ_WITHIN_S = 30.0

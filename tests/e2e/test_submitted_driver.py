@@ -7,16 +7,16 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING
 
-from click_files import write_click_files
-from sessionizer.control.bounded_log import LIMIT_BYTES, BoundedLog
-from sessionizer.control.exit_record import Outcome, read_exit
-from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
-from sessionizer.control.stop_marker import request_stop
-from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.home.bounded_log import LIMIT_BYTES, BoundedLog
+from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.project import Project
-from stage import Stage, clicks_spec
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

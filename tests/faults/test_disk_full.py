@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from click_files import write_click_files
-from driver_process import DriverProcess, run_to_end
-from landed import assert_as_defined
-from moments import Moment, freeze_at
-from sessionizer.control.exit_record import read_exit
+from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import DiskFull, TransientError
-from small_disk import fill
-from stage import Stage, clicks_spec
+from support.expected.landed import assert_as_defined
+from support.faults.small_disk import fill
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.streams.click_files import write_click_files
+from support.streams.moments import Moment, freeze_at
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from click_files import write_click_files
-from driver_process import DriverProcess, kill_process
-from landed import assert_as_defined
-from moments import Moment, freeze_at
-from stage import Stage, clicks_spec
+from support.expected.landed import assert_as_defined
+from support.processes.driver_process import DriverProcess, kill_process
+from support.streams.click_files import write_click_files
+from support.streams.moments import Moment, freeze_at
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,15 +7,15 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from driver_process import DriverProcess
-from many_clicks import many_clicks_spec, write_many_clicks
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import Outcome, read_exit
-from sessionizer.control.observation import Observation, Stall, State
-from sessionizer.control.progress_line import running_line
-from sessionizer.control.status import read_observation
-from sessionizer.control.stop_marker import request_stop
-from stage import Stage
+from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.status.observation import Observation, Stall, State
+from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.progress_line import running_line
+from sessionizer.home.clock import epoch_ms
+from support.processes.driver_process import DriverProcess
+from support.streams.many_clicks import many_clicks_spec, write_many_clicks
+from support.streams.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

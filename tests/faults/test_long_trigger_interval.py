@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from click_files import write_click_files
-from driver_process import DriverProcess
 from sessionizer.cli.patience import patience
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import Outcome, read_exit
-from sessionizer.control.observation import Observation, Stall, State
-from sessionizer.control.status import read_observation
-from sessionizer.control.stop_marker import request_stop
-from stage import Stage, clicks_spec
+from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.status.observation import Observation, Stall, State
+from sessionizer.control.status.observe import read_observation
+from sessionizer.home.clock import epoch_ms
+from support.processes.driver_process import DriverProcess
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

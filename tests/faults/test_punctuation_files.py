@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from click_files import write_click_files
-from driver_process import DriverProcess
-from sessionizer.spark import punctuation
-from stage import Stage, clicks_spec
+from sessionizer.spark.ingest import punctuation
+from support.processes.driver_process import DriverProcess
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from click_files import write_click_files
-from driver_process import DriverProcess, run_to_end
-from landed import assert_as_defined, table_rows
-from moments import QUERY_STARTS, TABLES, Moment, freeze_at
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import Outcome, read_exit
-from sessionizer.control.lease import acquire, fence
+from sessionizer.control.lease.lease import acquire, fence
+from sessionizer.control.records.exit_record import Outcome, read_exit
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
-from stage import Stage, clicks_spec
+from sessionizer.home.clock import epoch_ms
+from support.expected.landed import assert_as_defined, table_rows
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.streams.click_files import write_click_files
+from support.streams.moments import QUERY_STARTS, TABLES, Moment, freeze_at
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +74,7 @@ def test_another_host_takes_the_lease_of_a_driver_that_stands_still_and_of_no_ot
     with DriverProcess.start(stage, "a", until="stopped") as driver:
         driver.wait_for_line(QUERY_STARTS)
         monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
-        monkeypatch.setattr("sessionizer.control.lease.epoch_ms", lambda: epoch_ms() + 180_000)
+        monkeypatch.setattr("sessionizer.control.lease.lease.epoch_ms", lambda: epoch_ms() + 180_000)
         with pytest.raises(LeaseHeld):
             acquire(home, "far", takeover_after_ms=60_000)
         driver.freeze()

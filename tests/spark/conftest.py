@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from driver_process import QUICK_JVM
 from sessionizer.spark.session import spark_session
+from support.processes.driver_process import QUICK_JVM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

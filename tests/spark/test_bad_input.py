@@ -14,12 +14,12 @@ import pytest
 import yaml
 from deltalake import write_deltalake
 
-from bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
-from driver_process import DriverProcess, run_to_end
-from in_process import catch_up, drain
-from landed import table_rows
-from sessionizer.spark.lines import FAULT, parse_lines
-from stage import Stage, clicks_spec
+from sessionizer.spark.ingest.lines import FAULT, parse_lines
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

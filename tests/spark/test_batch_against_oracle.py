@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.core.event import Batch, Event
-from sessionizer.core.oracle import sessionize
-from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.batch import open_events, sessionize_history
-from strategies import ORIGIN_MS, PAYLOAD_COLUMNS, examples_of, histories
+from sessionizer.spark.history.sessionize import open_events, sessionize_history
+from support.streams.strategies import ORIGIN_MS, PAYLOAD_COLUMNS, examples_of, histories
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.core.oracle import Outcome, Session
-    from sessionizer.core.stretch import AdmittedEvent
+    from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.core.definition.stretch import AdmittedEvent
 
 HISTORIES = 150
 IN_THE_MIDDLE_MS = ORIGIN_MS + 120

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from checkpoint_log import CheckpointLog
-from sessionizer.spark.batch_clock import BatchClock
-from sessionizer.spark.query import session_query
-from sessionizer.spark.source import read_source
-from sessionizer.spec.stream import StreamSpec
+from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.internals.batch_clock import BatchClock
+from sessionizer.spark.query.assembly import session_query
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.expected.checkpoint_log import CheckpointLog
 
 if TYPE_CHECKING:
     from pathlib import Path

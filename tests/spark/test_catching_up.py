@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from checkpoint_log import CheckpointLog
-from click_files import ClickFiles, write_click_files
-from driver_process import run_to_end
-from in_process import catch_up, drain
-from landed import assert_as_defined, table_rows
-from stage import Stage, clicks_spec
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_as_defined, table_rows
+from support.processes.driver_process import run_to_end
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import ClickFiles, write_click_files
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_a_default_limit_makes_several_batches_of_what_is_there(
     stage = Stage.set_up(tmp_path, unlimited_spec())
     files = write_click_files(stage.feed, FILES)
     largest = max((stage.feed / name).stat().st_size for name in files)
-    monkeypatch.setattr("sessionizer.spark.batch_limits.TEXT_BYTES", largest)
+    monkeypatch.setattr("sessionizer.spark.ingest.batch_limits.TEXT_BYTES", largest)
     aside = {name: (stage.feed / name).rename(tmp_path / name) for name in sorted(files)[FILES // 2 :]}
 
     catch_up(spark, stage)

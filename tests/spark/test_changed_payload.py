@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from bad_clicks import line
-from driver_process import DriverProcess
-from in_process import catch_up, drain
-from landed import table_rows
 from sessionizer.errors import InvalidSpec
-from stage import Stage, clicks_spec
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import line
+from support.processes.driver_process import DriverProcess
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bad_clicks import line
-from checkpoint_log import CheckpointLog
-from driver_process import DriverProcess
-from in_process import catch_up
-from sessionizer.control.exit_record import read_exit
-from sessionizer.control.lineage_spec import read_lineage_spec
+from sessionizer.control.records.exit_record import read_exit
 from sessionizer.deployment.running_spec import choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec
-from sessionizer.spark.continuity import require_continuity
-from sessionizer.spec.decisions import decisions_of
-from sessionizer.spec.spec_file import read_spec_file
-from sessionizer.spec.stream import StreamSpec
-from stage import Stage, clicks_spec
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.spark.driver.continuity import require_continuity
+from sessionizer.stream_spec.decisions import decisions_of
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from support.expected.checkpoint_log import CheckpointLog
+from support.faults.bad_clicks import line
+from support.processes.driver_process import DriverProcess
+from support.processes.in_process import catch_up
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from changing_stream import (
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import TimeMode
+from support.streams.changing_stream import (
     Told,
     conflicts_defined,
     conflicts_in,
@@ -22,10 +24,8 @@ from changing_stream import (
     sessions_in,
     tell,
 )
-from log_feed import batches_that_bring_something
-from sessionizer.core.oracle import sessionize
-from sessionizer.core.rules import TimeMode
-from strategies import Log, examples_of, logs
+from support.streams.log_feed import batches_that_bring_something
+from support.streams.strategies import Log, examples_of, logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

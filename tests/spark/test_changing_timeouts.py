@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from bad_clicks import START_MS
-from checkpoint_log import CheckpointLog
-from driver_process import DriverProcess, run_to_end
-from landed import assert_as_defined, table_rows
-from moments import Moment, freeze_at
-from sessionizer.feed.events import ClickEvent
-from sessionizer.feed.generator import Row
-from sessionizer.feed.kinds import RowKind
-from stage import Stage, clicks_spec
+from sessionizer_demo.feed.events import ClickEvent
+from sessionizer_demo.feed.generator import Row
+from sessionizer_demo.feed.kinds import RowKind
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_as_defined, table_rows
+from support.faults.bad_clicks import START_MS
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.streams.moments import Moment, freeze_at
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

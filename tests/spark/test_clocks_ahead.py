@@ -6,11 +6,11 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from bad_clicks import click
-from in_process import catch_up
-from landed import epoch_ms, table_rows
-from sessionizer.spark import punctuation
-from stage import Stage, clicks_spec
+from sessionizer.spark.ingest import punctuation
+from support.expected.landed import epoch_ms, table_rows
+from support.faults.bad_clicks import click
+from support.processes.in_process import catch_up
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from delta.tables import DeltaTable
 
-from sessionizer.spark.report import DailyReport
+from sessionizer.spark.history.report import DailyReport
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from py4j.protocol import REFL_GET_UNKNOWN_SUB_COMMAND_NAME, REFLECTION_COMMAND_
 from pyspark.errors import AnalysisException
 
 from sessionizer.errors import LeaseLost
-from sessionizer.spark.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_append import Transaction, append_once
 
 if TYPE_CHECKING:
     from pathlib import Path

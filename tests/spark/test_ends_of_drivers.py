@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from many_clicks import many_clicks_spec, write_many_clicks
-from sessionizer.control.exit_record import Outcome, read_exit
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.stop_marker import request_stop
+from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
-from sessionizer.spark.driver import DriverOptions, drive
-from sessionizer.spec.spec_file import SpecFile
-from stage import Stage
+from sessionizer.spark.driver.drive import DriverOptions, drive
+from sessionizer.stream_spec.loading.spec_file import SpecFile
+from support.streams.many_clicks import many_clicks_spec, write_many_clicks
+from support.streams.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 EVENTS = 600_000
 """In one batch: there is time to do something while it runs."""
@@ -72,7 +72,7 @@ def test_nothing_runs_any_more_when_the_exit_record_is_written(
         if line.startswith("stop requested"):
             raise RuntimeError("nobody listens any more")
 
-    monkeypatch.setattr("sessionizer.spark.driver.record_failure", watch_and_record)
+    monkeypatch.setattr("sessionizer.spark.driver.drive.record_failure", watch_and_record)
     asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))
     with pytest.raises(QueryInterrupted, match="nobody listens"):
         run(stage, say)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.history import History, read_history
-from sessionizer.spec.stream import StreamSpec
+from sessionizer.spark.history.read import History, read_history
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from click_files import known_rows
-from driver_process import DriverProcess, run_to_end
-from landed import assert_landed, event_of, is_valid, table_rows
-from sessionizer.control.exit_record import read_exit
-from sessionizer.core.event import Batch
-from sessionizer.core.rules import NEVER_MS
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.core.definition.event import Batch
+from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import QueryFailed, SourceUnreachable
-from stage import CLICK_COLUMNS, Stage, clicks_spec
+from support.expected.landed import assert_landed, event_of, is_valid, table_rows
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.streams.click_files import known_rows
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-    from kafka_broker import KafkaBroker
-    from sessionizer.feed.generator import Row
+    from sessionizer_demo.feed.generator import Row
+    from support.processes.kafka_broker import KafkaBroker
 
 
 ROWS = 900

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from bad_clicks import line
-from in_process import catch_up, drain
-from landed import table_rows
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.measures import measure_types, with_measures
-from stage import Stage, clicks_spec
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.measures import measure_types, with_measures
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import line
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from bad_clicks import line
-from checkpoint_log import CheckpointLog
-from driver_process import DriverProcess
-from landed import table_rows
-from sessionizer.control.drain_record import read_drain
-from sessionizer.control.exit_record import read_exit
+from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import StreamDrained, TableOwned
-from stage import Stage, clicks_spec
+from sessionizer.lineage.drained import read_drain
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import line
+from support.processes.driver_process import DriverProcess
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from bad_clicks import START_MS
-from in_process import catch_up, drain
-from stage import Stage
+from support.faults.bad_clicks import START_MS
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage
 
 if TYPE_CHECKING:
     from pathlib import Path

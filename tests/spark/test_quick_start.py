@@ -6,12 +6,12 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from checkpoint_log import CheckpointLog
-from click_files import write_click_files
-from driver_process import DriverProcess
-from sessionizer.control.local_jvm import class_archive
-from sessionizer.spark.session import jar_folder
-from stage import Stage, clicks_spec
+from sessionizer.launch.local_jvm import class_archive
+from sessionizer.spark.session import WORKER_DAEMON, jar_folder
+from support.expected.checkpoint_log import CheckpointLog
+from support.processes.driver_process import DriverProcess
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
 
 
 def command_of(process: psutil.Process) -> list[str]:
@@ -32,4 +32,4 @@ def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path:
         commands = [command_of(child) for child in psutil.Process(driver.jvm).children()]
     # mapped means accepted: one that does not fit the class path is closed again
     assert str(class_archive(jar_folder())) in mapped
-    assert [command[1:3] for command in commands if "-m" in command] == [["-m", "sessionizer.spark.worker_daemon"]]
+    assert [command[1:3] for command in commands if "-m" in command] == [["-m", WORKER_DAEMON]]

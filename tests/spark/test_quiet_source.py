@@ -9,11 +9,11 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from bad_clicks import click
-from checkpoint_log import CheckpointLog
-from driver_process import DriverProcess
-from landed import epoch_ms, table_rows
-from stage import Stage, clicks_spec
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import epoch_ms, table_rows
+from support.faults.bad_clicks import click
+from support.processes.driver_process import DriverProcess
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql.types import StringType, StructType
 
-from sessionizer.spark import tables
 from sessionizer.spark.session import EXACTNESS
-from sessionizer.spec.stream import StreamSpec
+from sessionizer.spark.sinks import table_shapes, tables
+from sessionizer.stream_spec.document.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +45,9 @@ def spec() -> StreamSpec:
 def locations(spark: SparkSession, spec: StreamSpec, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("readable")
     shapes = [
-        tables.sessions_shape(spec, PAYLOAD, StructType()),
-        tables.quarantine_shape(),
-        tables.late_events_shape(StructType().add("page", StringType())),
+        table_shapes.sessions_shape(spec, PAYLOAD, StructType()),
+        table_shapes.quarantine_shape(),
+        table_shapes.late_events_shape(StructType().add("page", StringType())),
     ]
     for shape in shapes:
         tables.ensure_table(spark, shape, str(folder / shape.name))
@@ -55,7 +55,7 @@ def locations(spark: SparkSession, spec: StreamSpec, tmp_path_factory: pytest.Te
     return {shape.name: folder / shape.name for shape in shapes}
 
 
-def append_rows(spark: SparkSession, shape: tables.TableShape, table: Path, count: int) -> None:
+def append_rows(spark: SparkSession, shape: table_shapes.TableShape, table: Path, count: int) -> None:
     values = (expression(column.name, column.dataType.simpleString()) for column in shape.columns)
     spark.range(0, count, 1, 1).selectExpr(*values).write.format("delta").mode("append").save(str(table))
 
@@ -69,7 +69,7 @@ def expression(name: str, kind: str) -> str:
     return f"cast({value} as {kind}) as {name}"
 
 
-TABLES = [tables.SESSIONS, tables.QUARANTINE, tables.LATE_EVENTS]
+TABLES = [table_shapes.SESSIONS, table_shapes.QUARANTINE, table_shapes.LATE_EVENTS]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -93,22 +93,22 @@ def test_polars_reads_it(locations: dict[str, Path], name: str) -> None:
 
 
 def test_the_events_of_a_session_are_an_array_of_structs(locations: dict[str, Path]) -> None:
-    rows = deltalake.DeltaTable(str(locations[tables.SESSIONS])).to_pyarrow_table().to_pylist()
+    rows = deltalake.DeltaTable(str(locations[table_shapes.SESSIONS])).to_pyarrow_table().to_pylist()
     assert [event["event_id"] for event in rows[0]["events"]] == ["e1"]
 
 
 def test_columns_are_documented_and_clustered_by_date(spark: SparkSession, locations: dict[str, Path]) -> None:
-    described = spark.sql(f"describe detail delta.`{locations[tables.SESSIONS]}`").collect()[0]
+    described = spark.sql(f"describe detail delta.`{locations[table_shapes.SESSIONS]}`").collect()[0]
     assert list(described.clusteringColumns) == ["date"]
     assert described.minReaderVersion == 1
-    fields = spark.read.format("delta").load(str(locations[tables.SESSIONS])).schema
+    fields = spark.read.format("delta").load(str(locations[table_shapes.SESSIONS])).schema
     assert all(field.metadata.get("comment") for field in fields)
 
 
 def test_what_never_repeats_has_no_dictionary_and_only_what_helps_to_skip_files_has_statistics(
     spark: SparkSession, spec: StreamSpec, tmp_path: Path
 ) -> None:
-    shape = tables.sessions_shape(spec, PAYLOAD, StructType())
+    shape = table_shapes.sessions_shape(spec, PAYLOAD, StructType())
     tables.ensure_table(spark, shape, str(tmp_path))
     append_rows(spark, shape, tmp_path, 1000)
     (added,) = pa.table(deltalake.DeltaTable(str(tmp_path)).get_add_actions(flatten=True)).to_pylist()
@@ -127,9 +127,9 @@ def test_a_new_payload_column_is_added_to_an_existing_table(
     spark: SparkSession, spec: StreamSpec, locations: dict[str, Path]
 ) -> None:
     wider = [*PAYLOAD, pa.field("device", pa.string())]
-    shape = tables.sessions_shape(spec, wider, StructType())
-    tables.ensure_table(spark, shape, str(locations[tables.SESSIONS]))
-    events = spark.read.format("delta").load(str(locations[tables.SESSIONS])).schema["events"].dataType
+    shape = table_shapes.sessions_shape(spec, wider, StructType())
+    tables.ensure_table(spark, shape, str(locations[table_shapes.SESSIONS]))
+    events = spark.read.format("delta").load(str(locations[table_shapes.SESSIONS])).schema["events"].dataType
     assert "device" in events.simpleString()
 
 

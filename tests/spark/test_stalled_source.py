@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from bad_clicks import click
-from checkpoint_log import CheckpointLog
-from driver_process import DriverProcess
-from landed import table_rows
-from sessionizer.control.heartbeat import read_heartbeat
-from stage import Stage, clicks_spec
+from sessionizer.control.records.heartbeat import read_heartbeat
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import click
+from support.processes.driver_process import DriverProcess
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from heard import Heard
-from sessionizer.control.exit_record import Outcome, read_exit
-from sessionizer.control.heartbeat import read_heartbeat
-from sessionizer.control.launch_record import read_launch
-from sessionizer.control.lease_ledger import read_lease
-from sessionizer.control.process_identity import is_alive
-from sessionizer.control.stop_marker import request_stop
-from sessionizer.control.stream_home import StreamHome
-from sessionizer_airflow.argv import Folders
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import SOURCE_ROOT, Project
 from sessionizer_airflow.supervision.decisions import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.supervisor import Supervisor
-from standalone_spark import standalone_cluster
+from support.expected.heard import Heard
+from support.processes.standalone_spark import standalone_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from emission import owed_by_batch
-from log_feed import batches_that_bring_something
-from plain_rows import (
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.key_group.merging import merge
+from sessionizer.spark.sinks import table_shapes
+from support.expected.emission import owed_by_batch
+from support.streams.log_feed import batches_that_bring_something
+from support.streams.plain_rows import (
     Record,
     conflict_of_row,
     event_of_oracle,
@@ -31,19 +35,15 @@ from plain_rows import (
     session_of_record,
     session_of_row,
 )
-from sessionizer.core.merging import merge
-from sessionizer.core.oracle import sessionize
-from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
-from sessionizer.spark import tables
-from strategies import Log, examples_of, logs
-from streamed_log import Emitted, Pace, Setting, Streamed, stream
+from support.streams.strategies import Log, examples_of, logs
+from support.streams.streamed_log import Emitted, Pace, Setting, Streamed, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.event import Event
+    from sessionizer.core.definition.event import Event
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
 LOGS = 56
@@ -148,16 +148,16 @@ def test_a_real_stream_equals_the_oracle(streamed: Callable[[int], Streamed], nu
     expected = sessionize(outcome.batches, CASES[number].log.rules)
     arrivals = {batch.arrived_at_ms for batch in outcome.batches}
     left = settled(outcome, expected.watermark_ms, CASES[number].log.rules)
-    emitted = Counter(session_of_row(row, arrivals) for row in outcome.rows(tables.SESSIONS))
+    emitted = Counter(session_of_row(row, arrivals) for row in outcome.rows(table_shapes.SESSIONS))
     closed = Counter(map(session_of_oracle, expected.closed))
     assert not emitted - closed, "emitted before it was final"
     assert emitted + Counter(session_of_record(row, arrivals) for row in left.sessions) == closed
     assert Counter(map(open_event_of_record, left.open_events)) == Counter(
         map(open_event_of_oracle, expected.open_events)
     )
-    late = Counter(map(late_event_of_row, outcome.rows(tables.LATE_EVENTS)))
+    late = Counter(map(late_event_of_row, outcome.rows(table_shapes.LATE_EVENTS)))
     assert late == Counter(map(late_event_of_oracle, expected.late))
-    refused = Counter(map(conflict_of_row, outcome.rows(tables.QUARANTINE)))
+    refused = Counter(map(conflict_of_row, outcome.rows(table_shapes.QUARANTINE)))
     refused += Counter(map(event_of_record, left.conflicting))
     assert refused == Counter(map(event_of_oracle, expected.conflicting))
     assert outcome.repeated + left.repeated == expected.duplicates_dropped
@@ -171,7 +171,7 @@ def test_what_is_final_is_out_a_step_and_a_batch_later(streamed: Callable[[int],
     arrivals = {batch.arrived_at_ms for batch in outcome.batches}
     out: Counter[Any] = Counter()
     for runs, owed in zip(outcome.runs, owed_by_batch(outcome.batches, rules), strict=True):
-        out += Counter(session_of_row(row, arrivals) for row in runs[-1].of_table.get(tables.SESSIONS, []))
+        out += Counter(session_of_row(row, arrivals) for row in runs[-1].of_table.get(table_shapes.SESSIONS, []))
         assert not Counter(map(session_of_oracle, owed)) - out
 
 
@@ -234,7 +234,7 @@ def happenings(case: Case, outcome: Streamed) -> Counter[str]:
     owed = owed_by_batch(outcome.batches, replace(log.rules, emit_every_ms=case.setting.emit_every_ms))
     quiet = [not batch.events and batch.floor_ms is None for batch in outcome.batches]
     closed_in_quiet = sum(
-        len(runs[-1].of_table.get(tables.SESSIONS, []))
+        len(runs[-1].of_table.get(table_shapes.SESSIONS, []))
         for runs, is_quiet in zip(outcome.runs, quiet, strict=True)
         if is_quiet
     )

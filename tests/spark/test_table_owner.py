@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sessionizer.errors import TableOwned
-from sessionizer.spark.delta_append import Transaction, append_once, table_property
-from sessionizer.spark.table_owner import claim_tables, require_ours
-from sessionizer.spark.tables import OWNER, TableShape, ensure_table
+from sessionizer.spark.internals.delta_append import Transaction, append_once, table_property
+from sessionizer.spark.sinks.table_owner import claim_tables, require_ours
+from sessionizer.spark.sinks.table_shapes import TableShape
+from sessionizer.spark.sinks.tables import OWNER, ensure_table
 
 if TYPE_CHECKING:
     from pathlib import Path

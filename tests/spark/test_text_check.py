@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sessionizer.spark.expressions import is_utf8
+from sessionizer.spark.internals.catalyst import is_utf8
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,14 +11,14 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
-from bad_clicks import line
-from checkpoint_log import CheckpointLog
-from driver_process import DriverProcess
 from sessionizer.cli.app import app
-from sessionizer.core.rules import NEVER_MS
-from sessionizer.spark.timeout_table import TimeoutAnnouncer, TimeoutTable
-from sessionizer.spec.stream import StreamSpec
-from stage import Stage, clicks_spec
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.expected.checkpoint_log import CheckpointLog
+from support.faults.bad_clicks import line
+from support.processes.driver_process import DriverProcess
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from bad_clicks import START_MS, line
-from checkpoint_log import CheckpointLog
-from in_process import catch_up
-from landed import table_rows
-from sessionizer.spark import rows
-from sessionizer.spark.query import session_query
-from stage import Stage, clicks_spec
+from sessionizer.core.wire import rows
+from sessionizer.spark.query.assembly import session_query
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import START_MS, line
+from support.processes.in_process import catch_up
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from log_feed import batches_that_bring_something
-from plain_rows import conflict_of_row, event_of_oracle, late_event_of_oracle, late_event_of_row
-from sessionizer.core.event import Batch, Event, drain_at
-from sessionizer.core.rules import NEVER_MS, TimeMode
-from sessionizer.spark import tables
-from strategies import Log
-from streamed_log import Pace, Setting, Streamed, stream
-from worked_examples import FAR_FROM_NOW_MS, Example, Told, read_examples
+from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.spark.sinks import table_shapes
+from support.expected.worked_examples import FAR_FROM_NOW_MS, Example, Told, read_examples
+from support.streams.log_feed import batches_that_bring_something
+from support.streams.plain_rows import conflict_of_row, event_of_oracle, late_event_of_oracle, late_event_of_row
+from support.streams.strategies import Log
+from support.streams.streamed_log import Pace, Setting, Streamed, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +74,7 @@ RULE_SETS = examples_by_rules()
 def test_a_real_stream_does_as_the_page_says(spark: SparkSession, tmp_path: Path, examples: list[Example]) -> None:
     streamed = run(spark, tmp_path, examples)
     told = [told for example in examples for told in example.told]
-    sessions = Counter(map(session_of_row, streamed.rows(tables.SESSIONS)))
+    sessions = Counter(map(session_of_row, streamed.rows(table_shapes.SESSIONS)))
     expected = Counter(
         (session.events[0].key, tuple(event.event_id for event in session.events), session.reason)
         for each in told
@@ -85,9 +85,9 @@ def test_a_real_stream_does_as_the_page_says(spark: SparkSession, tmp_path: Path
     assert Counter(ended_later) == Counter(
         (event.key, event.event_id) for example in examples for event in example.open_events
     )
-    late = Counter(map(late_event_of_row, streamed.rows(tables.LATE_EVENTS)))
+    late = Counter(map(late_event_of_row, streamed.rows(table_shapes.LATE_EVENTS)))
     assert late == Counter(late_event_of_oracle(event) for each in told for event in each.late)
-    conflicting = Counter(map(conflict_of_row, streamed.rows(tables.QUARANTINE)))
+    conflicting = Counter(map(conflict_of_row, streamed.rows(table_shapes.QUARANTINE)))
     assert conflicting == Counter(event_of_oracle(event) for each in told for event in each.conflicting)
     assert streamed.repeated == sum(len(each.repeated) for each in told)
 

@@ -20,7 +20,7 @@ IMPORTED = 50_000
 def test_a_worker_starts_with_its_imports_frozen(spark: SparkSession) -> None:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            imported = "sessionizer.spark.processor" in sys.modules
+            imported = "sessionizer.spark.query.processor" in sys.modules
             yield pa.record_batch(
                 [pa.array([gc.get_freeze_count()]), pa.array([imported])], names=["frozen", "imported"]
             )

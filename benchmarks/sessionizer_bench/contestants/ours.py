@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from sessionizer.spark import tables
-from sessionizer.spark.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.query import session_query
-from sessionizer.spark.sinks import Sinks
-from sessionizer.spec.stream import StreamSpec
+from sessionizer.spark.query.assembly import session_query
+from sessionizer.spark.sinks import table_shapes, tables
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.write import Sinks
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race
 from sessionizer_bench.data.dataset import COLUMNS
 
@@ -92,9 +92,9 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     query = session_query(spark, spec, race.folder, punctuations)
     payload = query.guarded.payload_fields
     shapes = (
-        tables.sessions_shape(spec, payload, StructType()),
-        tables.quarantine_shape(),
-        tables.late_events_shape(query.guarded.payload),
+        table_shapes.sessions_shape(spec, payload, StructType()),
+        table_shapes.quarantine_shape(),
+        table_shapes.late_events_shape(query.guarded.payload),
     )
     locations = {shape.name: str(race.table.with_name(shape.name)) for shape in shapes}
     for shape in shapes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_bench.contestants.ours import spec_values
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring import machine

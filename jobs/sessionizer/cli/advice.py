@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.start_problem import start_problem_in
+from sessionizer.causes.table import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, Verdict, cause_of
 from sessionizer.cli.remedies import clock_time
-from sessionizer.control.causes import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, Verdict, cause_of
-from sessionizer.control.desired_state import DesiredState
-from sessionizer.control.observation import Stall, State
-from sessionizer.control.progress_line import in_words
-from sessionizer.control.start_problem import start_problem_in
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.progress_line import in_words
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
-    from sessionizer.control.newest_driver import NewestDriver
-    from sessionizer.control.observation import Observation
-    from sessionizer.control.start_problem import StartProblem
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer.control.supervision_record import SupervisionRecord
+    from sessionizer.causes.start_problem import StartProblem
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.status.newest_driver import NewestDriver
+    from sessionizer.control.status.observation import Observation
+    from sessionizer.home.stream_home import StreamHome
 
 OF_STALLS = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START: NO_START}
 

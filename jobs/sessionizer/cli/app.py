@@ -15,10 +15,9 @@ from sessionizer.cli.stop import stop
 from sessionizer.cli.tables import tables
 from sessionizer.cli.terminal import tell
 from sessionizer.errors import SessionizerError
-from sessionizer.feed.commands import feed
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
-for command in (run, stop, status, tables, batch, report, feed):
+for command in (run, stop, status, tables, batch, report):
     app.command()(command)
 app.add_typer(spec, name="spec")
 

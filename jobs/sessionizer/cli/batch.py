@@ -16,7 +16,7 @@ from sessionizer.errors import InvalidSpec, UnwritablePath
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sessionizer.spark.history import History
+    from sessionizer.spark.history.read import History
 
 
 def batch(  # noqa: PLR0913  one parameter per option
@@ -37,7 +37,7 @@ def batch(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec("--input", str(history), "an existing folder")
     if to is not None and to.exists():
         raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
-    from sessionizer.spark.history import read_history  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.read import read_history  # noqa: PLC0415  fast --help
 
     say("starting Spark")
     started = time.monotonic()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
-from sessionizer.spec.environment import duration_from, variable_of
+from sessionizer.control.status.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
+from sessionizer.stream_spec.environment import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

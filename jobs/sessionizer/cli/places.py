@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from sessionizer.control.stream_home import platform_home
-from sessionizer.spec.loading import find_stream
+from sessionizer.home.stream_home import platform_home
+from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
-    from sessionizer.spec.stream import StreamSpec
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.")]
 Streams: TypeAlias = Annotated[

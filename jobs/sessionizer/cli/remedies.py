@@ -1,4 +1,4 @@
-"""What to do about an error, shown below its message: see ``sessionizer.control.causes``."""
+"""What to do about an error, shown below its message: see ``sessionizer.causes.table``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.causes import CAUSES, Cause, cause_of
+from sessionizer.causes.table import CAUSES, Cause, cause_of
 from sessionizer.errors import (
     DamagedFile,
     InvalidSpec,
@@ -45,8 +45,6 @@ def clock_time(ms: int) -> str:
 def _invalid(error: InvalidSpec) -> str:
     if error.field.startswith("-"):
         return f"give another {error.field}"
-    if error.field.startswith("feed."):
-        return "`sessionizer feed --help` lists what may be given"
     if error.file is not None and error.file.name == "spec.json":
         return "this release refuses what the stream ran by: correct its file, then `sessionizer run … --apply`"
     # The remedy of the cause, with the place: here the error is at hand, not only its message.

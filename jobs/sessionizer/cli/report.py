@@ -6,16 +6,16 @@ import typer
 
 from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
-from sessionizer.control.stream_home import StreamHome
-from sessionizer.control.table_places import table_locations
 from sessionizer.deployment.running_spec import spec_in_force
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.table_places import table_locations
 
 
 def report(stream: Stream, *, streams: Streams = None, home: Home = None, master: Master = None) -> None:
     """Compute sessions_daily anew for the days that sessions came to since the last run."""
     spec, platform = stream_spec(streams, stream), home_folder(home)
-    from sessionizer.spark import tables  # noqa: PLC0415  fast --help
-    from sessionizer.spark.report import DailyReport  # noqa: PLC0415
+    from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
+    from sessionizer.spark.sinks import table_shapes  # noqa: PLC0415  fast --help
 
     where = StreamHome.of(platform, stream)
     spec = spec_in_force(where, spec)
@@ -25,8 +25,8 @@ def report(stream: Stream, *, streams: Streams = None, home: Home = None, master
     with named_failures(stream):
         daily = DailyReport(
             spark,
-            sessions=locations[tables.SESSIONS],
-            daily=locations[tables.SESSIONS_DAILY],
+            sessions=locations[table_shapes.SESSIONS],
+            daily=locations[table_shapes.SESSIONS_DAILY],
             measures=tuple(spec.measures),
             bookmarks=where.root / "reports",
         )
@@ -36,4 +36,4 @@ def report(stream: Stream, *, streams: Streams = None, home: Home = None, master
         typer.echo(f"stream {stream} has no table of sessions yet: nothing to report")
         return
     how = "rebuilt" if done.rebuilt else "refreshed"
-    typer.echo(f"{how} {len(done.dates)} days, {done.rows} rows: {locations[tables.SESSIONS_DAILY]}")
+    typer.echo(f"{how} {len(done.dates)} days, {done.rows} rows: {locations[table_shapes.SESSIONS_DAILY]}")

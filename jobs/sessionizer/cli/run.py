@@ -11,17 +11,17 @@ import typer
 from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, streams_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
-from sessionizer.control.stream_home import StreamHome
 from sessionizer.deployment.named_variables import named_variables
-from sessionizer.driver_environment import driver_environment
 from sessionizer.errors import SessionizerError
-from sessionizer.spark.until import Until
-from sessionizer.spec.spec_file import read_spec_file
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.launch.driver_environment import driver_environment
+from sessionizer.spark.driver.until import Until
+from sessionizer.stream_spec.loading.spec_file import read_spec_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.spec.spec_file import SpecFile
+    from sessionizer.stream_spec.loading.spec_file import SpecFile
 
 
 def run(  # noqa: PLR0913  one parameter per option
@@ -43,7 +43,7 @@ def run(  # noqa: PLR0913  one parameter per option
     platform = home_folder(home)
     file = _spec_file(stream, streams, platform, uid)
     _forget_other_variables(StreamHome.of(platform, stream), streams_folder(streams))
-    from sessionizer.spark.driver import DriverOptions, drive  # noqa: PLC0415  fast --help
+    from sessionizer.spark.driver.drive import DriverOptions, drive  # noqa: PLC0415  fast --help
 
     options = DriverOptions(
         platform_home=platform,

@@ -10,11 +10,11 @@ import typer
 from sessionizer.cli.places import Home, Master, Streams, home_folder, spark_master, streams_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark, tell
 from sessionizer.errors import InvalidSpec, SessionizerError, UnwritablePath
-from sessionizer.spec.json_schema import stream_schema_text
-from sessionizer.spec.loading import find_stream, placed, spec_files, survey_streams
+from sessionizer.stream_spec.json_schema import stream_schema_text
+from sessionizer.stream_spec.loading.folder import find_stream, placed, spec_files, survey_streams
 
 if TYPE_CHECKING:
-    from sessionizer.spec.stream import StreamSpec
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 spec = typer.Typer(no_args_is_help=True, help="Check stream specs; print the JSON Schema that editors complete from.")
 
@@ -65,8 +65,8 @@ def _fitting(
     specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
     """Those that fit their source, as the driver sees it, and what is wrong with the others, with its place."""
-    from sessionizer.spark.examine import examine  # noqa: PLC0415  fast --help
-    from sessionizer.spark.source import check_reachable  # noqa: PLC0415
+    from sessionizer.spark.ingest.source import check_reachable  # noqa: PLC0415
+    from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     say("starting Spark to resolve the expressions")
     spark = started_spark("sessionizer spec check", master)

@@ -13,22 +13,22 @@ from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_f
 from sessionizer.cli.remedies import remedy_for
 from sessionizer.cli.status_table import print_table
 from sessionizer.cli.stream_status import StreamStatus
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.drain_record import examine_drain
-from sessionizer.control.newest_driver import newest_driver
-from sessionizer.control.orphans import Orphan, find_orphan, find_orphans
-from sessionizer.control.progress_line import running_line
-from sessionizer.control.stream_home import StreamHome
-from sessionizer.control.supervision_record import read_supervision
+from sessionizer.control.records.supervision_record import read_supervision
+from sessionizer.control.status.newest_driver import newest_driver
+from sessionizer.control.status.progress_line import running_line
 from sessionizer.deployment.running_spec import pending_changes, pending_line
 from sessionizer.errors import SessionizerError, UnknownStream
-from sessionizer.spec.loading import find_stream, load_stream, spec_files
+from sessionizer.fleet.orphans import Orphan, find_orphan, find_orphans
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.drained import examine_drain
+from sessionizer.stream_spec.loading.folder import find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sessionizer.spec.stream import StreamSpec
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def status(

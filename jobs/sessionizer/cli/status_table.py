@@ -10,15 +10,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sessionizer.control.observation import State
-from sessionizer.control.progress_line import in_words
+from sessionizer.control.status.observation import State
+from sessionizer.control.status.progress_line import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sessionizer.cli.stream_status import StreamStatus
-    from sessionizer.control.heartbeat import Heartbeat
-    from sessionizer.control.observation import Observation
+    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.status.observation import Observation
 
 NOTHING: Final = "–"
 COLUMNS: Final = (

@@ -10,17 +10,17 @@ import typer
 from sessionizer.cli.patience import patience
 from sessionizer.cli.places import Home, Stream, Streams, home_folder, stream_spec
 from sessionizer.cli.terminal import say
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState
-from sessionizer.control.newest_driver import newest_driver
-from sessionizer.control.observation import State
-from sessionizer.control.status import read_observation
-from sessionizer.control.stop_marker import request_stop
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.status.newest_driver import newest_driver
+from sessionizer.control.status.observation import State
+from sessionizer.control.status.observe import read_observation
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
-    from sessionizer.control.observation import Observation
+    from sessionizer.control.status.observation import Observation
 
 STILL_RUNNING: Final = 3
 """Exit code when the driver has not ended within ``--wait``."""

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from sessionizer.control.drain_record import DrainRecord
-    from sessionizer.control.observation import Observation
-    from sessionizer.spec.decisions import Change
+    from sessionizer.control.status.observation import Observation
+    from sessionizer.lineage.drained import DrainRecord
+    from sessionizer.stream_spec.decisions import Change
 
 INVALID: Final = "INVALID"
 """State of a stream whose spec cannot be read."""

@@ -8,9 +8,9 @@ from dataclasses import asdict
 import typer
 
 from sessionizer.cli.places import AsJson, Home, Stream, Streams, home_folder, stream_spec
-from sessionizer.control.stream_home import StreamHome
-from sessionizer.control.table_places import place_of, table_locations
 from sessionizer.deployment.running_spec import spec_in_force
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.table_places import place_of, table_locations
 
 
 def tables(stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None) -> None:

@@ -53,8 +53,8 @@ def named_failures(stream: str) -> Iterator[None]:
     """Whatever Spark dies of in the block becomes one of our errors."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help
 
-    from sessionizer.spark.expressions import first_line  # noqa: PLC0415
-    from sessionizer.spark.failure import classified  # noqa: PLC0415
+    from sessionizer.spark.failures.query_failure import classified  # noqa: PLC0415
+    from sessionizer.spark.internals.java_errors import first_line  # noqa: PLC0415
 
     try:
         yield

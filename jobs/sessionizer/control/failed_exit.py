@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.lease_ledger import read_lease
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
 from sessionizer.errors import (
     DiskFull,
     LeaseLost,
@@ -17,9 +16,10 @@ from sessionizer.errors import (
     TerminalError,
     UnwritablePath,
 )
+from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 
 def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:

@@ -8,12 +8,12 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.atomic_file import TEMPORARY_SUFFIX
+from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import pending_changes, require_appliable
-from sessionizer.spec.fingerprint import spec_fingerprint
-from sessionizer.spec.loading import find_stream
+from sessionizer.stream_spec.fingerprint import spec_fingerprint
+from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer.spec.decisions import Change
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.decisions import Change
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lineage import active_lineage
-from sessionizer.control.lineage_spec import read_lineage_spec
 from sessionizer.errors import SessionizerError
-from sessionizer.spec.loading import find_stream
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 
 def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:

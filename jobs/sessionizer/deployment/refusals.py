@@ -9,7 +9,7 @@ from sessionizer.errors import InvalidSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sessionizer.spec.decisions import Change
+    from sessionizer.stream_spec.decisions import Change
 
 KEY_GROUPS: Final = "key_groups"
 WHICH_SOURCE: Final = ("source.format", "source.path", "source.topic")

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.checkpoint_batches import begun_batch
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import examine_desired
-from sessionizer.control.lineage import active_lineage
-from sessionizer.control.lineage_spec import LineageSpec, lineage_spec_file, read_lineage_spec, write_lineage_spec
+from sessionizer.control.records.desired_state import examine_desired
 from sessionizer.deployment.refusals import require_continuable
 from sessionizer.errors import SessionizerError
-from sessionizer.spec.decisions import changes_between, decided_by, decisions_of, document_of
-from sessionizer.spec.fingerprint import spec_fingerprint
-from sessionizer.spec.loading import find_stream
-from sessionizer.spec.recorded import recorded_spec
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.lineage.kept_spec import LineageSpec, lineage_spec_file, read_lineage_spec, write_lineage_spec
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of
+from sessionizer.stream_spec.fingerprint import spec_fingerprint
+from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.loading.recorded import recorded_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer.spec.decisions import Change, Decisions
-    from sessionizer.spec.spec_file import SpecFile
-    from sessionizer.spec.stream import StreamSpec
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.decisions import Change, Decisions
+    from sessionizer.stream_spec.document.stream import StreamSpec
+    from sessionizer.stream_spec.loading.spec_file import SpecFile
 
 EDITED_AGAIN: Final = "the file was changed once more after that was approved: approve it again"
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
+from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,8 @@ EXACTNESS: dict[str, str] = {
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+
+WORKER_DAEMON: Final = "sessionizer.spark.driver.worker_daemon"
 
 DELTA: dict[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -90,7 +92,9 @@ def local_checkpoints(master: str) -> dict[str, str]:
 
 def local_python(master: str) -> dict[str, str]:
     """On one machine Python workers are forked with everything imported; elsewhere our package comes after the fork."""
-    return {"spark.python.daemon.module": "sessionizer.spark.worker_daemon"} if master.startswith("local") else {}
+    return (
+        {"spark.python.daemon.module": "sessionizer.spark.driver.worker_daemon"} if master.startswith("local") else {}
+    )
 
 
 def jar_folder() -> Path:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState
-from sessionizer.control.newest_driver import newest_driver
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.status.newest_driver import newest_driver
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 
 if TYPE_CHECKING:
-    from sessionizer.control.observation import Observation
+    from sessionizer.control.status.observation import Observation
 
 
 class WatchBegins(BaseDeadlineReference):

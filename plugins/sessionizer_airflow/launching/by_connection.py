@@ -15,9 +15,9 @@ from sessionizer_airflow.launching.yarn import YarnManager
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.control.launch_record import LaunchRecord
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer_airflow.argv import DriverCall
+    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.launching.cluster import ClusterManager
     from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
     from sessionizer_airflow.project import Project

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.launch_record import LaunchRecord, exit_file, write_launch
-from sessionizer.control.process_identity import is_alive
+from sessionizer.control.records.launch_record import LaunchRecord, exit_file, write_launch
+from sessionizer.control.records.process_identity import is_alive
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
 from sessionizer_airflow.launching.detached import start_detached
 from sessionizer_airflow.launching.local import end_process
@@ -21,8 +21,8 @@ from sessionizer_airflow.launching.spark_submit import submitter_environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer_airflow.argv import DriverCall
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
 
 ANSWER_LIMIT_SECONDS = 60.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer.control.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
+from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
 from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing, UnusableConnection
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sessionizer.control.causes import CAUSES
+from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.errors import ClusterUnreachable
 from sessionizer_airflow.launching.cluster import answer_of
 from sessionizer_airflow.launching.launcher import Sighting

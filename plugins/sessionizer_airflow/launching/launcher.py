@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from sessionizer.control.causes import Cause
-    from sessionizer.control.launch_record import LaunchRecord
-    from sessionizer.control.process_identity import ProcessIdentity
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer_airflow.argv import DriverCall
+    from sessionizer.causes.table import Cause
+    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.control.records.process_identity import ProcessIdentity
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
 
 
 @dataclass(frozen=True, kw_only=True)

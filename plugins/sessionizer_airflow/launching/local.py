@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.control.bounded_log import LOG_VARIABLE
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.launch_record import LaunchRecord, write_launch
-from sessionizer.control.process_identity import ProcessIdentity, is_alive
+from sessionizer.control.records.launch_record import LaunchRecord, write_launch
+from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.deployment.named_variables import named_variables
+from sessionizer.home.bounded_log import LOG_VARIABLE
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd
 from sessionizer_airflow.launching.detached import start_detached
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
@@ -23,8 +23,8 @@ from sessionizer_airflow.launching.spark_submit import job_environment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer_airflow.argv import DriverCall
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
 
 DEATH_LIMIT_SECONDS = 20.0
 """A killed process may be stuck in the kernel for a while (a slow disk), but not for ever."""

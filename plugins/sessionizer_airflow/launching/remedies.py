@@ -1,4 +1,4 @@
-"""The causes of what can go wrong between Airflow and a driver, by the error: see `sessionizer.control.causes`."""
+"""The causes of what can go wrong between Airflow and a driver, by the error: see `sessionizer.causes.table`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.control.causes import CAUSES, Cause, Verdict, cause_of
+from sessionizer.causes.table import CAUSES, Cause, Verdict, cause_of
 from sessionizer.errors import SessionizerError, TerminalError
 from sessionizer_airflow.errors import (
     ClusterUnreachable,

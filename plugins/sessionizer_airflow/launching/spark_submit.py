@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from sessionizer.driver_environment import driver_environment
+from sessionizer.launch.driver_environment import driver_environment
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 if TYPE_CHECKING:

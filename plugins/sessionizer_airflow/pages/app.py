@@ -9,18 +9,18 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.launch_record import own_file, read_launch
-from sessionizer.control.status import read_observation
-from sessionizer.control.stream_home import StreamHome
-from sessionizer.control.table_places import place_of, table_locations
+from sessionizer.control.records.launch_record import own_file, read_launch
+from sessionizer.control.status.observe import read_observation
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.table_places import place_of, table_locations
 from sessionizer.redaction import redacted
-from sessionizer.spec.loading import find_stream
-from sessionizer_airflow.log_tail import tail
-from sessionizer_airflow.marks import SUPERVISING
+from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer_airflow.listener.marks import SUPERVISING
 from sessionizer_airflow.pages.html import log_page, message_page, tables_page
+from sessionizer_airflow.pages.log_tail import tail
 from sessionizer_airflow.project import Project
 
 LINES_SHOWN = 500

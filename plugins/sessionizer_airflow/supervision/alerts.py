@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.causes import Verdict, cause_of
-from sessionizer.control.progress_line import in_words
+from sessionizer.causes.table import Verdict, cause_of
+from sessionizer.control.status.progress_line import in_words
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.supervision.decide import GO_ON
 from sessionizer_airflow.supervision.ends import first_line
 from sessionizer_airflow.supervision.history import reason_to_give_up
 
 if TYPE_CHECKING:
-    from sessionizer.control.supervision_record import SupervisionRecord
+    from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer_airflow.supervision.history import Failure
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Driver

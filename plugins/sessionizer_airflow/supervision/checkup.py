@@ -6,18 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.atomic_file import write_json
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.control.heartbeat import Heartbeat, read_heartbeat
-from sessionizer.control.json_record import read_record
-from sessionizer.control.supervision_record import read_supervision
+from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
+from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
+from sessionizer.control.records.supervision_record import read_supervision
 from sessionizer.errors import SessionizerError
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import read_record
 from sessionizer_airflow.supervision.health import Health, alert_on_change, examined
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer.control.supervision_record import SupervisionRecord
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 

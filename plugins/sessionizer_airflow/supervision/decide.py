@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.observation import State
+from sessionizer.control.status.observation import State
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.ends import describe_end, failure_of, left_over, replacement
 from sessionizer_airflow.supervision.history import is_gone_at, reason_to_give_up, with_failure
 from sessionizer_airflow.supervision.wording import clock_time
 
 if TYPE_CHECKING:
-    from sessionizer.control.supervision_record import SupervisionRecord
+    from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Driver, Situation
 

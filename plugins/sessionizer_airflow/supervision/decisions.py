@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sessionizer.control.causes import Cause
+    from sessionizer.causes.table import Cause
 
 
 @dataclass(frozen=True)

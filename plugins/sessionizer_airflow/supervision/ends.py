@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.causes import (
+from sessionizer.causes.table import (
     HALF_GONE,
     HUNG,
     KILLED,
@@ -14,13 +14,13 @@ from sessionizer.control.causes import (
     OUT_OF_SIGHT,
     cause_of,
 )
-from sessionizer.control.observation import Stall
+from sessionizer.control.status.observation import Stall
 from sessionizer.redaction import redacted
 from sessionizer_airflow.supervision.decisions import Replace
 from sessionizer_airflow.supervision.history import Failure
 
 if TYPE_CHECKING:
-    from sessionizer.control.causes import Cause
+    from sessionizer.causes.table import Cause
     from sessionizer_airflow.supervision.situation import Driver
 
 LINE_LIMIT = 300

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sessionizer.control.desired_state import DesiredState
-from sessionizer.control.heartbeat import Phase
-from sessionizer.control.json_record import JsonRecord
-from sessionizer.control.progress_line import in_words
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.status.progress_line import in_words
+from sessionizer.home.json_record import JsonRecord
 from sessionizer_airflow.alerting.alert import Alert, Kind
 
 if TYPE_CHECKING:
-    from sessionizer.control.desired_state import Desired
-    from sessionizer.control.heartbeat import Heartbeat
+    from sessionizer.control.records.desired_state import Desired
+    from sessionizer.control.records.heartbeat import Heartbeat
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 WORKING = frozenset({Phase.RUNNING, Phase.IDLE, Phase.DRAINING})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.causes import Verdict
-from sessionizer.control.supervision_record import SupervisionRecord
+from sessionizer.causes.table import Verdict
+from sessionizer.control.records.supervision_record import SupervisionRecord
 
 if TYPE_CHECKING:
-    from sessionizer.control.causes import Cause
+    from sessionizer.causes.table import Cause
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 

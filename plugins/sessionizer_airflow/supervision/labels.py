@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.observation import State
+from sessionizer.control.status.observation import State
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, StandBy, Wait
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.causes import Verdict
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.supervision_record import SupervisionRecord, read_supervision, write_supervision
+from sessionizer.causes.table import Verdict
+from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
 from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.alerts import alert_on_failure, alert_on_waiting, alert_on_work
 from sessionizer_airflow.supervision.history import (
     after_waiting,
@@ -22,7 +22,7 @@ from sessionizer_airflow.supervision.history import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.supervision.history import Failure
     from sessionizer_airflow.supervision.policy import SupervisionPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sessionizer.control.patience import MINUTE, SECOND, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
+from sessionizer.control.status.patience import MINUTE, SECOND, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
 
 DURATIONS = (

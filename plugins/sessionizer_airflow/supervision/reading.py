@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.control.desired_state import read_desired
-from sessionizer.control.launch_record import own_file
-from sessionizer.control.newest_driver import acquired_at, newest_driver
-from sessionizer.control.observation import Observation, State
-from sessionizer.control.progress_line import running_line
-from sessionizer.control.start_problem import start_problem_in
+from sessionizer.causes.start_problem import start_problem_in
+from sessionizer.control.records.desired_state import read_desired
+from sessionizer.control.records.launch_record import own_file
+from sessionizer.control.status.newest_driver import acquired_at, newest_driver
+from sessionizer.control.status.observation import Observation, State
+from sessionizer.control.status.progress_line import running_line
 from sessionizer_airflow.supervision.situation import Driver, Situation
 
 if TYPE_CHECKING:
-    from sessionizer.control.launch_record import LaunchRecord
-    from sessionizer.control.newest_driver import NewestDriver
-    from sessionizer.control.start_problem import StartProblem
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.causes.start_problem import StartProblem
+    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.control.status.newest_driver import NewestDriver
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 SICK = frozenset({State.VANISHED, State.FAILED, State.STALLED})

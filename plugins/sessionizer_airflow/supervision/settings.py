@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spec.environment import duration_from, variable_of
+from sessionizer.stream_spec.environment import duration_from, variable_of
 from sessionizer_airflow.supervision.policy import DURATIONS, SupervisionPolicy
 
 if TYPE_CHECKING:

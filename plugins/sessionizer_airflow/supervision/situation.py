@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.desired_state import DesiredState
-from sessionizer.control.exit_record import Outcome
-from sessionizer.control.observation import State
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.exit_record import Outcome
+from sessionizer.control.status.observation import State
 
 if TYPE_CHECKING:
-    from sessionizer.control.desired_state import Desired
-    from sessionizer.control.exit_record import ExitRecord
-    from sessionizer.control.observation import Stall
-    from sessionizer.control.start_problem import StartProblem
+    from sessionizer.causes.start_problem import StartProblem
+    from sessionizer.control.records.desired_state import Desired
+    from sessionizer.control.records.exit_record import ExitRecord
+    from sessionizer.control.status.observation import Stall
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.launch_record import read_launch, write_launch
-from sessionizer.control.lease import fence
-from sessionizer.control.lease_ledger import read_lease
-from sessionizer.control.observation import State
-from sessionizer.control.stop_marker import request_stop
+from sessionizer.control.lease.lease import fence
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.launch_record import read_launch, write_launch
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.status.observation import State
 from sessionizer.errors import SessionizerError
-from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
+from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
 from sessionizer_airflow.launching.remedies import cause_of_error
-from sessionizer_airflow.log_tail import last_words
+from sessionizer_airflow.pages.log_tail import last_words
 from sessionizer_airflow.supervision.decide import GO_ON, decide
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.ends import failure_of, first_line
@@ -33,7 +33,7 @@ from sessionizer_airflow.supervision.wording import describe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.supervision.levels import Say

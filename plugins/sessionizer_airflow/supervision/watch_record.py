@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.atomic_file import write_json
-from sessionizer.control.json_record import JsonRecord, read_record
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.json_record import JsonRecord, read_record
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 FILE = "watch.json"
 

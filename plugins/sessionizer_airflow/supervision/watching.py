@@ -6,10 +6,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.observation import State
-from sessionizer.control.supervision_record import SupervisionRecord, read_supervision
+from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision
+from sessionizer.control.status.observation import State
 from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.decide import decide
 from sessionizer_airflow.supervision.decisions import Adopt, Decision, StandBy, Wait
 from sessionizer_airflow.supervision.ends import failure_of
@@ -19,7 +19,7 @@ from sessionizer_airflow.supervision.reading import read_situation
 from sessionizer_airflow.supervision.wording import describe, milestone, subject
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
     from sessionizer_airflow.supervision.situation import Driver, Situation
 

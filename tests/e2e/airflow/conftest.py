@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from live_airflow import Platform
-from sessionizer_airflow.local_airflow.api import Api, wait_until
-from sessionizer_airflow.local_airflow.installation import Installation
-from sessionizer_airflow.local_airflow.parts import Parts, end_processes, left_behind
+from sessionizer_demo.local_airflow.api import Api, wait_until
+from sessionizer_demo.local_airflow.installation import Installation
+from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
+from support.processes.live_airflow import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +51,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             "SESSIONIZER_NOTIFIER": "file_notifier.FileNotifier",
             "SESSIONIZER_NOTIFIER_ARGUMENTS": json.dumps({"path": str(root / "told.jsonl")}),
             # as users have it who keep their own notifiers beside ours
-            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "tests")),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "tests" / "slow_dags"),
+            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "demo", "tests")),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "tests" / "support" / "faults" / "slow_dags"),
             **getattr(request.module, "SETTINGS", {}),
         },
     )

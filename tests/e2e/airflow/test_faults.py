@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_faults import FAULTS, api_away, drawn, has_drained, kill_driver, kill_task, survive, wait_for_pause
-from one_writer import OneWriterWatch
-from sessionizer.control.desired_state import DesiredState, read_desired
-from sessionizer.control.launch_record import read_launch
-from sessionizer_airflow.local_airflow.api import wait_until
-from slow_launcher import launches_held_up
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer_demo.local_airflow.api import wait_until
+from support.faults.airflow_faults import (
+    FAULTS,
+    api_away,
+    drawn,
+    has_drained,
+    kill_driver,
+    kill_task,
+    survive,
+    wait_for_pause,
+)
+from support.faults.one_writer import OneWriterWatch
+from support.faults.slow_launcher import launches_held_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from live_airflow import Platform
+    from support.processes.live_airflow import Platform
 
 SETTINGS = {"SESSIONIZER_WATCH_LEASE": "15 seconds", "SESSIONIZER_HEALTHY_AFTER": "2 seconds"}
 """For the fixture `platform`: a fault is survived when the next watch begins, and many are no crash loop."""

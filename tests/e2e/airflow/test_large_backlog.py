@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from many_clicks import write_many_clicks
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import Outcome, read_exit
-from sessionizer.control.launch_record import read_launch
-from sessionizer.control.observation import Observation, Stall, State
-from sessionizer.control.progress_line import running_line
-from sessionizer.control.status import read_observation
-from sessionizer.control.supervision_record import read_supervision
-from sessionizer_airflow.local_airflow.api import wait_until
-from sessionizer_airflow.local_airflow.parts import family
+from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.supervision_record import read_supervision
+from sessionizer.control.status.observation import Observation, Stall, State
+from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.progress_line import running_line
+from sessionizer.home.clock import epoch_ms
+from sessionizer_demo.local_airflow.api import wait_until
+from sessionizer_demo.local_airflow.parts import family
+from support.streams.many_clicks import write_many_clicks
 
 if TYPE_CHECKING:
-    from live_airflow import Platform
+    from support.processes.live_airflow import Platform
 
 pytestmark = pytest.mark.long
 

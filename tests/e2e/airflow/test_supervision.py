@@ -6,23 +6,23 @@ import pathlib
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from airflow_faults import batches, freeze_driver, has_drained, kill_driver, wait_for_pause
-from file_notifier import told
-from live_airflow import TASK
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.exit_record import read_exit
-from sessionizer.control.launch_record import read_launch
-from sessionizer.control.observation import State
-from sessionizer.control.process_identity import identify, is_alive
-from sessionizer.control.stop_marker import request_stop
-from sessionizer_airflow.local_airflow.api import wait_until
-from sessionizer_airflow.local_airflow.parts import family, left_behind
-from supervision_records import recorded
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.process_identity import identify, is_alive
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.status.observation import State
+from sessionizer.home.clock import epoch_ms
+from sessionizer_demo.local_airflow.api import wait_until
+from sessionizer_demo.local_airflow.parts import family, left_behind
+from support.expected.supervision_records import recorded
+from support.faults.airflow_faults import batches, freeze_driver, has_drained, kill_driver, wait_for_pause
+from support.processes.file_notifier import told
+from support.processes.live_airflow import TASK
 
 if TYPE_CHECKING:
-    from live_airflow import Platform
-    from sessionizer.control.supervision_record import SupervisionRecord
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from support.processes.live_airflow import Platform
 
 BUDGET = 4
 SETTINGS = {"SESSIONIZER_RESTART_BUDGET": str(BUDGET)}

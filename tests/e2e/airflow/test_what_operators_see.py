@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from file_notifier import told
-from sessionizer.control.launch_record import read_launch
-from sessionizer_airflow.local_airflow.api import wait_until
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer_demo.local_airflow.api import wait_until
+from support.processes.file_notifier import told
 
 if TYPE_CHECKING:
-    from live_airflow import Platform
+    from support.processes.live_airflow import Platform
 
 DAG = "clicks.supervise"
 READER, STRANGER = "reader", "stranger"

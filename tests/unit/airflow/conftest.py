@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from heard import Heard
-from sessionizer.control.launch_record import read_launch
-from sessionizer.control.lease_ledger import read_lease
-from sessionizer.control.stream_home import StreamHome
-from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.local import LocalLauncher, kill
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.supervisor import Supervisor
+from support.expected.heard import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sessionizer_airflow.alerting.alert import Alert
 
-SCRIPTED_DRIVER = Path(__file__).parents[2] / "scripted_driver.py"
+SCRIPTED_DRIVER = Path(__file__).parents[2] / "support" / "processes" / "scripted_driver.py"
 IMPATIENT = SupervisionPolicy(
     startup_grace=8_000,
     stale_limit=4_000,

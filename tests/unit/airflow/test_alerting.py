@@ -12,13 +12,13 @@ import pytest
 import structlog
 from airflow.sdk.execution_time.callback_supervisor import execute_callback
 
-from file_notifier import told
-from sessionizer.control.desired_state import Desired, DesiredState
-from sessionizer.control.observation import Evidence
-from sessionizer.control.status import observe
+from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.status.observation import Evidence
+from sessionizer.control.status.observe import observe
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify, notify_from_triggerer
 from sessionizer_airflow.alerting.overdue import alert_on_overdue_watch, tell_overdue_watch, watch_deadline
+from support.processes.file_notifier import told
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fabricated_platform import Platform
-from sessionizer.control.causes import CAUSES, KILLED, OF_ERRORS, Verdict
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import Desired, DesiredState
-from sessionizer.control.exit_record import read_exit
+from sessionizer.causes.table import CAUSES, KILLED, OF_ERRORS, Verdict
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.launch_record import LaunchRecord, write_launch
-from sessionizer.control.observation import State
-from sessionizer.control.patience import MINUTE
-from sessionizer.control.supervision_record import SupervisionRecord
+from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.launch_record import LaunchRecord, write_launch
+from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.control.status.observation import State
+from sessionizer.control.status.patience import MINUTE
 from sessionizer.errors import QueryFailed, QueryInterrupted
-from sessionizer.spark.failure import CAUSES as DEATHS
-from sessionizer.spark.failure import UNKNOWN, Cause, classified
+from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
+from sessionizer.spark.failures.query_failure import UNKNOWN, Cause, classified
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision.decide import decide
 from sessionizer_airflow.supervision.decisions import GiveUp, Launch, Wait
@@ -28,11 +27,12 @@ from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.situation import Driver, Situation
 from sessionizer_airflow.supervision.wording import describe
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
 
 NOW = 1_800_000_000_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fake_cluster import YARN_HEAD, YARN_ROW
-from sessionizer.control.causes import CAUSES
+from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.launching import kubernetes, yarn
 from sessionizer_airflow.launching.cluster import cause_in
 from sessionizer_airflow.launching.launcher import Sighting
+from support.processes.fake_cluster import YARN_HEAD, YARN_ROW
 
 YARN_LOG = """26/11/21 14:54:02 INFO client.RMProxy: Connecting to ResourceManager at rm/10.0.0.1:8032
 Total number of applications (application-types: [], states: [NEW, RUNNING, FINISHED] and tags: [0123456789ab]):1

@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-import fake_cluster
-from sessionizer.control.desired_state import DesiredState, write_desired
-from sessionizer.control.exit_record import read_exit
-from sessionizer.control.heartbeat import read_heartbeat
-from sessionizer.control.launch_record import LaunchRecord, read_launch
-from sessionizer.control.lease_ledger import Vacancy, read_lease
-from sessionizer.control.process_identity import is_alive
-from sessionizer_airflow.argv import Folders
+from sessionizer.control.lease.ledger import Vacancy, read_lease
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.launch_record import LaunchRecord, read_launch
+from sessionizer.control.records.process_identity import is_alive
+from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watching import look_at
-from supervision_records import recorded
+from support.expected.supervision_records import recorded
+from support.processes import fake_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from heard import Heard
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
+    from support.expected.heard import Heard
 
 CONNECTIONS = {
     "yarn": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "streams"}},

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.control.causes import CAUSES, NO_PROGRESS
-from sessionizer.control.desired_state import Desired, DesiredState
-from sessionizer.control.exit_record import ExitRecord, Outcome
-from sessionizer.control.observation import Stall, State
-from sessionizer.control.patience import MINUTE, SECOND
-from sessionizer.control.supervision_record import SupervisionRecord
+from sessionizer.causes.table import CAUSES, NO_PROGRESS
+from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.records.exit_record import ExitRecord, Outcome
+from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.patience import MINUTE, SECOND
 from sessionizer_airflow.supervision.decide import EXIT_GRACE, decide
 from sessionizer_airflow.supervision.decisions import Adopt, GiveUp, Launch, Replace, StandBy, Wait
 from sessionizer_airflow.supervision.ends import failure_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer_airflow.errors import SparkConnectionMissing, SupervisionEnded
-from sessionizer_airflow.failed_task import WIDTH, PersonNeeded, fitted, say_what_to_do
+from sessionizer_airflow.operators.failed_task import WIDTH, PersonNeeded, fitted, say_what_to_do
 
 if TYPE_CHECKING:
     import pytest

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.desired_state import Desired, DesiredState, write_desired
-from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.patience import MINUTE
+from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.status.patience import MINUTE
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision import checkup
 from sessionizer_airflow.supervision.checkup import Doctor
@@ -17,7 +17,7 @@ from sessionizer_airflow.supervision.health import Ailment, Health, examined
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fabricated_platform import Platform
-from sessionizer.control import patience
-from sessionizer.control.heartbeat import read_heartbeat
-from sessionizer.control.launch_record import LaunchRecord, read_launch, write_launch
-from sessionizer.control.lease_ledger import read_lease
-from sessionizer.control.live_drivers import live_drivers
-from sessionizer.control.process_identity import this_process
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer.control.records.process_identity import this_process
+from sessionizer.control.status import patience
+from sessionizer.control.status.live_drivers import live_drivers
 from sessionizer.errors import UnwritablePath
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import ProgramMissing, SupervisionEnded
+from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.supervision import ledger as ledgers
 from sessionizer_airflow.supervision.decisions import Adopt, Wait
 from sessionizer_airflow.supervision.watching import look_at
-from supervision_records import recorded
+from support.expected.supervision_records import recorded
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

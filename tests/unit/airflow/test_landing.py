@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer_airflow import assets
 from sessionizer_airflow.assets import ANNOUNCED, SessionsLanded
 from sessionizer_airflow.landing import Announcement, landed
@@ -13,7 +13,7 @@ from sessionizer_airflow.landing import Announcement, landed
 if TYPE_CHECKING:
     import pytest
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 START = 1_800_000_000_000
 

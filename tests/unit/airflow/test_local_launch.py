@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from sessionizer.control.stream_home import StreamHome
-from sessionizer_airflow.argv import DriverCall, Folders
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.local import LocalLauncher
-from spoiled_specs import KAFKA, changed
+from support.faults.spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.control.launch_record import LaunchRecord
+    from sessionizer.control.records.launch_record import LaunchRecord
 
 WAITS = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(600)"]
 SECRETS = {

@@ -14,7 +14,7 @@ from airflow.sdk._shared.observability.metrics import stats as sdk_metrics
 from airflow.sdk.observability import stats as of_a_worker
 from airflow.sdk.observability.metrics import stats_utils as utils_of_a_worker
 
-from sessionizer.control.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT, count, full_name, gauges, send_gauges
 
 if TYPE_CHECKING:

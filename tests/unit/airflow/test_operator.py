@@ -13,24 +13,24 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time import task_runner
 
-from sessionizer.control.exit_record import read_exit
-from sessionizer.control.launch_record import read_launch
-from sessionizer.control.stop_marker import stop_requested
-from sessionizer_airflow import operators
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.failed_task import PersonNeeded
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
-from sessionizer_airflow.operators import SuperviseStream
+from sessionizer_airflow.operators import supervise_stream as operators
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch
 
 if TYPE_CHECKING:
-    from sessionizer.control.process_identity import ProcessIdentity
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.control.records.process_identity import ProcessIdentity
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
 
-SCRIPTED_DRIVER = Path(__file__).parents[2] / "scripted_driver.py"
+SCRIPTED_DRIVER = Path(__file__).parents[2] / "support" / "processes" / "scripted_driver.py"
 
 
 @pytest.fixture

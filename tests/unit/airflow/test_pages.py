@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from fabricated_platform import Platform
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.launch_record import LaunchRecord, own_file, write_launch
-from sessionizer.control.lineage import start_lineage
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.launch_record import LaunchRecord, own_file, write_launch
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.spec.loading import find_stream
-from sessionizer_airflow.links import DriverLogLink, SparkUiLink, TablesLink
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import start_lineage
+from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.app import MayReadDag, MayReadLogs, create_app
+from sessionizer_airflow.pages.links import DriverLogLink, SparkUiLink, TablesLink
 from sessionizer_airflow.project import Project
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from sessionizer_airflow.local_airflow.parts import end_processes, family
+from sessionizer_demo.local_airflow.parts import end_processes, family
 
 # Prints the pid of a child that stays with it and of one that has a session of its own, as drivers have.
 PART = """

@@ -7,14 +7,13 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
 
-from fabricated_platform import beat
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.heartbeat import Phase
-from sessionizer.control.lease import acquire
-from sessionizer.control.patience import MINUTE
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.status.patience import MINUTE
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
-from sessionizer_airflow.argv import Folders
+from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.supervision import checkup, supervisor, watching
 from sessionizer_airflow.supervision.decisions import Adopt
@@ -22,14 +21,15 @@ from sessionizer_airflow.supervision.settings import SupervisionSettings
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
+from support.processes.fabricated_platform import beat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from heard import Heard
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
+    from support.expected.heard import Heard
 
 DAY = 24 * 60 * MINUTE
 POLL = MINUTE

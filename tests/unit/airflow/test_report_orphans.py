@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fabricated_platform import Platform
-from sessionizer.control.stop_marker import stop_requested
+from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import OrphanedDrivers
-from sessionizer_airflow.orphans import report_orphans
+from sessionizer_airflow.reports.orphans import report_orphans
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer.control.causes import Verdict
-from sessionizer.control.local_jvm import SMALL_ARRAYS, class_archive
+from sessionizer.causes.table import Verdict
+from sessionizer.launch.local_jvm import SMALL_ARRAYS, class_archive
 from sessionizer_airflow.errors import (
     DriverOutOfReach,
     KubernetesSupportMissing,

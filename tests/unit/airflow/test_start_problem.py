@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.causes import CAUSES, OF_STARTS
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import Desired, DesiredState
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.observation import State
-from sessionizer.control.start_problem import StartFault, StartProblem, start_problem
-from sessionizer.control.supervision_record import SupervisionRecord
-from sessionizer_airflow.argv import Folders
+from sessionizer.causes.start_problem import StartFault, StartProblem, start_problem
+from sessionizer.causes.table import CAUSES, OF_STARTS
+from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.control.status.observation import State
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.supervision.decide import decide
 from sessionizer_airflow.supervision.decisions import GiveUp, Replace, Wait
@@ -27,8 +27,8 @@ from sessionizer_airflow.supervision.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from heard import Heard
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
+    from support.expected.heard import Heard
 
 LOGS = Path(__file__).parents[2] / "start_logs"
 NOW = 1_800_000_000_000

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from fabricated_platform import Platform
-from sessionizer.control.checkpoint_batches import begun_batch
-from sessionizer.control.desired_state import DesiredState, read_desired
-from sessionizer.control.lineage import start_lineage
-from sessionizer.control.stop_marker import stop_requested
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.deployment.running_spec import choose_spec, new_record
-from sessionizer.spec.loading import find_stream
-from sessionizer.spec.spec_file import read_spec_file
-from sessionizer_airflow.operators import SetDesiredState, SuperviseStream
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from sessionizer_airflow.operators.supervise_stream import SetDesiredState, SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 
 @pytest.fixture

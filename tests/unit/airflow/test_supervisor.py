@@ -16,25 +16,25 @@ from airflow._shared.listeners.listener import ListenerManager
 from airflow._shared.listeners.spec import taskinstance
 from airflow.listeners.spec import dagrun
 
-from sessionizer.control import newest_driver
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.exit_record import read_exit
-from sessionizer.control.heartbeat import read_heartbeat
-from sessionizer.control.launch_record import LaunchRecord, read_launch, write_launch
-from sessionizer.control.lease_ledger import read_lease
-from sessionizer.control.process_identity import identify, is_alive
-from sessionizer.control.stop_marker import stop_requested
-from sessionizer.control.stream_home import StreamHome
-from sessionizer_airflow import marks, user_kill
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer.control.records.process_identity import identify, is_alive
+from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.status import newest_driver
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.listener import marks, user_kill
 from sessionizer_airflow.supervision import reading
 from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.supervisor import Supervisor
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
 from sessionizer_airflow.supervision.watching import look_at
-from supervision_records import recorded
+from support.expected.supervision_records import recorded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fabricated_platform import Platform
-from file_notifier import told
-from sessionizer.control.causes import CAUSES
-from sessionizer.control.heartbeat import read_heartbeat
-from sessionizer.control.launch_record import read_launch
+from sessionizer.causes.table import CAUSES
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.launch_record import read_launch
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
+from support.processes.fabricated_platform import Platform
+from support.processes.file_notifier import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer.control.stream_home import StreamHome
-    from sessionizer_airflow.argv import DriverCall
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.supervision.supervisor import Supervisor
 
 REPOSITORY = Path(__file__).parents[3]

@@ -13,22 +13,22 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
-from bad_clicks import click, line
-from driver_process import run_to_end
-from file_notifier import told
+from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
-from sessionizer.control.causes import CAUSES
 from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.argv import Folders
 from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
-from small_disk import fill
-from stage import Stage, clicks_spec
+from support.faults.bad_clicks import click, line
+from support.faults.small_disk import fill
+from support.processes.driver_process import run_to_end
+from support.processes.file_notifier import told
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sessionizer_airflow.argv import DriverCall
+    from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.supervision.supervisor import Supervisor
 
 DRIVER = Path(__file__).parents[3] / "jobs" / "main.py"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fabricated_platform import beat
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.lease import acquire
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.lease.lease import acquire
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.triggers import LEAST_WATCH, StreamTrigger
+from support.processes.fabricated_platform import beat
 
 if TYPE_CHECKING:
     from pathlib import Path

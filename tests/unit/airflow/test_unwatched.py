@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fabricated_platform import Platform
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState, write_desired
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import UnwatchedStreams
-from sessionizer_airflow.failed_task import PersonNeeded
-from sessionizer_airflow.unwatched import report_unwatched
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.reports.unwatched import report_unwatched
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from heard import Heard
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
+    from support.expected.heard import Heard
 
 MINUTE = 60_000
 PATIENCE = 9 * MINUTE

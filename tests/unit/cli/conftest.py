@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fabricated_platform import Platform
 from sessionizer.cli import app
+from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.observation import Evidence, State
-from sessionizer.control.orphans import find_orphans, orphans_among
-from sessionizer.control.status import observe
-from sessionizer.control.stop_marker import stop_requested
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.status.observation import Evidence, State
+from sessionizer.control.status.observe import observe
 from sessionizer.errors import UnknownStream
+from sessionizer.fleet.orphans import find_orphans, orphans_among
+from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
-    from fabricated_platform import Platform
+    from support.processes.fabricated_platform import Platform
 
 
 @pytest.mark.parametrize(("specified", "found"), [((), ["visits"]), (("clicks",), ["visits"]), (("visits",), [])])

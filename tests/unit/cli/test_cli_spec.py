@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from fabricated_platform import SPEC, Platform
 from sessionizer.cli.app import app
 from sessionizer.errors import InvalidSpec, UnwritablePath
-from sessionizer.spec.loading import survey_streams
+from sessionizer.stream_spec.loading.folder import survey_streams
+from support.processes.fabricated_platform import SPEC, Platform
 
 if TYPE_CHECKING:
     from pathlib import Path

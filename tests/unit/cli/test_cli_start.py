@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.control.exit_record import read_exit
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
-    from fabricated_platform import Platform
+    from support.processes.fabricated_platform import Platform
 
 JOBS = Path(__file__).parents[3] / "jobs"
 

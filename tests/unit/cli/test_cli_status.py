@@ -6,25 +6,25 @@ import json
 import multiprocessing
 from typing import TYPE_CHECKING
 
-from fabricated_platform import beat
-from sessionizer.control.causes import HUNG
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState, write_desired
-from sessionizer.control.drain_record import begin_drain, end_drain
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.causes.table import HUNG
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.lease import acquire
-from sessionizer.control.lineage import start_lineage
-from sessionizer.control.stream_home import StreamHome
-from sessionizer.control.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
-from sessionizer.spec.loading import find_stream
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.stream_spec.loading.folder import find_stream
+from support.processes.fabricated_platform import beat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fabricated_platform import Platform
+    from support.processes.fabricated_platform import Platform
 
 
 def test_all_streams_one_broken(platform: Platform) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.cli.stop import STILL_RUNNING
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import DesiredState, write_desired
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.stop_marker import stop_reason, stop_requested
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.stop_marker import stop_reason, stop_requested
 from sessionizer.errors import UnknownStream
+from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
-    from fabricated_platform import Platform
+    from support.processes.fabricated_platform import Platform
 
 
 def test_nothing_runs(platform: Platform) -> None:

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 if TYPE_CHECKING:
-    from fabricated_platform import Platform
+    from support.processes.fabricated_platform import Platform
 
 ROWS = pa.table({"reason": ["malformed", "malformed", "null_key"], "raw": ["{", "[", "{}"]})
 
@@ -42,7 +42,7 @@ def test_the_pasted_query_answers(platform: Platform, reader: str) -> None:
 
 
 def test_tables_elsewhere(platform: Platform) -> None:
-    from fabricated_platform import SPEC
+    from support.processes.fabricated_platform import SPEC
 
     platform.add("visits", SPEC.format(name="visits") + "sink:\n  path: s3a://lake/visits\n")
     result = json.loads(platform.call("tables", "visits", "--json").stdout)

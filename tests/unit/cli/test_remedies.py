@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer import errors
+from sessionizer.causes.table import CAUSES, OF_ERRORS, OF_PROCESSES, OF_QUERIES, OF_STARTS, Verdict
 from sessionizer.cli.remedies import cause_of_error, remedy_for
-from sessionizer.control.causes import CAUSES, OF_ERRORS, OF_PROCESSES, OF_QUERIES, OF_STARTS, Verdict
-from sessionizer.control.heartbeat import Heartbeat, Phase
-from sessionizer.control.progress_line import ProgressTeller, in_words, progress_line
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.status.progress_line import ProgressTeller, in_words, progress_line
 from sessionizer.errors import SessionizerError
-from sessionizer.spark.failure import CAUSES as CAUSES_OF_DEATH
+from sessionizer.spark.failures.query_failure import CAUSES as CAUSES_OF_DEATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fabricated_platform import Platform
+    from support.processes.fabricated_platform import Platform
 
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SessionizerError)]
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "command-line.md"

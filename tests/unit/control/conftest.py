@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
     from pathlib import Path

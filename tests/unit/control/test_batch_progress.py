@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sessionizer.control.batch_progress import NOTHING_UNDER_WAY, BatchProgress, BatchSight, StageSight
-from sessionizer.control.heartbeat import Heartbeat, Phase
-from sessionizer.control.progress_line import ProgressTeller, running_line
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress, BatchSight, StageSight
+from sessionizer.control.status.progress_line import ProgressTeller, running_line
 
 STAGE = StageSight(stage_id=4, tasks=200, tasks_done=41, rows_read=2_100_000, records=(2_100_000, 0, 7, 0))
 BATCH = BatchSight(batch_id=3, doing="Processing new data", jobs=(9,), stages=(STAGE,), task_seconds=50)

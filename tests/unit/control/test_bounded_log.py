@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 import pytest
 
-from sessionizer.control.bounded_log import LOG_VARIABLE, BoundedLog
 from sessionizer.control.housekeeping import LOGS_KEPT, sweep
-from sessionizer.control.lease import acquire
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.lease.lease import acquire
+from sessionizer.home.bounded_log import LOG_VARIABLE, BoundedLog
+from sessionizer.home.stream_home import StreamHome
 
 
 def test_a_short_log_is_left_alone(tmp_path: Path) -> None:

@@ -9,18 +9,31 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.atomic_file import write_json
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import Desired, DesiredState, examine_desired, read_desired, write_desired
-from sessionizer.control.exit_record import MESSAGE_LIMIT, ExitRecord, Outcome, examine_exit, read_exit, write_exit
-from sessionizer.control.heartbeat import Heartbeat, Phase, examine_heartbeat, read_heartbeat, write_heartbeat
 from sessionizer.control.housekeeping import ABANDONED_AFTER_S, FORGOTTEN_AFTER_S, sweep
-from sessionizer.control.lineage import active_lineage, mint_lineage, read_lineage, start_lineage
-from sessionizer.control.stop_marker import request_stop, stop_reason, stop_requested
+from sessionizer.control.records.desired_state import (
+    Desired,
+    DesiredState,
+    examine_desired,
+    read_desired,
+    write_desired,
+)
+from sessionizer.control.records.exit_record import (
+    MESSAGE_LIMIT,
+    ExitRecord,
+    Outcome,
+    examine_exit,
+    read_exit,
+    write_exit,
+)
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat, read_heartbeat, write_heartbeat
+from sessionizer.control.records.stop_marker import request_stop, stop_reason, stop_requested
 from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import active_lineage, mint_lineage, read_lineage, start_lineage
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 BEAT = Heartbeat("a", 5, 1, Phase.IDLE, lineage="l", batch_id=3, rows_per_second=2.5)
 

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.desired_state import Desired, DesiredState, write_desired
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.lease import acquire, fence
-from sessionizer.control.lease_ledger import LeaseRecord, Vacancy, give_out, owned_by
-from sessionizer.control.observation import Evidence, Stall, State
-from sessionizer.control.process_identity import identify
-from sessionizer.control.status import observe, read_observation
-from sessionizer.control.stop_marker import request_stop
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.lease.lease import acquire, fence
+from sessionizer.control.lease.ledger import LeaseRecord, Vacancy, give_out, owned_by
+from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.process_identity import identify
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.status.observation import Evidence, Stall, State
+from sessionizer.control.status.observe import observe, read_observation
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.drain_record import (
+from sessionizer.control.records.heartbeat import YEAR_9999_MS
+from sessionizer.errors import DamagedFile, StreamDrained
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.drained import (
     begin_drain,
     end_drain,
     examine_drain,
     read_drain,
     require_not_drained,
 )
-from sessionizer.control.heartbeat import YEAR_9999_MS
-from sessionizer.control.lineage import start_lineage
-from sessionizer.control.stream_home import StreamHome
-from sessionizer.errors import DamagedFile, StreamDrained
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessionizer.driver_environment import MORE, driver_environment
+from sessionizer.launch.driver_environment import MORE, driver_environment
 
 AIRFLOW = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://airflow:pw@db/airflow",

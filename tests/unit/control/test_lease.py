@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from file_accesses import file_accesses
-from sessionizer.control import lease_ledger
-from sessionizer.control.clock import epoch_ms
-from sessionizer.control.exit_record import ExitRecord, Outcome, write_exit
-from sessionizer.control.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.lease import acquire, fence
-from sessionizer.control.lease_ledger import Vacancy, give_out, highest_token, owned_by, read_lease
-from sessionizer.control.lease_watch import LeaseWatch
-from sessionizer.control.process_identity import this_process
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.lease import ledger as lease_ledger
+from sessionizer.control.lease.lease import acquire, fence
+from sessionizer.control.lease.ledger import Vacancy, give_out, highest_token, owned_by, read_lease
+from sessionizer.control.lease.watch import LeaseWatch
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from support.expected.file_accesses import file_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from sessionizer.control.local_jvm import LOGGING, class_archive, jvm_options
+from sessionizer.launch.local_jvm import LOGGING, class_archive, jvm_options
 
 if TYPE_CHECKING:
     from pathlib import Path

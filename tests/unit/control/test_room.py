@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control import room
-from sessionizer.control.exit_record import read_exit
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.room import RESERVE, Reserve, require_room, unwritable
+from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import DiskFull, TransientError, UnwritablePath
+from sessionizer.home import room
+from sessionizer.home.room import RESERVE, Reserve, require_room, unwritable
 
 if TYPE_CHECKING:
-    from sessionizer.control.stream_home import StreamHome
+    from sessionizer.home.stream_home import StreamHome
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.control.stream_home import StreamHome, platform_home
 from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.home.stream_home import StreamHome, platform_home
 
 
 def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

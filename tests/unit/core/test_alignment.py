@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.alignment import Unfit, aligned, aligned_table, unfit, united
+from sessionizer.core.wire.alignment import Unfit, aligned, aligned_table, unfit, united
 
 INNER = pa.struct([("x", pa.int32()), ("m", pa.map_(pa.string(), pa.int8()))])
 OUTER = pa.list_(INNER)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emission import owed_by_batch
-from in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
-from sessionizer.core.event import Batch, Event, drain_at
-from sessionizer.core.key_group import Arrivals, Clock, GroupRules, Plan, take_batch
-from sessionizer.core.rules import Rules, TimeMode
-from strategies import Log, delayed, logs
+from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.key_group.append_or_merge import Arrivals, Clock, GroupRules, Plan, take_batch
+from support.expected.emission import owed_by_batch
+from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
+from support.streams.strategies import Log, delayed, logs
 
 STEP_MS = 30
 DELAY_MS = 10

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from in_memory_groups import InMemoryGroups, Row, event_row_of, row_of
-from sessionizer.core import wide
-from sessionizer.core.event import Batch
-from sessionizer.core.oracle import Outcome, sessionize
-from sessionizer.core.rules import NEVER_MS, TimeMode
-from sessionizer.core.standing import latest
-from sessionizer.core.stretch import AdmittedEvent, cut
-from strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
+from sessionizer.core.definition.event import Batch
+from sessionizer.core.definition.oracle import Outcome, sessionize
+from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.stretch import AdmittedEvent, cut
+from sessionizer.core.key_group.standing import latest
+from sessionizer.core.wire import wide
+from support.streams.in_memory_groups import InMemoryGroups, Row, event_row_of, row_of
+from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sessionizer.core.event import Event
+    from sessionizer.core.definition.event import Event
 
 
 @settings(max_examples=2_000, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.distinct import surely_distinct
+from sessionizer.core.key_group.distinct import surely_distinct
 
 texts = st.lists(st.text(alphabet="aé0", min_size=0, max_size=12), max_size=20)
 of_one_length = st.lists(st.text(alphabet="ab", min_size=9, max_size=9), max_size=20)

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core import schema
-from sessionizer.core.admission import admit
-from sessionizer.core.kept_timeouts import kept_text, kept_timeouts
-from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.key_group.admission import admit
+from sessionizer.core.key_group.kept_timeouts import kept_text, kept_timeouts
+from sessionizer.core.wire import schema
 
 RULES = Rules(
     time_mode=TimeMode.EVENT_TIME,

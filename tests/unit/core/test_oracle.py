@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.core.event import Batch, Event, drain_at
-from sessionizer.core.oracle import sessionize
-from sessionizer.core.reasons import CloseReason
-from sessionizer.core.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
 
 if TYPE_CHECKING:
-    from sessionizer.core.oracle import Outcome, Session
+    from sessionizer.core.definition.oracle import Outcome, Session
 
 
 def event(event_id: str, at: int | None, **facts: Any) -> Event:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.core.event import Batch, drain_at
-from sessionizer.core.oracle import sessionize
-from sessionizer.core.rules import NEVER_MS, TimeMode
-from sessionizer.core.stretch import AdmittedEvent, cut
-from strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
+from sessionizer.core.definition.event import Batch, drain_at
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.stretch import AdmittedEvent, cut
+from support.streams.strategies import ORIGIN_MS, Log, OrderlyLog, logs, orderly_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from random import Random
 
-    from sessionizer.core.event import Event
-    from sessionizer.core.oracle import Outcome, Session
+    from sessionizer.core.definition.event import Event
+    from sessionizer.core.definition.oracle import Outcome, Session
 
 EVENT_TIME = [TimeMode.EVENT_TIME]
 LATER_MS = 2 * ORIGIN_MS

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.json_text import json_objects
-from sessionizer.core.plain_values import order_of, plain_values, written
+from sessionizer.core.definition.plain_values import order_of, plain_values, written
+from sessionizer.core.wire.json_text import json_objects
 
 FAR_US = 2**62
 NAN = float("nan")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core import schema
-from sessionizer.core.admission import admit
-from sessionizer.core.merging import Merged, merge
-from sessionizer.core.rules import Rules, TimeMode
+from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.key_group.admission import admit
+from sessionizer.core.key_group.merging import Merged, merge
+from sessionizer.core.wire import schema
 
 RULES = Rules(TimeMode.EVENT_TIME, 0, 1_000, {}, None, None)
 BEYOND_US = 9 * 10**18

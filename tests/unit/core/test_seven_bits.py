@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.seven_bits import from_text, to_text
+from sessionizer.core.wire.seven_bits import from_text, to_text
 
 
 @settings(deadline=None)

@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 
-from sessionizer.core import schema
-from sessionizer.core.identity import session_id
-from sessionizer.core.rules import TimeMode
-from sessionizer.core.table_rows import Origin, late_rows, quarantine_rows, session_rows
+from sessionizer.core.definition.identity import session_id
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
+from sessionizer.core.wire import schema
 
 PAYLOAD = [pa.field("page", pa.string())]
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core import schema, wide
-from sessionizer.core.admission import admit
-from sessionizer.core.codec import decode, encode
-from sessionizer.core.event import Event
-from sessionizer.core.event_size import sizes_of_values, sizes_that_count
-from sessionizer.core.key_group import HEAVY_TABLE_BYTES, NO_PLAN, Arrivals, Clock, GroupRules, log_tables, take_batch
-from sessionizer.core.merging import merge
-from sessionizer.core.rules import Caps, Rules, TimeMode
+from sessionizer.core.definition.event import Event
+from sessionizer.core.definition.rules import Caps, Rules, TimeMode
+from sessionizer.core.key_group.admission import admit
+from sessionizer.core.key_group.append_or_merge import (
+    HEAVY_TABLE_BYTES,
+    NO_PLAN,
+    Arrivals,
+    Clock,
+    GroupRules,
+    log_tables,
+    take_batch,
+)
+from sessionizer.core.key_group.merging import merge
+from sessionizer.core.wire import schema, wide
+from sessionizer.core.wire.codec import decode, encode
+from sessionizer.core.wire.event_size import sizes_of_values, sizes_that_count
 
 TWO_GIB = 2**31
 RULES = Rules(TimeMode.EVENT_TIME, 0, 1_000_000, {}, None, None, max_bytes=64 * 2**20)

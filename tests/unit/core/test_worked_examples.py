@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from in_memory_groups import InMemoryGroups, Row, event_rows_of
-from sessionizer.core.oracle import sessionize
-from worked_examples import Example, ToldSession, read_examples
+from sessionizer.core.definition.oracle import sessionize
+from support.expected.worked_examples import Example, ToldSession, read_examples
+from support.streams.in_memory_groups import InMemoryGroups, Row, event_rows_of
 
 if TYPE_CHECKING:
-    from sessionizer.core.oracle import Session
+    from sessionizer.core.definition.oracle import Session
 
 PAGE = Path(__file__).parents[3] / "docs" / "sessions.md"
 EXAMPLES = read_examples(PAGE)

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.control.desired_state import DesiredState, write_desired
-from sessionizer.control.lineage import active_lineage, start_lineage
-from sessionizer.control.lineage_spec import lineage_spec_file
-from sessionizer.control.stream_home import StreamHome
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.running_spec import (
     EDITED_AGAIN,
@@ -20,10 +17,13 @@ from sessionizer.deployment.running_spec import (
     pending_changes,
 )
 from sessionizer.errors import DamagedFile, InvalidSpec
-from sessionizer.spec.decisions import Change
-from sessionizer.spec.spec_file import SpecFile
-from sessionizer.spec.stream import StreamSpec
-from spoiled_specs import changed
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.kept_spec import lineage_spec_file
+from sessionizer.stream_spec.decisions import Change
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.loading.spec_file import SpecFile
+from support.faults.spoiled_specs import changed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the options of ``sessionizer feed`` mean."""
+"""What the options of ``sessionizer-feed`` mean."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.feed.commands import Target, choose_target, fault_rates, feed
-from sessionizer.feed.faults import DEFAULT_FAULT_RATES
-from sessionizer.feed.kinds import RowKind
-from sessionizer.feed.runner import KafkaTarget
+from sessionizer_demo.feed.commands import Target, choose_target, fault_rates, feed
+from sessionizer_demo.feed.faults import DEFAULT_FAULT_RATES
+from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.runner import KafkaTarget
 
 if TYPE_CHECKING:
     from pathlib import Path

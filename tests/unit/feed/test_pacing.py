@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 
-from sessionizer.feed.bounds import Bounds
-from sessionizer.feed.generator import generate, generate_within
-from sessionizer.feed.pacing import StopFlag, Tick, paced, ticks, wait_until
-from sessionizer.feed.scenario import Scenario
+from sessionizer_demo.feed.bounds import Bounds
+from sessionizer_demo.feed.generator import generate, generate_within
+from sessionizer_demo.feed.pacing import StopFlag, Tick, paced, ticks, wait_until
+from sessionizer_demo.feed.scenario import Scenario
 
 START_MS = 1_750_000_000_000
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import UnwritablePath
-from sessionizer.feed.bounds import Bounds
-from sessionizer.feed.generator import generate_within
-from sessionizer.feed.kinds import Destination, RowKind
-from sessionizer.feed.runner import FeedOptions, FolderTarget, run_feed
-from sessionizer.feed.scenario import Scenario
+from sessionizer_demo.feed.bounds import Bounds
+from sessionizer_demo.feed.generator import generate_within
+from sessionizer_demo.feed.kinds import Destination, RowKind
+from sessionizer_demo.feed.runner import FeedOptions, FolderTarget, run_feed
+from sessionizer_demo.feed.scenario import Scenario
 
 if TYPE_CHECKING:
-    from sessionizer.feed.tally import Tally
+    from sessionizer_demo.feed.tally import Tally
 
 START_MS = 1_750_000_000_000
 SCENARIO = Scenario(start_ms=START_MS)
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_an_endless_feed_with_its_ground_truth(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", "import typer; from sessionizer.feed.commands import feed; typer.run(feed)"]
+    command = [sys.executable, "-c", "import typer; from sessionizer_demo.feed.commands import feed; typer.run(feed)"]
     arguments = ["--to", "folder", "--path", str(tmp_path), "--rate", "200", "--tick", "0.2", "--json"]
     process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE)
     deadline = time.monotonic() + 30

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sessionizer.spark.batch_limits import COMPRESSED_BYTES, RECORDS, TEXT_BYTES, batch_limits
-from sessionizer.spec.source import DeltaSource, FilesSource, KafkaSource, SocketSource
+from sessionizer.spark.ingest.batch_limits import COMPRESSED_BYTES, RECORDS, TEXT_BYTES, batch_limits
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
 
 
 def files(encoding: Any, **options: str) -> FilesSource:

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from sessionizer.errors import QueryFailed, QueryInterrupted
-from sessionizer.spark.failure import classified, is_full_disk
+from sessionizer.spark.failures.query_failure import classified, is_full_disk
 
 
 class Captured(Exception):

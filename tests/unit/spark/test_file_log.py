@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from sessionizer.spark.file_log import EVENTS, PUNCTUATIONS, files_of_batch, files_until
-from sessionizer.spark.taken_punctuations import TakenPunctuations
+from sessionizer.spark.ingest.file_log import EVENTS, PUNCTUATIONS, files_of_batch, files_until
+from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 
 if TYPE_CHECKING:
     from pathlib import Path

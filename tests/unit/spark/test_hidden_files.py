@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.spark import hidden_files
-from sessionizer.spark.hidden_files import files_passed_over
-from sessionizer.spec.source import FilesSource
+from sessionizer.spark.ingest import hidden_files
+from sessionizer.spark.ingest.hidden_files import files_passed_over
+from sessionizer.stream_spec.document.source import FilesSource
 
 if TYPE_CHECKING:
     from pathlib import Path

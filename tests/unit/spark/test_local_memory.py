@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.control.local_jvm import SMALL_ARRAYS
+from sessionizer.launch.local_jvm import SMALL_ARRAYS
 from sessionizer.spark.session import local_memory
 
 

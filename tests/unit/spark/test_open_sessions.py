@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.heartbeat import Heartbeat, Phase
-from sessionizer.control.progress_line import HEAVY_GROUP_BYTES, progress_line
-from sessionizer.core.rules import NEVER_MS
-from sessionizer.core.standing import NOTHING_OPEN, Standing
-from sessionizer.spark.open_sessions import OpenSessions
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.status.progress_line import HEAVY_GROUP_BYTES, progress_line
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing
+from sessionizer.spark.driver.open_sessions import OpenSessions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessionizer.spark.read_failure import cause_in_one_line
+from sessionizer.spark.failures.read_failure import cause_in_one_line
 
 STACK = "\n".join(f"\tat org.apache.spark.Frame.number{number}(Frame.scala)" for number in range(780))
 NAMED = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///feed/1.csv.  SQLSTATE: KD001"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from itertools import permutations
 
-from sessionizer.spark import rows
-from sessionizer.spark.processor import Share
+from sessionizer.core.wire import rows
+from sessionizer.spark.query.processor import Share
 
 
 def timeouts(said_at_ms: int, **changes: int) -> bytes:

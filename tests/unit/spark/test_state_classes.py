@@ -10,10 +10,10 @@ from typing import Any
 import pyspark
 import pytest
 
-from sessionizer.control.causes import CAUSES, Verdict, cause_of
+from sessionizer.causes.table import CAUSES, Verdict, cause_of
 from sessionizer.errors import QueryFailed, QueryInterrupted
-from sessionizer.spark.failure import classified
-from sessionizer.spark.state_classes import CAUSE_OF_CLASS
+from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.failures.state_classes import CAUSE_OF_CLASS
 
 ABOUT_STATE = ("STATE_STORE", "CHECKPOINT_FILE_CHECKSUM", "STREAMING_CHECKPOINT_MISSING", "STREAMING_STATEFUL_OPERATOR")
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from sessionizer.spark.payload_types import as_kept, not_kept
+from sessionizer.spark.ingest.payload_types import as_kept, not_kept
 
 NOT_KEPT = (TimeType(6), NullType(), VariantType(), DayTimeIntervalType(), YearMonthIntervalType(), StructType())
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spec.loading import load_stream
-from spoiled_specs import changed
+from sessionizer.stream_spec.loading.folder import load_stream
+from support.faults.spoiled_specs import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spec.decisions import (
+from sessionizer.stream_spec.decisions import (
     WITHOUT_EFFECT,
     Change,
     Decisions,
@@ -18,10 +18,10 @@ from sessionizer.spec.decisions import (
     decisions_of,
     document_of,
 )
-from sessionizer.spec.recorded import recorded_spec
-from sessionizer.spec.source import SOURCES
-from sessionizer.spec.stream import StreamSpec
-from spoiled_specs import KAFKA, changed
+from sessionizer.stream_spec.document.source import SOURCES
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.loading.recorded import recorded_spec
+from support.faults.spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

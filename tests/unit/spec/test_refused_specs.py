@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.spec.names import RESERVED_NAMES
-from spoiled_specs import ABSENT, KAFKA
+from sessionizer.stream_spec.document.names import RESERVED_NAMES
+from support.faults.spoiled_specs import ABSENT, KAFKA
 
 if TYPE_CHECKING:
     from collections.abc import Callable

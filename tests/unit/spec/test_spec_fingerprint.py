@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sessionizer.spec.fingerprint import spec_fingerprint
-from sessionizer.spec.stream import StreamSpec
-from spoiled_specs import changed
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.fingerprint import spec_fingerprint
+from support.faults.spoiled_specs import changed
 
 
 def fingerprint(changes: dict[str, Any]) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from file_accesses import file_accesses
 from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
-from sessionizer.spec.loading import find_stream, load_stream, load_streams, placed, survey_streams
-from sessionizer.spec.yaml_text import SafeLoader
-from spoiled_specs import changed
+from sessionizer.stream_spec.loading.folder import find_stream, load_stream, load_streams, placed, survey_streams
+from sessionizer.stream_spec.loading.yaml_text import SafeLoader
+from support.expected.file_accesses import file_accesses
+from support.faults.spoiled_specs import changed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,7 +175,8 @@ def test_specs_are_read_once_and_by_libyaml(tmp_path: Path) -> None:
 
 def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
     program = (
-        "import sys, sessionizer.spec.loading, sessionizer.spec.json_schema, sessionizer.spec.fingerprint;"
+        "import sys, sessionizer.stream_spec.loading.folder; "
+        "from sessionizer.stream_spec import fingerprint, json_schema;"
         "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessionizer.spec.json_schema import stream_schema
+from sessionizer.stream_spec.json_schema import stream_schema
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "stream-spec.md"
 BLOCKS = [

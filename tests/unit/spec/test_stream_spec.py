@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sessionizer.core.rules import TimeMode
-from sessionizer.spec.source import DeltaSource, FilesSource, KafkaSource, SocketSource
-from sessionizer.spec.stream import StreamSpec
-from spoiled_specs import ABSENT, KAFKA, changed
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.faults.spoiled_specs import ABSENT, KAFKA, changed
 
 
 def read(changes: dict[str, Any]) -> StreamSpec:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spec import yaml_bounds
-from sessionizer.spec.loading import load_stream, survey_streams
-from sessionizer.spec.yaml_bounds import DEEPEST, MOST_BYTES, MOST_NODES, require_bounds
-from sessionizer.spec.yaml_text import SafeLoader, YamlDocument
+from sessionizer.stream_spec.loading import yaml_bounds
+from sessionizer.stream_spec.loading.folder import load_stream, survey_streams
+from sessionizer.stream_spec.loading.yaml_bounds import DEEPEST, MOST_BYTES, MOST_NODES, require_bounds
+from sessionizer.stream_spec.loading.yaml_text import SafeLoader, YamlDocument
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,65 @@
+"""What a feed plays: everything that decides about its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import InvalidSpec
+from sessionizer_demo.feed.clients import CLIENTS, Client
+from sessionizer_demo.feed.day_curve import DayCurve
+from sessionizer_demo.feed.faults import DEFAULT_FAULT_RATES
+from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.row_formats import ROW_FORMATS, RowFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Equal scenarios give equal rows, byte for byte.
+
+    ``start_ms`` (epoch ms) is the event time of the beginning. ``rate`` is events per second on the average of a
+    day; ``faults`` maps a kind to its share of all rows, and a kind the stream's format cannot show is left out.
+    ``watermark_delay_ms`` should be that of the stream: it tells late from too late.
+    Raises InvalidSpec for a value no feed can be played with.
+    """
+
+    start_ms: int
+    stream: str = "clicks"
+    seed: int = 7
+    rate: float = 100.0
+    day: DayCurve = field(default_factory=lambda: DayCurve(day_seconds=1200, depth=0.6))
+    watermark_delay_ms: int = 30_000
+    faults: Mapping[RowKind, float] = field(default_factory=lambda: dict(DEFAULT_FAULT_RATES))
+    clients: tuple[Client, ...] = CLIENTS
+    never_ending_user: bool = True
+
+    def __post_init__(self) -> None:
+        _demand(self.stream in ROW_FORMATS, "stream", self.stream, " or ".join(ROW_FORMATS))
+        _demand(self.rate > 0, "rate", self.rate, "more than 0 events per second")
+        _demand(self.day.day_seconds > 0, "day_seconds", self.day.day_seconds, "more than 0 seconds")
+        _demand(0 <= self.day.depth < 1, "depth", self.day.depth, "0 or more, less than 1")
+        _demand(self.watermark_delay_ms >= 0, "watermark_delay_ms", self.watermark_delay_ms, "0 or more milliseconds")
+        _demand(bool(self.clients), "clients", self.clients, "at least one client")
+        _demand(RowKind.NORMAL not in self.faults, "faults", "normal", "any other kind: normal is what is left")
+        for kind, share in self.faults.items():
+            _demand(0 <= share <= 1, f"faults.{kind}", share, "a share of the rows from 0 to 1")
+        total = sum(self.faults.values())
+        _demand(total <= 1 + 1e-9, "faults", total, "shares that sum up to at most 1")
+
+    @property
+    def row_format(self) -> RowFormat:
+        """How the stream writes its rows."""
+        return ROW_FORMATS[self.stream]
+
+    @property
+    def possible_faults(self) -> dict[RowKind, float]:
+        """The faults that the stream's format can show, with their shares."""
+        return {kind: share for kind, share in self.faults.items() if kind in self.row_format.kinds}
+
+
+def _demand(condition: bool, name: str, value: object, allowed: str) -> None:  # noqa: FBT001
+    if not condition:
+        raise InvalidSpec(f"feed.{name}", value, allowed)

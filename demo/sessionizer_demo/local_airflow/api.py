@@ -1,0 +1,107 @@
+"""The few calls of Airflow's REST API that are needed here."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sessionizer_airflow.errors import AirflowUnavailable
+from sessionizer_demo.local_airflow.installation import USER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer_demo.local_airflow.installation import Installation
+
+TIMEOUT_SECONDS = 10.0
+POLL_SECONDS = 0.5
+MORE_ATTEMPTS = 3
+HEALTH_OF = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+
+
+@dataclass
+class Api:
+    """Speaks to the API server of `installation` as its one user."""
+
+    installation: Installation
+    _token: str | None = field(default=None, init=False)
+
+    def is_healthy(self) -> bool:
+        """Whether all four parts are up."""
+        try:
+            health = self.call("GET", "/api/v2/monitor/health", authorized=False)
+        except AirflowUnavailable:
+            return False
+        return all(health.get(part, {}).get("status") == "healthy" for part in HEALTH_OF)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let the DAG run."""
+        self.set_paused(dag_id, paused=False)
+
+    def set_paused(self, dag_id: str, *, paused: bool) -> None:
+        """Pause or unpause the DAG; again where Airflow gave up waiting for its turn to write into SQLite."""
+        path = f"/api/v2/dags/{dag_id}?update_mask=is_paused"
+        for _ in range(MORE_ATTEMPTS):
+            with suppress(AirflowUnavailable):
+                self.call("PATCH", path, {"is_paused": paused})
+                return
+            time.sleep(1)
+        self.call("PATCH", path, {"is_paused": paused})
+
+    def ensure_pool(self, name: str, *, slots: int) -> None:
+        """Make the pool if it is not there; one that is keeps its slots."""
+        if name not in {pool["name"] for pool in self.call("GET", "/api/v2/pools?limit=1000")["pools"]}:
+            self.call("POST", "/api/v2/pools", {"name": name, "slots": slots})
+
+    def dag_ids(self) -> set[str]:
+        """All DAGs that Airflow has parsed."""
+        return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags?limit=1000")["dags"]}
+
+    def import_errors(self) -> list[str]:
+        """One text for each DAG file that could not be parsed."""
+        found = self.call("GET", "/api/v2/importErrors")["import_errors"]
+        return [f"{error['filename']}: {error['stack_trace']}" for error in found]
+
+    def call(self, verb: str, path: str, body: object = None, *, authorized: bool = True) -> Any:  # noqa: ANN401 - JSON
+        """The decoded answer.
+
+        :raises AirflowUnavailable: no answer, or a refusal.
+        """
+        request = urllib.request.Request(  # noqa: S310 - our own loopback address
+            self.installation.address + path,
+            method=verb,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **(self._authorization() if authorized else {})},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            raise AirflowUnavailable(verb, path, f"{error.code} {error.read().decode(errors='replace')}") from error
+        except OSError as error:
+            raise AirflowUnavailable(verb, path, str(error)) from error
+        return json.loads(text) if text else None
+
+    def token(self) -> str:
+        """What shows who we are; a browser has it in a cookie."""
+        if self._token is None:
+            credentials = {"username": USER, "password": self.installation.password}
+            self._token = str(self.call("POST", "/auth/token", credentials, authorized=False)["access_token"])
+        return self._token
+
+    def _authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token()}"}
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """:raises AirflowUnavailable: `what` did not happen within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AirflowUnavailable("wait", what, f"not within {seconds:.0f} s")
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,108 @@
+"""Where a local Airflow lives and what its processes are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sessionizer_airflow.project import SOURCE_ROOT
+
+LOOPBACK = "127.0.0.1"
+USER = "admin"
+MARK = "SESSIONIZER_INSTALLATION"
+"""Environment variable that every process of an installation inherits, by which none is overlooked at the end."""
+
+
+REPORT_POOL = "reports"
+"""Where a demo's reports get their slot: of two cores, supervision keeps one."""
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """An Airflow under `root`, its API server at `port`. `settings` are further environment variables."""
+
+    root: Path
+    port: int = field(default_factory=free_port)
+    password: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def _airflow_home(self) -> Path:
+        return self.root / "airflow"
+
+    @property
+    def platform_home(self) -> Path:
+        """The `SESSIONIZER_HOME` of this installation."""
+        return self.root / "sessionizer"
+
+    @property
+    def logs(self) -> Path:
+        """What its processes print."""
+        return self.root / "logs"
+
+    @property
+    def address(self) -> str:
+        """Where the UI and the API are."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def prepare(self) -> None:
+        """Make the folders and the password file, readable by us alone."""
+        for folder in (self._airflow_home, self.platform_home, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        passwords = self._password_file
+        passwords.touch(mode=0o600)
+        passwords.write_text(json.dumps({USER: self.password}) + "\n")
+
+    @property
+    def _password_file(self) -> Path:
+        return self._airflow_home / "passwords.json"
+
+    def environment(self) -> dict[str, str]:
+        """The environment of all its processes. A connection given from outside is kept."""
+        programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        spark = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"})}
+        return {**spark, **os.environ, "PATH": programs, **self._platform(), **self._airflow(), **self.settings}
+
+    def _platform(self) -> dict[str, str]:
+        return {
+            MARK: str(self.root),
+            # Airflow's servers and workers rename themselves, which would overwrite the mark with their title.
+            "SPT_NOENV": "1",
+            "SESSIONIZER_HOME": str(self.platform_home),
+            "PYTHONPATH": os.pathsep.join(str(SOURCE_ROOT / part) for part in ("jobs", "plugins", "demo")),
+            # Spark's own ports, the UI of a driver among them, else listen on every address.
+            "SPARK_LOCAL_IP": LOOPBACK,
+        }
+
+    def _airflow(self) -> dict[str, str]:
+        return {
+            "AIRFLOW_HOME": str(self._airflow_home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(SOURCE_ROOT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(SOURCE_ROOT / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            # The executor forks all its workers at once; each costs memory, and two cores run few Spark jobs.
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            # When the scheduler is killed while it runs a task, nobody watches the stream until Airflow gives the task
+            # up: after five minutes by default.
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._password_file),
+            "AIRFLOW__API__BASE_URL": self.address,
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        }

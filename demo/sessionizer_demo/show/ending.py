@@ -1,0 +1,42 @@
+"""Ending the drivers of a demo: in order when they listen, by force when they do not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.status.live_drivers import live_drivers
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_demo.local_airflow.parts import end_processes, left_behind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer_demo.local_airflow.installation import Installation
+
+DRAIN_SECONDS = 40.0
+
+
+def drain_drivers(installation: Installation, say: Callable[[str], None]) -> None:
+    """Ask every driver of the installation to stop at its batch boundary, and wait for it."""
+    for home in _stream_homes(installation):
+        for uid in live_drivers(home):
+            request_stop(home, uid, "the demo ends")
+            say(f"draining the driver of {home.name}")
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while left_behind(installation) and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+def end_the_rest(installation: Installation, say: Callable[[str], None]) -> None:
+    """Whatever is still there gets killed, each by its own process id."""
+    rest = left_behind(installation)
+    if rest:
+        say(f"killing {len(rest)} processes that did not end: {', '.join(str(process.pid) for process in rest)}")
+        end_processes(rest, seconds=0.0)
+
+
+def _stream_homes(installation: Installation) -> list[StreamHome]:
+    folder = installation.platform_home / "streams"
+    return [StreamHome(root) for root in sorted(folder.iterdir())] if folder.is_dir() else []

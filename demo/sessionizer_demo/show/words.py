@@ -1,0 +1,55 @@
+"""What the demo tells its user."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from sessionizer_demo.local_airflow.installation import USER
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_demo.local_airflow.installation import Installation
+
+SESSIONS_QUERY = (
+    "select client, close_reason, count(*) as sessions, round(avg(event_count), 1) as events, "
+    "round(avg(duration_ms) / 1000, 1) as seconds from sessions group by all order by all"
+)
+
+
+def welcome(installation: Installation, stream: str) -> str:
+    """Where Airflow is, and who may enter."""
+    return "\n".join(
+        [
+            "",
+            f"  Airflow     {installation.address}",
+            f"  user        {USER}",
+            f"  password    {installation.password}",
+            f"  DAGs        {stream}.supervise starts the stream; {stream}.stop and {stream}.start steer it",
+            f"  logs        {installation.logs}",
+            "",
+        ]
+    )
+
+
+def first_session(home: StreamHome, rows: int) -> str:
+    """Where the tables are, and what to ask them."""
+    return "\n".join(
+        [
+            f"sessions have landed ({rows} so far). The Delta tables:",
+            "",
+            *(f"  {name:<12}{home.table(name)}" for name in ("sessions", "quarantine", "late_events")),
+            "",
+            "Ask them, in another terminal:",
+            "",
+            f"  {query(home)}",
+            "",
+            "Ctrl-C ends the demo and all its processes.",
+        ]
+    )
+
+
+def query(home: StreamHome) -> str:
+    """A command to paste: needs no Spark, only readers that come with the requirements."""
+    load = f"sessions = deltalake.DeltaTable('{home.table('sessions')}').to_pyarrow_table()"
+    return f"{sys.executable} -c \"import deltalake, duckdb; {load}; duckdb.sql('{SESSIONS_QUERY}').show()\""

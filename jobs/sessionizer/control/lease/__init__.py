@@ -1,0 +1,1 @@
+"""The right to drive a stream: one owner at a time, told apart by a fencing token."""

@@ -1,0 +1,59 @@
+"""``desired.json``: what people want of the stream, whatever it is doing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, require_undamaged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+
+
+class DesiredState(StrEnum):
+    """RUNNING: keep a driver up. STOPPED: none until someone says so. MAINTENANCE: none while a job needs it still."""
+
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    MAINTENANCE = "MAINTENANCE"
+
+
+@dataclass(frozen=True, slots=True)
+class Desired(JsonRecord):
+    """The wish, since when (epoch ms; 0 if nobody ever said), whose and why.
+
+    ``approved``: fingerprint of a spec that may be applied, once, by the next driver that finds it in the file.
+    """
+
+    state: DesiredState
+    at: int = 0
+    by: str = ""
+    why: str = ""
+    approved: str | None = None
+
+
+def write_desired(home: StreamHome, state: DesiredState, *, by: str, why: str, approved: str | None = None) -> Desired:
+    """Record the wish, in place of any earlier one; raises UnwritablePath."""
+    desired = Desired(state, epoch_ms(), by, why, approved)
+    write_json(_path(home), desired.to_json())
+    return desired
+
+
+def read_desired(home: StreamHome) -> Desired:
+    """The wish; RUNNING if nobody ever said. Raises DamagedFile: guessing could restart a stopped stream."""
+    return require_undamaged(Desired, _path(home)) or Desired(DesiredState.RUNNING)
+
+
+def examine_desired(home: StreamHome) -> RecordReading[Desired]:
+    """What the file says, for those who only look. Never raises."""
+    return examine_record(Desired, _path(home))
+
+
+def _path(home: StreamHome) -> Path:
+    return home.control / "desired.json"

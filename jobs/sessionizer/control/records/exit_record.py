@@ -1,0 +1,65 @@
+"""``exit.<uid>.json``: how a driver ended, in its own words. One that was killed has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record
+from sessionizer.home.stream_home import checked_identifier
+from sessionizer.redaction import redacted_and_cut
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+
+MESSAGE_LIMIT: Final = 8_000
+"""Characters of ``message`` that are kept: a JVM's nested stack traces reach megabytes."""
+
+
+class Outcome(StrEnum):
+    """How a driver ended."""
+
+    DRAINED = "drained"
+    FINISHED = "finished"
+    FAILED = "failed"
+    LEASE_LOST = "lease_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord(JsonRecord):
+    """The end of driver ``uid`` at ``at`` (epoch ms); ``terminal`` means that a restart cannot help."""
+
+    uid: str
+    at: int
+    outcome: Outcome
+    terminal: bool = False
+    error_type: str | None = None
+    message: str | None = None
+    batch_id: int | None = None
+
+
+def write_exit(home: StreamHome, record: ExitRecord) -> None:
+    """Leave ``record`` as the driver's last act: from then on its lease counts as free. Raises UnwritablePath.
+
+    Its message is kept without credentials.
+    """
+    message = redacted_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
+    write_json(_path(home, record.uid), replace(record, message=message).to_json())
+
+
+def read_exit(home: StreamHome, uid: str) -> ExitRecord | None:
+    """How driver ``uid`` ended; None if it did not say so, or the file is damaged."""
+    return examine_exit(home, uid).value
+
+
+def examine_exit(home: StreamHome, uid: str) -> RecordReading[ExitRecord]:
+    """As ``read_exit``, with the damage."""
+    return examine_record(ExitRecord, _path(home, uid))
+
+
+def _path(home: StreamHome, uid: str) -> Path:
+    return home.control / f"exit.{checked_identifier('uid', uid)}.json"

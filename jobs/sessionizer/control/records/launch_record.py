@@ -1,0 +1,93 @@
+"""`launch.json`: the newest launch of the stream, so that nobody launches a second driver beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.process_identity import ProcessIdentity
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.json_record import JsonRecord, read_record
+from sessionizer.home.stream_home import checked_identifier
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+FILE = "launch.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchRecord(JsonRecord):
+    """Driver `uid` was launched at `at` (epoch ms) and prints into the file `log`.
+
+    It is written before the process exists, too: then the process's fields, from `pid` on, are None. In cluster mode
+    that process only submits; the driver is what the cluster manager of `master` knows as `submission` (a YARN tag, a
+    Kubernetes `namespace:pod`), until `ended_at` (epoch ms), when it was ended by force. A launch that failed has an
+    `ended_at`, too.
+    """
+
+    uid: str
+    at: int
+    log: str
+    pid: int | None = None
+    process_started: int | None = None
+    host: str | None = None
+    boot_id: str | None = None
+    namespace: str | None = None
+    master: str | None = None
+    submission: str | None = None
+    ended_at: int | None = None
+
+    def of_process(self, process: ProcessIdentity) -> LaunchRecord:
+        """The same launch, now that its process exists."""
+        return replace(
+            self,
+            pid=process.pid,
+            process_started=process.started,
+            host=process.host,
+            boot_id=process.boot_id,
+            namespace=process.namespace,
+        )
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        """The process that was launched, if it is known."""
+        if self.pid is None or self.host is None:
+            return None
+        return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.namespace)
+
+
+def read_launch(home: StreamHome) -> LaunchRecord | None:
+    """The newest launch; None if nothing was launched from here, or the file is damaged."""
+    return read_record(LaunchRecord, home.control / FILE)
+
+
+def own_file(home: StreamHome, named: str) -> Path | None:
+    """The log that a record names; None unless it, and whatever it links to, is a file in the logs of the stream.
+
+    Whoever can write a record must not have pages or alerts read any other file of the machine to people.
+    """
+    try:
+        found, logs = Path(named).resolve(), home.logs.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return found if found.is_relative_to(logs) and (found.is_file() or not found.exists()) else None
+
+
+def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
+    """:raises UnwritablePath: the control directory cannot be written."""
+    write_json(home.control / FILE, launch.to_json())
+
+
+def exit_file(home: StreamHome, uid: str) -> Path:
+    """Where the exit code of the process that submits driver `uid` to a cluster is noted."""
+    return home.control / f"submit.{checked_identifier('uid', uid)}"
+
+
+def submission_failed(home: StreamHome, uid: str) -> bool:
+    """Whether spark-submit ended without having handed driver `uid` over to its cluster."""
+    try:
+        return exit_file(home, uid).read_text().strip() not in {"", "0"}
+    except OSError:
+        return False

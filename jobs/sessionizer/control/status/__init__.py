@@ -1,0 +1,1 @@
+"""From the records to what a stream and its drivers are doing."""

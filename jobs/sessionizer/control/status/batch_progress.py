@@ -1,0 +1,93 @@
+"""Whether the batch under way gets on: pure, on what was seen of it at two moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sessionizer.home.atomic_file import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class StageSight:
+    """One stage under way. ``records`` are all counts of records that Spark keeps of it, ``rows_read`` is its input."""
+
+    stage_id: int
+    tasks: int
+    tasks_done: int
+    tasks_failed: int = 0
+    rows_read: int = 0
+    records: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSight:
+    """What is seen of a query at a moment.
+
+    ``waits``: no batch is under way and none is due. ``batch_id`` is None while a batch is planned. ``doing`` is what
+    Spark says of itself, ``batches`` how many batches or idle triggers it has reported, ``task_seconds`` the processor
+    time of its tasks, where they run in the driver's own JVM.
+    """
+
+    waits: bool = False
+    batch_id: int | None = None
+    doing: str = ""
+    batches: int = 0
+    jobs: tuple[int, ...] = ()
+    stages: tuple[StageSight, ...] = ()
+    task_seconds: int = 0
+
+    @property
+    def shows_work(self) -> bool:
+        """Whether a task of the batch under way has done something."""
+        done = any(stage.tasks_done or any(stage.records) for stage in self.stages)
+        return done or bool(self.stages and self.task_seconds)
+
+
+NOTHING_UNDER_WAY: Final[JsonObject] = dict.fromkeys(
+    ("running_batch", "running_since", "running_tasks", "running_tasks_done", "running_rows")
+)
+"""What the heartbeat says of the batch under way when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """What the heartbeat says of the batch under way, as of ``sight``. Times are epoch ms."""
+
+    sight: BatchSight | None = None
+    progress_at: int | None = None
+    since: int | None = None
+    rows: int | None = None
+
+    def seen(self, sight: BatchSight, now: int) -> BatchProgress:
+        """The progress after a look at ``now``: whatever has changed is progress, and so is a query that waits."""
+        if sight.waits:
+            return BatchProgress(sight, progress_at=now)
+        continues = self.sight is not None and not self.sight.waits and _same_batch(self.sight, sight)
+        read = sum(stage.rows_read for stage in sight.stages)
+        known = (self.rows or 0) if continues else 0
+        return replace(
+            self,
+            sight=sight,
+            progress_at=self.progress_at if sight == self.sight else now,
+            since=self.since if continues else now,
+            rows=max(read, known) or None,
+        )
+
+    @property
+    def fields(self) -> JsonObject:
+        """The heartbeat's fields about it."""
+        told = {**NOTHING_UNDER_WAY, "progress_at": self.progress_at}
+        if self.sight is None or self.sight.waits:
+            return told
+        told |= {"running_batch": self.sight.batch_id, "running_since": self.since, "running_rows": self.rows}
+        if self.sight.stages:
+            told["running_tasks"] = sum(stage.tasks for stage in self.sight.stages)
+            told["running_tasks_done"] = sum(stage.tasks_done for stage in self.sight.stages)
+        return told
+
+
+def _same_batch(before: BatchSight, now: BatchSight) -> bool:
+    """A batch gets its id when it has been planned; the next one has none, or another."""
+    return before.batch_id in {None, now.batch_id}

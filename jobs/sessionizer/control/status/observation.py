@@ -1,0 +1,114 @@
+"""What is known of a stream at a moment, and what it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.desired_state import Desired, DesiredState
+
+if TYPE_CHECKING:
+    from sessionizer.control.lease.ledger import LeaseRecord
+    from sessionizer.control.records.exit_record import ExitRecord
+    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.home.atomic_file import JsonObject
+
+
+class State(StrEnum):
+    """What a stream, or one driver of it, is doing."""
+
+    NEVER_STARTED = "NEVER_STARTED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    IDLE = "IDLE"
+    STALLED = "STALLED"
+    """It should live but does not work; ``Stall`` says how that shows."""
+    DRAINING = "DRAINING"
+    STOPPED = "STOPPED"
+    """It ended as it was told to: drained, finished its input, gave up the lease, or noticed its loss."""
+    FAILED = "FAILED"
+    VANISHED = "VANISHED"
+    """Its process is gone without a word."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is, or may be, a process."""
+        return self in {State.STARTING, State.RUNNING, State.IDLE, State.STALLED, State.DRAINING}
+
+
+class Stall(StrEnum):
+    """How it shows that a driver which should live does not work."""
+
+    NO_START = "no_start"
+    """No batch showed progress within the startup grace."""
+    SILENT = "silent"
+    """It does not beat: the process hangs or is stopped, or its machine is."""
+    NO_PROGRESS = "no_progress"
+    """It beats, and its batch does not get on: a task hangs, or something that it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the control directory says. ``alive`` is of the lease's process; None: it cannot be known from here.
+
+    ``uid`` narrows the view to one driver, launched at ``launched_at`` (epoch ms), that may not have the lease (yet).
+    """
+
+    desired: Desired = field(default_factory=lambda: Desired(DesiredState.RUNNING))
+    lease: LeaseRecord | None = None
+    alive: bool | None = None
+    heartbeat: Heartbeat | None = None
+    exit_record: ExitRecord | None = None
+    stop_requested: bool = False
+    uid: str | None = None
+    launched_at: int | None = None
+    damage: tuple[str, ...] = ()
+    """One line per control file that exists but cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The verdict on a stream. ``age_ms`` is the time since its last sign of life; None if it never gave any.
+
+    Heartbeat and exit record are those of driver ``uid``, or None. ``stall`` is there in the state STALLED only;
+    ``progress_age_ms`` is the time since the query was last seen to get on, None before its first batch did.
+    """
+
+    state: State
+    age_ms: int | None
+    uid: str | None
+    desired: Desired
+    lease: LeaseRecord | None
+    alive: bool | None
+    heartbeat: Heartbeat | None
+    exit_record: ExitRecord | None
+    stop_requested: bool
+    damage: tuple[str, ...]
+    stall: Stall | None = None
+    progress_age_ms: int | None = None
+
+    @property
+    def as_desired(self) -> bool:
+        """Whether the stream does what people want of it."""
+        if self.desired.state is DesiredState.RUNNING:
+            return self.state in {State.STARTING, State.RUNNING, State.IDLE}
+        return not self.state.is_live
+
+    def to_json(self) -> JsonObject:
+        """For programs; nested records by their own fields."""
+        return {
+            "state": str(self.state),
+            "stall": self.stall and str(self.stall),
+            "age_ms": self.age_ms,
+            "progress_age_ms": self.progress_age_ms,
+            "uid": self.uid,
+            "desired": self.desired.to_json(),
+            "as_desired": self.as_desired,
+            "lease": self.lease and self.lease.to_json(),
+            "alive": self.alive,
+            "heartbeat": self.heartbeat and self.heartbeat.to_json(),
+            "exit": self.exit_record and self.exit_record.to_json(),
+            "stop_requested": self.stop_requested,
+            "damage": list(self.damage),
+        }

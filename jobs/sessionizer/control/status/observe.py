@@ -1,0 +1,161 @@
+"""From what the control directory says to what the stream is doing. The command line and Airflow both ask here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sessionizer.control.lease.ledger import LeaseRecord, Vacancy, examine_token, read_lease
+from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, examine_exit
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat
+from sessionizer.control.records.process_identity import is_alive
+from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.status.observation import Evidence, Observation, Stall, State
+from sessionizer.control.status.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
+from sessionizer.home.json_record import RecordReading
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+
+def observe(
+    evidence: Evidence, now: int, *, startup_grace_ms: int = STARTUP_GRACE_MS, stale_after_ms: int = STALE_AFTER_MS
+) -> Observation:
+    """The verdict at ``now`` (epoch ms). Total: any evidence, however contradictory, has one. Never raises."""
+    known = _about_one_driver(evidence)
+    sign = _last_sign(known)
+    stall = _stall(known.lease, known.heartbeat, now, startup_grace_ms, stale_after_ms) if known.lease else None
+    state = _state(known, stall, now, startup_grace_ms)
+    progress_at = known.heartbeat.progress_at if known.heartbeat else None
+    return Observation(
+        state=state,
+        # Clocks of two hosts may disagree: a beat from the future is a fresh one.
+        age_ms=None if sign is None else max(0, now - sign),
+        uid=known.uid,
+        desired=known.desired,
+        lease=known.lease,
+        alive=known.alive,
+        heartbeat=known.heartbeat,
+        exit_record=known.exit_record,
+        stop_requested=known.stop_requested,
+        damage=known.damage,
+        stall=stall if state is State.STALLED else None,
+        progress_age_ms=None if progress_at is None else max(0, now - progress_at),
+    )
+
+
+def read_observation(
+    home: StreamHome,
+    now: int,
+    *,
+    startup_grace_ms: int = STARTUP_GRACE_MS,
+    stale_after_ms: int = STALE_AFTER_MS,
+    uid: str | None = None,
+    launched_at: int | None = None,
+) -> Observation:
+    """What the stream at ``home`` is doing at ``now`` (epoch ms); works on a home that does not exist yet.
+
+    With ``uid``, what that one driver is doing, launched at ``launched_at`` (epoch ms) and perhaps without the lease.
+    Raises ControlUnreachable.
+    """
+    evidence = _gather(home, uid, launched_at)
+    return observe(evidence, now, startup_grace_ms=startup_grace_ms, stale_after_ms=stale_after_ms)
+
+
+def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Evidence:
+    # The process is looked at before its exit record is read: the other way round, a driver that ends in between
+    # would have vanished.
+    lease = read_lease(home)
+    process = lease.process if lease else None
+    alive = is_alive(process) if process else None
+    desired, heartbeat = examine_desired(home), examine_heartbeat(home)
+    subject = uid or (lease.uid if lease else None)
+    ended: RecordReading[ExitRecord] = examine_exit(home, subject) if subject else RecordReading()
+    owner: RecordReading[LeaseRecord] = examine_token(home, lease.token) if lease else RecordReading()
+    damages = (desired.damage, owner.damage, heartbeat.damage, ended.damage)
+    return Evidence(
+        desired=desired.value or Desired(DesiredState.RUNNING),
+        lease=lease,
+        alive=alive,
+        heartbeat=heartbeat.value,
+        exit_record=ended.value,
+        stop_requested=bool(subject) and stop_requested(home, subject or ""),
+        uid=uid,
+        launched_at=launched_at,
+        damage=tuple(damage for damage in damages if damage is not None),
+    )
+
+
+def _about_one_driver(evidence: Evidence) -> Evidence:
+    """Only what concerns the driver asked for, else the lease's (last) owner; records of others are left out."""
+    lease = evidence.lease
+    if lease is not None and evidence.uid not in {None, lease.uid}:
+        lease = None
+    uid = evidence.uid or (lease.uid if lease else None)
+    beat, ended = evidence.heartbeat, evidence.exit_record
+    since = lease.acquired_at if lease else 0
+    # An unknown owner (a damaged lease) may be the author of any heartbeat.
+    beat_fits = beat is not None and lease is not None and uid in {None, beat.uid} and beat.at >= since
+    return replace(
+        evidence,
+        uid=uid,
+        lease=lease,
+        alive=evidence.alive if lease else None,
+        heartbeat=beat if beat_fits else None,
+        exit_record=ended if ended is not None and ended.uid == uid and ended.at >= since else None,
+    )
+
+
+def _last_sign(known: Evidence) -> int | None:
+    """When the driver last showed a sign of life (epoch ms)."""
+    if known.exit_record is not None:
+        return known.exit_record.at
+    if known.heartbeat is not None:
+        return known.heartbeat.at
+    return known.lease.acquired_at if known.lease else known.launched_at
+
+
+def _state(known: Evidence, stall: Stall | None, now: int, startup_grace_ms: int) -> State:
+    if known.exit_record is not None:
+        return State.FAILED if known.exit_record.outcome is Outcome.FAILED else State.STOPPED
+    if known.lease is None:
+        return _state_before_lease(known, now, startup_grace_ms)
+    if known.lease.vacancy is Vacancy.RELEASED:
+        return State.STOPPED
+    if _is_gone(known, known.lease):
+        return State.VANISHED
+    if stall is not None:
+        return State.STALLED
+    return _state_of_live(known, known.lease)
+
+
+def _state_before_lease(known: Evidence, now: int, startup_grace_ms: int) -> State:
+    if known.launched_at is None:
+        return State.NEVER_STARTED
+    return State.STARTING if now - known.launched_at <= startup_grace_ms else State.VANISHED
+
+
+def _is_gone(known: Evidence, lease: LeaseRecord) -> bool:
+    # Who fenced a driver that cannot be seen from here has had it killed by the cluster.
+    return known.alive is False or (lease.vacancy is Vacancy.FENCED and known.alive is None)
+
+
+def _stall(
+    lease: LeaseRecord, heartbeat: Heartbeat | None, now: int, startup_grace_ms: int, stale_after_ms: int
+) -> Stall | None:
+    if heartbeat is None or heartbeat.phase is Phase.STARTING:
+        # A driver may beat for ever without reaching its first batch, so the grace runs from the lease.
+        return Stall.NO_START if now - lease.acquired_at > startup_grace_ms else None
+    if now - heartbeat.at > stale_after_ms:
+        return Stall.SILENT
+    # a driver of an earlier release tells nothing of its progress
+    progress_at = heartbeat.at if heartbeat.progress_at is None else heartbeat.progress_at
+    return Stall.NO_PROGRESS if now - progress_at > stale_after_ms else None
+
+
+def _state_of_live(known: Evidence, lease: LeaseRecord) -> State:
+    phase = known.heartbeat.phase if known.heartbeat else Phase.STARTING
+    if phase is Phase.DRAINING or known.stop_requested or lease.vacancy is Vacancy.FENCED:
+        return State.DRAINING
+    return {Phase.STARTING: State.STARTING, Phase.IDLE: State.IDLE}.get(phase, State.RUNNING)

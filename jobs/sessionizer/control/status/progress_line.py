@@ -1,0 +1,95 @@
+"""A heartbeat as one line for whoever watches a driver in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.heartbeat import Heartbeat
+
+HEAVY_GROUP_BYTES: Final = 2**28
+"""A merge takes about three times as much of memory."""
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+
+
+LONG_BATCH_MS: Final = 10_000
+"""A batch that takes longer is told of while it runs."""
+
+
+def in_words(milliseconds: int) -> str:
+    """A length of time in its two longest units, such as ``3 m 20 s``; below a second in ms."""
+    if abs(milliseconds) < _UNITS[-1][1]:
+        return f"{milliseconds} ms"
+    sign, rest = ("-" if milliseconds < 0 else ""), abs(milliseconds)
+    first = next(index for index, (_, size) in enumerate(_UNITS) if rest >= size)
+    parts = []
+    for unit, size in _UNITS[first : first + 2]:
+        count, rest = divmod(rest, size)
+        parts += [f"{count} {unit}"] if count else []
+    return sign + " ".join(parts)
+
+
+def progress_line(beat: Heartbeat) -> str:
+    """What the last batch did and where the stream stands."""
+    facts = [
+        f"batch {beat.batch_id}",
+        f"{beat.rows_per_second or 0:,.0f} ev/s",
+        _watermark(beat),
+        f"source {beat.source_lag:,} behind" if beat.source_lag is not None else "",
+        f"open {beat.open_keys or 0:,}",
+        f"emitted {beat.sessions_rows or 0:,}",
+        f"late {beat.late:,}" if beat.late else "",
+        f"quarantined {beat.quarantined:,}" if beat.quarantined else "",
+        _heavy(beat),
+    ]
+    return " · ".join(fact for fact in facts if fact)
+
+
+def _heavy(beat: Heartbeat) -> str:
+    held = beat.heaviest_group_bytes or 0
+    return f"key group {beat.heaviest_group} is heavy: {held / 2**30:.1f} GiB open" if held >= HEAVY_GROUP_BYTES else ""
+
+
+def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS) -> str | None:
+    """How far the batch under way has come at ``now`` (epoch ms); None if it is younger than ``at_least_ms``."""
+    since = beat.running_since
+    if since is None or now - since < at_least_ms:
+        return None
+    tasks = f"{beat.running_tasks_done or 0:,} of {beat.running_tasks:,} tasks" if beat.running_tasks else ""
+    rows = f"{_short(beat.running_rows)} rows" if beat.running_rows else ""
+    facts = [fact for fact in (tasks, rows, f"for {in_words(now - since)}") if fact]
+    batch = "the next batch" if beat.running_batch is None else f"batch {beat.running_batch}"
+    return f"{batch}: {', '.join(facts)}"
+
+
+def _short(count: int) -> str:
+    size, unit = next(((size, unit) for size, unit in ((10**6, " M"), (10**3, " k")) if count >= size), (1, ""))
+    return f"{count / size:,.1f}{unit}" if unit else str(count)
+
+
+def _watermark(beat: Heartbeat) -> str:
+    if beat.is_drained:
+        return "every session closed"
+    return "" if beat.watermark_lag_ms is None else f"watermark {in_words(beat.watermark_lag_ms)} behind"
+
+
+class ProgressTeller:
+    """Says a line about a new batch or a long one, at most one in ``every_ms``."""
+
+    def __init__(self, every_ms: int) -> None:
+        self._every_ms = every_ms
+        self._told_batch: int | None = None
+        self._told_at: int | None = None
+
+    def line(self, beat: Heartbeat, now: int) -> str | None:
+        """The line that is due at ``now`` (epoch ms); None if none is."""
+        if self._told_at is not None and now - self._told_at < self._every_ms:
+            return None
+        if beat.batch_id is not None and beat.batch_id != self._told_batch:
+            line: str | None = progress_line(beat)
+            self._told_batch = beat.batch_id
+        else:
+            line = running_line(beat, now)
+        if line is not None:
+            self._told_at = now
+        return line

@@ -1,0 +1,1 @@
+"""What a session is, in plain Python: no Arrow, no Spark."""

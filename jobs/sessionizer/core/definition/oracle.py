@@ -1,0 +1,239 @@
+"""What a session is.
+
+This is the definition that every other path (micro-batches, Arrow, Spark SQL, a restored state) must equal. It is
+written to be read, in plain Python, one rule per function; nothing runs it but tests and tools.
+
+A batch is taken in four steps: its changes of timeouts come into force (``_timeout_in_force``); events that come too
+late, or are known already, go aside (``_admit``); what is left is cut into stretches (``stretch.cut``); stretches that
+can no longer change are closed as sessions (``_close``). The others are open: a later batch may add to or split them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sessionizer.core.definition.identity import session_id
+from sessionizer.core.definition.plain_values import order_of
+from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.definition.stretch import AdmittedEvent, Stretch, cut, order_in_key
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from sessionizer.core.definition.event import Batch, Event
+    from sessionizer.core.definition.reasons import CloseReason
+    from sessionizer.core.definition.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A final session. ``started_at_ms`` and ``ended_at_ms`` are the clock at its first and its last event."""
+
+    session_id: str
+    key: str
+    client: str | None
+    started_at_ms: int
+    ended_at_ms: int
+    event_count: int
+    close_reason: CloseReason
+    events: tuple[Event, ...]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Where a stream stands after its last batch.
+
+    ``closed`` holds the final sessions in the order they became final: by batch, key and time. ``open_events`` is
+    ordered by key and time, ``late`` and ``conflicting`` by batch, key and canonical order. ``watermark_ms`` is the
+    moment up to which sessions are final; in the two modes that run on arrival that is the last batch's wall clock.
+    """
+
+    closed: list[Session] = field(default_factory=list)
+    open_events: list[AdmittedEvent] = field(default_factory=list)
+    late: list[Event] = field(default_factory=list)
+    conflicting: list[Event] = field(default_factory=list)
+    duplicates_dropped: int = 0
+    watermark_ms: int = 0
+
+
+def sessionize(batches: Iterable[Batch], rules: Rules) -> Outcome:
+    """The sessions of a stream that brought ``batches``, in this order, under ``rules`` until a batch has others.
+
+    Rules that change leave alone what was decided: the watermark never goes back, and each event keeps the timeout and
+    the caps that were in force when it was admitted.
+    """
+    outcome = Outcome()
+    changed_timeouts_ms: dict[str, int] = {}
+    seen = _Seen()
+    for batch in batches:
+        rules = batch.rules or rules
+        changed_timeouts_ms.update(batch.timeout_changes)
+        client_timeouts_ms = {**rules.client_timeouts_ms, **changed_timeouts_ms}
+        seen.floor_ms = max(seen.floor_ms, batch.floor_ms or 0)
+        bounds = _bounds(batch, seen, rules)
+        arrivals = [_arrival(event, batch, client_timeouts_ms, rules) for event in batch.events]
+        _admit(arrivals, bounds.late_by_ms, outcome)
+        _close(bounds.final_by_ms, outcome)
+        shown_ms = max((_time_shown(event, batch) for event in batch.events), default=0)
+        seen.watermark_ms = max(seen.watermark_ms, shown_ms - rules.watermark_delay_ms)
+    return outcome
+
+
+# How far the stream has come
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The watermark that the events of the batches before this one led to, and the highest floor up to this one.
+
+    The delay is the one that held in the batch of the event: a longer one later takes nothing back.
+    """
+
+    watermark_ms: int = 0
+    floor_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """An event at or before ``late_by_ms`` is late; a session due at or before ``final_by_ms`` is final."""
+
+    late_by_ms: int
+    final_by_ms: int
+
+
+def _bounds(batch: Batch, seen: _Seen, rules: Rules) -> _Bounds:
+    """In event time both bounds are the watermark.
+
+    On arrival nothing is late, and the batch's own moment is final: a floor counts only if it drains.
+    """
+    if rules.time_mode is TimeMode.EVENT_TIME:
+        watermark_ms = max(seen.watermark_ms, seen.floor_ms)
+        return _Bounds(late_by_ms=watermark_ms, final_by_ms=watermark_ms)
+    return _Bounds(
+        late_by_ms=batch.arrived_at_ms - 1,
+        final_by_ms=NEVER_MS if batch.floor_ms == NEVER_MS else batch.arrived_at_ms,
+    )
+
+
+def _time_shown(event: Event, batch: Batch) -> int:
+    """How far an event shows time to be: never beyond the clock of its batch.
+
+    So a client whose clock is ahead makes nobody else late. Its own sessions stay where its events say.
+    """
+    return min(event.event_time_ms or 0, batch.arrived_at_ms)
+
+
+# What an event brings: its place on the clock, and its timeout
+
+
+def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], rules: Rules) -> AdmittedEvent:
+    """The event as it would be admitted in ``batch``."""
+    on_its_own_clock = rules.time_mode is TimeMode.EVENT_TIME
+    return AdmittedEvent(
+        event=event,
+        clock_ms=(event.event_time_ms or 0) if on_its_own_clock else batch.arrived_at_ms,
+        timeout_ms=_timeout_in_force(event, client_timeouts_ms, rules),
+        max_events=rules.max_events,
+        max_duration_ms=rules.max_duration_ms,
+        max_bytes=rules.max_bytes,
+    )
+
+
+def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules: Rules) -> int:
+    """The event's own timeout, else its client's by now, else the stream's; ``NEVER_MS`` at most."""
+    if rules.time_mode is TimeMode.NONE:
+        return NEVER_MS
+    if event.timeout_ms is not None:
+        return min(event.timeout_ms, NEVER_MS)
+    if event.client is None:
+        return rules.gap_timeout_ms
+    return min(client_timeouts_ms.get(event.client, rules.gap_timeout_ms), NEVER_MS)
+
+
+def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:
+    """The order in which a batch's events of one key are taken, whatever the order they came in; nulls first.
+
+    It goes on where ``order_in_key`` ends, because two events of one id may differ in body, or in timeout alone.
+    """
+    event = arrival.event
+    return (
+        *order_in_key(arrival),
+        _nulls_first(event.event_time_ms),
+        _nulls_first(event.client),
+        tuple(order_of(value) for _, value in sorted(event.named_payload.items())),
+        arrival.timeout_ms,
+    )
+
+
+def _nulls_first(value: Hashable) -> tuple[bool, Hashable]:
+    return (value is not None, value)
+
+
+# Which events count
+
+
+def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, outcome: Outcome) -> None:
+    """Put late events and duplicates aside, and the others among the open events of ``outcome``."""
+    open_by_key = _by_key(outcome.open_events)
+    for key, arrivals_of_key in sorted(_by_key(arrivals).items()):
+        known = _events_by_id(open_by_key[key], late_by_ms)
+        for arrival in sorted(arrivals_of_key, key=_canonical_order):
+            event = arrival.event
+            if arrival.clock_ms <= late_by_ms:
+                outcome.late.append(event)
+            elif event.event_id not in known:
+                known[event.event_id] = event
+                outcome.open_events.append(arrival)
+            elif event.repeats(known[event.event_id]):
+                outcome.duplicates_dropped += 1
+            else:
+                outcome.conflicting.append(event)
+
+
+def _events_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int) -> dict[str, Event]:
+    """What a key's duplicates are told by: the events of its sessions that are not yet over at ``late_by_ms``."""
+    return {
+        admitted.event.event_id: admitted.event
+        for stretch in cut(open_events)
+        if stretch.due_ms > late_by_ms
+        for admitted in stretch.events
+    }
+
+
+# Which sessions are final
+
+
+def _close(final_by_ms: int, outcome: Outcome) -> None:
+    """Move the sessions that are due from the open events to the closed sessions of ``outcome``."""
+    still_open: list[AdmittedEvent] = []
+    for key, events in sorted(_by_key(outcome.open_events).items()):
+        for stretch in cut(events):
+            if stretch.due_ms <= final_by_ms:
+                outcome.closed.append(_session(key, stretch))
+            else:
+                still_open.extend(stretch.events)
+    outcome.open_events = still_open
+    outcome.watermark_ms = final_by_ms
+
+
+def _session(key: str, stretch: Stretch) -> Session:
+    first, last = stretch.events[0], stretch.events[-1]
+    return Session(
+        session_id=session_id(key, first.clock_ms, first.event.event_id),
+        key=key,
+        client=first.event.client,
+        started_at_ms=first.clock_ms,
+        ended_at_ms=last.clock_ms,
+        event_count=len(stretch.events),
+        close_reason=stretch.close_reason,
+        events=tuple(admitted.event for admitted in stretch.events),
+    )
+
+
+def _by_key(events: Iterable[AdmittedEvent]) -> defaultdict[str, list[AdmittedEvent]]:
+    grouped: defaultdict[str, list[AdmittedEvent]] = defaultdict(list)
+    for admitted in events:
+        grouped[admitted.event.key].append(admitted)
+    return grouped

@@ -1,0 +1,81 @@
+"""Where a session ends: the part of the definition (``oracle``) that looks at one key's events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.definition.rules import NEVER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sessionizer.core.definition.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedEvent:
+    """An event that counts, with what held when it was admitted: its moment on the stream's clock, and when to cut.
+
+    ``timeout_ms`` is the gap timeout after it; ``max_events``, ``max_duration_ms`` and ``max_bytes`` the caps of a
+    session that it is the last of. All stay what they were, whatever the rules become.
+    """
+
+    event: Event
+    clock_ms: int
+    timeout_ms: int
+    max_events: int | None = None
+    max_duration_ms: int | None = None
+    max_bytes: int | None = None
+
+    @property
+    def deadline_ms(self) -> int:
+        """The last moment at which another event still continues this one's session."""
+        return min(self.clock_ms + self.timeout_ms, NEVER_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The events between two cuts, as far as the events known by now tell.
+
+    Once the stream's clock has reached ``due_ms`` no event can come that changes it.
+    """
+
+    events: tuple[AdmittedEvent, ...]
+    close_reason: CloseReason
+    due_ms: int
+
+
+def order_in_key(admitted: AdmittedEvent) -> tuple[int, int, bool, str]:
+    """The order of a key's events: by clock, then event time, a closing event after its equals, then id."""
+    event = admitted.event
+    return (admitted.clock_ms, event.event_time_ms or 0, event.closes, event.event_id)
+
+
+def cut(events: Iterable[AdmittedEvent]) -> Iterator[Stretch]:
+    """The stretches of one key's ``events``, in their order. The last may be unfinished: it is due when its gap is."""
+    ordered = sorted(events, key=order_in_key)
+    current: list[AdmittedEvent] = []
+    for admitted, following in zip_longest(ordered, ordered[1:]):
+        current.append(admitted)
+        if ending := _cut_after(current, following):
+            yield Stretch(tuple(current), *ending)
+            current = []
+
+
+def _cut_after(current: Sequence[AdmittedEvent], following: AdmittedEvent | None) -> tuple[CloseReason, int] | None:
+    """Why the session ends between ``current`` and ``following``, and when that is certain (ms); None: it goes on."""
+    first, last = current[0], current[-1]
+    if last.event.closes:
+        return CloseReason.CLOSING_EVENT, last.clock_ms
+    if last.max_events is not None and len(current) >= last.max_events:
+        return CloseReason.MAX_EVENTS, last.clock_ms
+    if last.max_bytes is not None and sum(admitted.event.size for admitted in current) >= last.max_bytes:
+        return CloseReason.MAX_BYTES, last.clock_ms
+    if following is None or following.clock_ms > last.deadline_ms:
+        return CloseReason.GAP, last.deadline_ms
+    if last.max_duration_ms is not None and following.clock_ms - first.clock_ms > last.max_duration_ms:
+        return CloseReason.MAX_DURATION, following.clock_ms
+    return None

@@ -1,0 +1,96 @@
+"""What happens to a group's events as they arrive: the late ones leave, the others get the timeout in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.key_group.ordering import int64s
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.codec import mark_admitted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Admitted(NamedTuple):
+    """A batch's events of one group, told apart; either may be empty."""
+
+    admitted: pa.Table
+    late: pa.Table
+
+
+def admit(events: pa.Table, late_before_ms: int, rules: Rules, timeout_changes: Mapping[str, int]) -> Admitted:
+    """Split off what is at or before ``late_before_ms`` and write down each other event's timeout in force (ms)."""
+    is_late = int64s(events, schema.CLOCK) <= late_before_ms
+    late = events.filter(pa.array(is_late)) if is_late.any() else events.slice(0, 0)
+    on_time = events.filter(pa.array(~is_late)) if is_late.any() else events
+    in_force = _timeouts_in_force(on_time, rules, timeout_changes)
+    position = on_time.column_names.index(schema.TIMEOUT)
+    admitted = on_time.set_column(position, on_time.schema.field(schema.TIMEOUT), in_force)
+    return Admitted(mark_admitted(admitted, late_before_ms, rules.caps), late)
+
+
+def _timeouts_in_force(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.Array:
+    """The event's own timeout, else its client's, else the default; beyond ``NEVER_MS`` a sum would overflow."""
+    if rules.time_mode is TimeMode.NONE:
+        return pa.array(np.full(events.num_rows, NEVER_MS))
+    return pa.array(np.minimum(_timeouts_said(events, rules, changes).to_numpy(), NEVER_MS))
+
+
+def _timeouts_said(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.ChunkedArray:
+    timeout = events.column(schema.TIMEOUT)
+    if not timeout.null_count:
+        return timeout
+    if rules.client_timeouts_ms or changes:
+        timeout = pc.coalesce(timeout, _of_clients(events.column(schema.CLIENT), (changes, rules.client_timeouts_ms)))
+    return pc.coalesce(timeout, pa.scalar(rules.gap_timeout_ms, pa.int64()))
+
+
+def _of_clients(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) -> pa.Array:
+    """Each row's timeout (ms) by its client, from the first of ``known`` that has one; null where none has.
+
+    Only the clients that came are looked up: there may be many more that have a timeout.
+    """
+    encoded = clients.combine_chunks().dictionary_encode()
+    found = [next((of[name] for of in known if name in of), None) for name in encoded.dictionary.to_pylist()]
+    return pa.array(found, pa.int64()).take(encoded.indices)
+
+
+def earliest_due(admitted: pa.Table, rules: Rules) -> int | None:
+    """The earliest instant (epoch ms) at which one of these events could end a session; None for never.
+
+    A bound, not the truth: a later event may prolong the session, and nothing is read from the state to find out.
+    Without a timeout a cap may be reached by any event, so the group is looked at as soon as it may be.
+    """
+    clock = int64s(admitted, schema.CLOCK)
+    quiet_until = clock + int64s(admitted, schema.TIMEOUT)
+    if rules.time_mode is TimeMode.NONE and (rules.max_events or rules.max_duration_ms or rules.max_bytes):
+        quiet_until = clock
+    closes = admitted.column(schema.CLOSES).to_numpy()
+    due = int(np.where(closes, clock, quiet_until).min())
+    return due if due < NEVER_MS else None
+
+
+def latest_due(admitted: pa.Table) -> int | None:
+    """The latest instant (epoch ms) at which one of these events could end a session; None for never."""
+    clock = int64s(admitted, schema.CLOCK)
+    closes = admitted.column(schema.CLOSES).to_numpy()
+    due = np.where(closes, clock, clock + int64s(admitted, schema.TIMEOUT))
+    some_day = due[due < NEVER_MS]
+    return int(some_day.max()) if len(some_day) else None
+
+
+def aligned(due_ms: int | None, emit_every_ms: int, group: int, groups: int) -> int | None:
+    """``due_ms`` moved up to the group's next emission instant.
+
+    Every group has its own phase on the grid, so that the groups merge in turn and no batch pays for all of them.
+    """
+    if due_ms is None or emit_every_ms <= 0:
+        return due_ms
+    phase = group * emit_every_ms // groups
+    return -((phase - due_ms) // emit_every_ms) * emit_every_ms + phase

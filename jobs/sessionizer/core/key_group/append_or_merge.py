@@ -1,0 +1,207 @@
+"""What a key group does with its share of a batch: append, or merge. Decided here, carried out by the adapter.
+
+A group's state is a log of tables of open events (``schema.event_schema``) and a plan. A batch that makes nothing due
+only appends, so it costs what it brings, not what is open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.key_group.admission import admit, aligned, earliest_due, latest_due
+from sessionizer.core.key_group.merging import Merged, merge
+from sessionizer.core.key_group.ordering import int64s
+from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing, latest
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.codec import mark_continued
+from sessionizer.core.wire.wide import pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sessionizer.core.wire.schema import Payload
+
+TABLES_BEFORE_MERGE: Final = 32
+"""A log is merged when it has grown by so many tables, due or not: that bounds what a merge must read."""
+HEAVY_TABLE_BYTES: Final = 2**24
+"""A table counts once more for each time that it has so much."""
+
+
+class Plan(NamedTuple):
+    """When the group is merged next (epoch ms, None for never) and how many tables were appended since it was.
+
+    A heavy table counts for several (``HEAVY_TABLE_BYTES``).
+    """
+
+    at: int | None
+    appended: int
+
+
+NO_PLAN: Final = Plan(None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How far time has come in this batch, epoch ms.
+
+    An event at or before ``late_before`` is late, a session due at or before ``final_by`` is final. ``arrived_at`` is
+    the batch's wall clock, the same in every replay.
+    """
+
+    late_before: int
+    final_by: int
+    arrived_at: int
+
+    @classmethod
+    def of(cls, mode: TimeMode, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> Clock:
+        """The clock of a batch: Spark's watermark, its wall clock, and the highest floor of its punctuations.
+
+        On arrival the wall clock alone decides, but for the floor that drains.
+        """
+        if mode is TimeMode.EVENT_TIME:
+            watermark_ms = max(watermark_ms, floor_ms)
+            return cls(watermark_ms, watermark_ms, arrived_at_ms)
+        return cls(arrived_at_ms - 1, NEVER_MS if floor_ms >= NEVER_MS else arrived_at_ms, arrived_at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """What all groups of a stream share."""
+
+    rules: Rules
+    payload: Payload
+    key_groups: int
+
+    def aligned(self, due_ms: int | None, group: int) -> int | None:
+        """``due_ms`` on the emission grid of ``group``."""
+        return aligned(due_ms, self.rules.emit_every_ms, group, self.key_groups)
+
+
+@dataclass(slots=True)
+class Step:
+    """What to do to the state and what to emit.
+
+    ``append``: a table to add to the log. ``merged``: the log becomes ``merged.open_events``. Both are written in the
+    pieces of ``log_tables``. ``standing``: what is open then, None where nothing changed.
+    """
+
+    plan: Plan
+    append: pa.Table | None = None
+    merged: Merged | None = None
+    late: pa.Table | None = None
+    standing: Standing | None = None
+
+
+def log_tables(events: pa.Table) -> list[pa.Table]:
+    """Open events as the tables of the log that they make: mostly one."""
+    first, *others = pieces(events)
+    return [first, *map(mark_continued, others)]
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """A group's share of a batch: ``events`` as packed, and the clients' timeouts (ms) changed so far."""
+
+    events: Sequence[pa.Table] = ()
+    timeout_changes: Mapping[str, int] = field(default_factory=dict)
+
+
+def take_batch(
+    group: int,
+    shared: GroupRules,
+    planned: Plan,
+    arrivals: Arrivals,
+    clock: Clock,
+    read_log: Callable[[], Sequence[pa.Table]],
+) -> Step:
+    """The step of ``group`` for what arrived. ``read_log`` is called only if the step is a merge."""
+    late, new, due = _admit(group, shared, arrivals, clock)
+    due = min((at for at in (due, planned.at) if at is not None), default=None)
+    if _must_merge(due, planned, clock) and not _can_wait(shared.rules, planned, new, clock):
+        step = _merge(group, shared, [*read_log(), *new], clock, sum(table.num_rows for table in new))
+    else:
+        step = Step(_after(due, planned.appended + sum(map(_weight, new)), clock), append=new[0] if new else None)
+        step.standing = _brought(group, shared, new[0], step.plan) if new else None
+    step.late = late
+    return step
+
+
+def take_timer(
+    group: int, shared: GroupRules, planned: Plan, clock: Clock, read_log: Callable[[], Sequence[pa.Table]]
+) -> Step | None:
+    """The step of ``group`` when its timer fires; None if it was merged earlier in this batch."""
+    if planned.at is None or planned.at > clock.final_by:
+        return None
+    return _merge(group, shared, read_log(), clock)
+
+
+def _must_merge(due_ms: int | None, planned: Plan, clock: Clock) -> bool:
+    drained = clock.final_by >= NEVER_MS
+    return drained or (due_ms is not None and due_ms <= clock.final_by) or planned.appended >= TABLES_BEFORE_MERGE
+
+
+def _can_wait(rules: Rules, planned: Plan, new: Sequence[pa.Table], clock: Clock) -> bool:
+    """Whether a group may leave what is due to the next batch: once after each merge, and only in a backlog.
+
+    There one batch spans more event time than ``emit_every``, and all that is open would be written anew with each. The
+    group's newest event tells. Spark's watermark follows it, so the next batch comes by itself, with or without new
+    data, and a whole step later; and the event is so old that another batch as long as this one must be waiting.
+    """
+    if not rules.emit_every_ms or planned.appended or not new:
+        return False
+    newest = int(int64s(new[0], schema.CLOCK).max())
+    advance_ms = newest - rules.watermark_delay_ms - clock.final_by
+    return rules.emit_every_ms <= advance_ms <= clock.arrived_at - newest
+
+
+def _weight(table: pa.Table) -> int:
+    return 1 + int(table.nbytes) // HEAVY_TABLE_BYTES
+
+
+def _admit(
+    group: int, shared: GroupRules, arrivals: Arrivals, clock: Clock
+) -> tuple[pa.Table | None, list[pa.Table], int | None]:
+    """Late events, the admitted ones as no or one table, and when they could first end a session."""
+    if not arrivals.events:
+        return None, [], None
+    events = pa.concat_tables(arrivals.events)
+    admitted, late = admit(events, clock.late_before, shared.rules, arrivals.timeout_changes)
+    if not admitted.num_rows:
+        return late, [], None
+    return late, [admitted], shared.aligned(earliest_due(admitted, shared.rules), group)
+
+
+def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], clock: Clock, admitted: int = 0) -> Step:
+    if not log:
+        return Step(NO_PLAN, standing=NOTHING_OPEN)
+    merged = merge(log, clock.final_by, shared.rules, shared.payload)
+    plan = _after(shared.aligned(merged.due_ms, group), 0, clock)
+    standing = Standing(
+        sessions=merged.open_sessions,
+        latest_due_ms=latest(shared.aligned(merged.latest_due_ms, group), plan.at),
+        held_bytes=sum(int(table.nbytes) for table in merged.open_events),
+        admitted=admitted,
+        merged=True,
+    )
+    return Step(plan, merged=merged, standing=standing)
+
+
+def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> Standing:
+    """What a batch added that was only appended."""
+    return Standing(
+        sessions=int(pc.count_distinct(new.column(schema.KEY)).as_py()),
+        latest_due_ms=latest(shared.aligned(latest_due(new), group), plan.at),
+        held_bytes=int(new.nbytes),
+        admitted=new.num_rows,
+        merged=False,
+    )
+
+
+def _after(due_ms: int | None, appended: int, clock: Clock) -> Plan:
+    """A timer must lie ahead of the clock."""
+    return Plan(None if due_ms is None else max(due_ms, clock.final_by + 1), appended)

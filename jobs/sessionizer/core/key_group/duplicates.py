@@ -1,0 +1,158 @@
+"""Which events have been seen before: design §3 point 3, decided when a group is merged.
+
+Rows wait undecided in the group's log, each under the threshold its batch was admitted after, so the verdict does not
+depend on when the merge happens. An event is compared with the admitted event of its key and id as long as that one's
+session was still open when the event came. Ids repeat rarely: everything here first proves that there is nothing to do.
+Where they do, a whole segment may have been sent again: batches are gone through one by one, the rows of each at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from sessionizer.core.key_group.cutting import Bools, Int64s, cut_sessions
+from sessionizer.core.key_group.distinct import surely_distinct
+from sessionizer.core.key_group.ordering import CapsOfRows, codes, int64s, ordered_events, session_order, whole_column
+from sessionizer.core.key_group.repeats import Repeats
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.event_size import sizes_that_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from sessionizer.core.definition.rules import Caps
+
+_NONE: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Admissions:
+    """When each row came: ``turn`` counts batches, ``late_before`` is their threshold (epoch ms).
+
+    ``terms``: for each row, by which of the terms it was admitted; of each the names of the ``columns`` that rows came
+    with (the table may have more), and the ``caps``.
+    """
+
+    turn: Int64s
+    late_before: Int64s
+    terms: Int64s
+    columns: Sequence[frozenset[str]]
+    caps: Sequence[Caps]
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """What becomes of each row: kept, or ``repeated`` (same body), or ``conflicting`` (another body)."""
+
+    repeated: Bools
+    conflicting: Bools
+
+    @classmethod
+    def all_kept(cls, rows: int) -> Verdicts:
+        """Nothing repeats."""
+        return cls(np.zeros(rows, np.bool_), np.zeros(rows, np.bool_))
+
+    @property
+    def kept(self) -> Bools:
+        """Rows that belong to sessions."""
+        return ~(self.repeated | self.conflicting)
+
+
+def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions) -> Verdicts:
+    """Decide on every row of a group's events."""
+    verdicts = Verdicts.all_kept(table.num_rows)
+    if surely_distinct(whole_column(table, schema.EVENT_ID)):
+        return verdicts
+    event_id, distinct = codes(table, schema.EVENT_ID)
+    if distinct == table.num_rows:
+        return verdicts
+    rows, identity = _rows_with_repeats(key, event_id, distinct)
+    if len(rows):
+        repeats = Repeats.among(table, rows, identity, admissions.terms[rows], admissions.columns)
+        _Deciding(table, key, repeats, admissions, verdicts).decide()
+    return verdicts
+
+
+def _rows_with_repeats(key: Int64s, event_id: Int64s, distinct: int) -> tuple[Int64s, Int64s]:
+    """The positions of all rows whose key has their id twice, and for each of them a number for key and id."""
+    suspects = np.flatnonzero(np.bincount(event_id, minlength=distinct)[event_id] > 1)
+    _, identity, count = np.unique(
+        key[suspects] * distinct + event_id[suspects], return_inverse=True, return_counts=True
+    )
+    repeats = count[identity] > 1
+    return suspects[repeats], identity[repeats].astype(np.int64)
+
+
+class _Deciding:
+    """The rows that repeat, batch after batch; ``original`` is the row that each key and id is told by so far."""
+
+    def __init__(
+        self, table: pa.Table, key: Int64s, repeats: Repeats, admissions: Admissions, verdicts: Verdicts
+    ) -> None:
+        self._table, self._key, self._repeats = table, key, repeats
+        self._admissions, self._verdicts = admissions, verdicts
+        self._clock = int64s(table, schema.CLOCK)
+        self._original = np.full(int(repeats.identity.max()) + 1, _NONE, np.int64)
+
+    def decide(self) -> None:
+        """Fill in the verdicts."""
+        for members in self._batches():
+            first_row = self._repeats.rows[members[0]]
+            known = self._known(members, int(self._admissions.late_before[first_row]))
+            new = self._repeats.in_canonical_order(members[~known])
+            identity = self._repeats.identity[new]
+            admitted = np.append(True, identity[1:] != identity[:-1])[: len(new)]
+            self._original[identity[admitted]] = new[admitted]
+            self._refuse(np.concatenate([members[known], new[~admitted]]))
+
+    def _batches(self) -> Iterator[Int64s]:
+        """Positions among the repeats, batch by batch as they came."""
+        turn = self._admissions.turn[self._repeats.rows]
+        by_turn = np.argsort(turn, kind="stable")
+        yield from np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1)
+
+    def _refuse(self, members: Int64s) -> None:
+        originals = self._original[self._repeats.identity[members]]
+        other_body = self._repeats.differ(members, originals)
+        self._verdicts.repeated[self._repeats.rows[members[~other_body]]] = True
+        self._verdicts.conflicting[self._repeats.rows[members[other_body]]] = True
+
+    def _known(self, members: Int64s, late_before_ms: int) -> Bools:
+        """Of which the original's session could still change after ``late_before_ms``."""
+        original = self._original[self._repeats.identity[members]]
+        known: Bools = original != _NONE
+        rows = self._repeats.rows[np.where(known, original, 0)]
+        ended = known & (self._clock[rows] <= late_before_ms)  # the others cannot be over
+        if ended.any():
+            known[ended] = self._still_open(rows[ended], late_before_ms)
+        return known
+
+    def _still_open(self, rows: Int64s, late_before_ms: int) -> Bools:
+        """Whether the sessions of ``rows`` are due after ``late_before_ms``.
+
+        Only events up to that instant matter: later ones cannot touch a session that is final by then.
+        """
+        in_question = np.zeros(int(self._key.max()) + 1, np.bool_)
+        in_question[self._key[rows]] = True
+        seen = in_question[self._key] & (self._clock <= late_before_ms) & self._verdicts.kept
+        order = self._order[seen[self._order]]
+        caps = CapsOfRows.of(self._admissions.caps, self._admissions.terms)
+        cuts = cut_sessions(ordered_events(self._table, self._key, order, caps, self._size))
+        is_open = np.zeros(len(seen), np.bool_)
+        is_open[order] = np.repeat(cuts.due > late_before_ms, cuts.length)
+        still_open: Bools = is_open[rows]
+        return still_open
+
+    @cached_property
+    def _size(self) -> Int64s | None:
+        return sizes_that_count(self._table, self._admissions.caps)
+
+    @cached_property
+    def _order(self) -> Int64s:
+        return session_order(self._table, self._key)

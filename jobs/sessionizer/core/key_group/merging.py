@@ -1,0 +1,175 @@
+"""One group's log of blobs made into finished sessions and what stays open: the heart of the stateful operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.key_group.cutting import REASONS, Bools, Cuts, Int64s, cut_sessions
+from sessionizer.core.key_group.duplicates import Admissions, find_duplicates
+from sessionizer.core.key_group.ordering import (
+    CapsOfRows,
+    Positions,
+    codes,
+    ordered_events,
+    session_order,
+    whole_column,
+)
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.alignment import aligned, aligned_table, united
+from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
+from sessionizer.core.wire.event_size import sizes_that_count
+from sessionizer.core.wire.wide import is_wide, wide_type, widened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sessionizer.core.definition.rules import Caps, Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
+
+    ``open_events``: one table for the events of each ``Terms``.
+    ``open_sessions``: how many sessions the open events make. ``repeated``: events dropped as duplicates.
+    ``due_ms``: when the earliest open session could end (epoch ms), None for never; ``latest_due_ms``: the latest.
+    """
+
+    sessions: pa.RecordBatch | None
+    open_events: tuple[pa.Table, ...]
+    conflicting: pa.Table | None
+    repeated: int
+    open_sessions: int
+    due_ms: int | None
+    latest_due_ms: int | None
+
+
+class Terms(NamedTuple):
+    """By what a table's events were admitted, and what they keep: the columns they came with, and the caps."""
+
+    columns: frozenset[str]
+    caps: Caps
+
+
+def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: schema.Payload) -> Merged:
+    """Sessions final by ``final_by_ms`` leave, with the columns of ``payload``; the rest keep those they came with.
+
+    ``log``: tables of one group as admitted, oldest first, each stamped by ``mark_admitted``. Where they are large, the
+    outcome has wide offsets (``wide.widened``), and leaves in ``wide.pieces``. Raises ``pa.ArrowTypeError`` where a
+    column of theirs has no type in common with that of another, or of ``payload``.
+    """
+    events = widened(_gathered(log, payload)).combine_chunks()
+    key, _ = codes(events, schema.KEY)
+    admissions = _admissions(log, rules)
+    terms = admissions.terms
+    verdicts = find_duplicates(events, key, admissions)
+    conflicting = events.filter(pa.array(verdicts.conflicting)) if verdicts.conflicting.any() else None
+    repeated = int(verdicts.repeated.sum())
+    if conflicting is not None or repeated:
+        events, key, terms = events.filter(pa.array(verdicts.kept)), key[verdicts.kept], terms[verdicts.kept]
+    order = session_order(events, key)
+    sizes = sizes_that_count(events, admissions.caps)
+    cuts = cut_sessions(ordered_events(events, key, order, CapsOfRows.of(admissions.caps, terms), sizes))
+    final = cuts.final(final_by_ms)
+    due = cuts.due[~final & (cuts.due < NEVER_MS)]
+    return Merged(
+        sessions=_sessions(events, order, cuts, final, payload),
+        open_events=tuple(_open_events(events, _rows_of(order, cuts, ~final), admissions, terms)),
+        conflicting=conflicting,
+        repeated=repeated,
+        open_sessions=int((~final).sum()),
+        due_ms=int(due.min()) if len(due) else None,
+        latest_due_ms=int(due.max()) if len(due) else None,
+    )
+
+
+def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
+    """All rows, in the columns of all tables and of ``payload``: null where a row came without one."""
+    columns = pa.schema([schema.payload_field(field) for field in payload])
+    if any(not table.schema.equals(log[0].schema) for table in log) or not _holds(log[0].schema, columns):
+        both = reduce(united, (*(table.schema for table in log), columns))
+        log = [aligned_table(table, both) for table in log]
+    return pa.concat_tables(log)
+
+
+def _holds(table: pa.Schema, columns: pa.Schema) -> bool:
+    names = set(table.names)
+    return all(field.name in names and table.field(field.name).type.equals(field.type) for field in columns)
+
+
+def _admissions(log: Sequence[pa.Table], rules: Rules) -> Admissions:
+    rows = [table.num_rows for table in log]
+    of_table = [Terms(frozenset(table.column_names), admitted_with(table) or rules.caps) for table in log]
+    distinct = list(dict.fromkeys(of_table))
+    return Admissions(
+        turn=np.repeat(np.cumsum([not continues(table) for table in log]), rows),
+        late_before=np.repeat(np.array([admitted_after(table) for table in log], np.int64), rows),
+        terms=np.repeat(np.array([distinct.index(terms) for terms in of_table], np.int64), rows),
+        columns=[terms.columns for terms in distinct],
+        caps=[terms.caps for terms in distinct],
+    )
+
+
+def _rows_of(order: Positions, cuts: Cuts, sessions: Bools) -> Positions:
+    """The rows of some of the sessions, in order."""
+    return order if sessions.all() else order[np.repeat(sessions, cuts.length)]
+
+
+def _open_events(events: pa.Table, rows: Positions, admissions: Admissions, terms: Int64s) -> Iterator[pa.Table]:
+    """``rows`` of ``events``, in their order: apart by their terms, and without the columns that others came with."""
+    for number, (columns, caps) in enumerate(zip(admissions.columns, admissions.caps, strict=True)):
+        ours = rows[terms[rows] == number]
+        if len(ours):
+            kept = events.select([name for name in events.column_names if name in columns])
+            # Nothing here repeats any more, so it counts as admitted before everything to come.
+            yield mark_admitted(kept.take(pa.array(ours)), 0, caps)
+
+
+def _sessions(
+    events: pa.Table, order: Positions, cuts: Cuts, final: Bools, payload: schema.Payload
+) -> pa.RecordBatch | None:
+    if not final.any():
+        return None
+    length = cuts.length[final]
+    rows = events.take(pa.array(_rows_of(order, cuts, final))).combine_chunks()
+    offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
+    first, last = pa.array(offsets[:-1]), pa.array(offsets[1:] - 1)
+    columns = {name: whole_column(rows, name) for name in rows.column_names}
+    event_time = instants(columns[schema.CLOCK])
+    own_time = instants(_own_time(columns)) if schema.TIE in columns else event_time
+    names = [field.name for field in schema.session_event_type(payload)]
+    children = [own_time, columns[schema.EVENT_ID], columns[schema.CLOSES]]
+    children += [_shown(columns[schema.payload_field(field).name], field.type, rows.schema) for field in payload]
+    values = [
+        columns[schema.KEY].take(first),
+        columns[schema.CLIENT].take(first),
+        event_time.take(first),
+        event_time.take(last),
+        pa.array(length.astype(np.int32)),
+        pa.array(REASONS[cuts.reason[final]], pa.string()),
+        columns[schema.EVENT_ID].take(first),
+        pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(children, names=names)),
+    ]
+    return pa.RecordBatch.from_arrays(values, names=schema.session_schema(payload).names)
+
+
+def _shown(values: pa.Array, kind: pa.DataType, rows: pa.Schema) -> pa.Array:
+    """A payload column in the type that it has now, with wide offsets if ``rows`` have."""
+    return aligned(values, wide_type(kind) if is_wide(rows) else kind)
+
+
+def _own_time(columns: dict[str, pa.Array]) -> pa.Array:
+    """In the arrival modes an event without a time of its own (tie 0) is shown at its arrival."""
+    return pc.if_else(pc.equal(columns[schema.TIE], 0), columns[schema.CLOCK], columns[schema.TIE])
+
+
+def instants(epoch_ms: pa.Array | Int64s) -> pa.Array:
+    """Epoch milliseconds as timestamps (µs, UTC)."""
+    return pa.array(epoch_ms).cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))

@@ -1,0 +1,154 @@
+"""What leaves the operator, completed to rows of the tables: ``sessions``, ``late_events`` and ``quarantine``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.core.definition.identity import session_id
+from sessionizer.core.key_group.merging import instants
+from sessionizer.core.wire import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+_MICROSECONDS: Final = 1000
+"""In a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which batch wrote a row, and the wall clock ``at`` that moment."""
+
+    lineage: str
+    batch_id: int
+    at: datetime
+
+    @classmethod
+    def now(cls, lineage: str, batch_id: int) -> Origin:
+        """The origin of what ``batch_id`` writes now."""
+        return cls(lineage, batch_id, datetime.now(UTC))
+
+    def columns(self, count: int) -> list[pa.Array]:
+        """Lineage, batch and moment, for ``count`` rows."""
+        return [pa.repeat(value, count) for value in (self.lineage, self.batch_id, pa.scalar(self.at, INSTANT))]
+
+
+NOWHERE: Final = Origin("", 0, datetime.fromtimestamp(0, UTC))
+"""Of rows that only their types are asked of."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """How rows of one table are made: their ``schema``, and their ``columns`` out of a batch and its origin.
+
+    Columns that need Spark (the measures) are not among them.
+    """
+
+    schema: pa.Schema
+    columns: Callable[[pa.RecordBatch, Origin], list[pa.Array]]
+
+    def rows(self, batch: pa.RecordBatch, origin: Origin) -> pa.RecordBatch:
+        """The rows of the table that ``batch`` makes."""
+        return pa.RecordBatch.from_arrays(self.columns(batch, origin), schema=self.schema)
+
+
+def session_rows(payload: schema.Payload, *, keep_events: bool) -> RowShape:
+    """Rows of ``sessions``, from batches by ``schema.session_schema``."""
+    fields = [
+        pa.field("session_id", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("client", pa.string()),
+        pa.field("date", pa.date32()),
+        pa.field("started_at", INSTANT),
+        pa.field("ended_at", INSTANT),
+        pa.field("duration_ms", pa.int64()),
+        pa.field("event_count", pa.int32()),
+        pa.field("close_reason", pa.string()),
+        *([schema.session_schema(payload).field("events")] if keep_events else []),
+        *_origin_fields("emitted_at"),
+    ]
+
+    def columns(sessions: pa.RecordBatch, origin: Origin) -> list[pa.Array]:
+        started, ended = sessions.column("started_at"), sessions.column("ended_at")
+        return [
+            _identities(sessions),
+            sessions.column("key"),
+            sessions.column("client"),
+            _day(started),
+            started,
+            ended,
+            pc.subtract(_milliseconds(ended), _milliseconds(started)),
+            sessions.column("event_count"),
+            sessions.column("close_reason"),
+            *([sessions.column("events")] if keep_events else []),
+            *origin.columns(sessions.num_rows),
+        ]
+
+    return RowShape(pa.schema(fields), columns)
+
+
+def late_rows(payload: schema.Payload) -> RowShape:
+    """Rows of ``late_events``, from batches by ``schema.event_schema``."""
+    fields = [
+        pa.field("key", pa.string()),
+        pa.field("client", pa.string()),
+        pa.field("event_time", INSTANT),
+        pa.field("event_id", pa.string()),
+        pa.field("closes", pa.bool_()),
+        pa.field("timeout_ms", pa.int64()),
+        *payload,
+        pa.field("date", pa.date32()),
+        *_origin_fields("noticed_at"),
+    ]
+
+    def columns(events: pa.RecordBatch, origin: Origin) -> list[pa.Array]:
+        event_time = instants(events.column(schema.CLOCK))
+        return [
+            events.column(schema.KEY),
+            events.column(schema.CLIENT),
+            event_time,
+            *(events.column(name) for name in (schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT)),
+            *(events.column(schema.payload_field(field).name) for field in payload),
+            _day(event_time),
+            *origin.columns(events.num_rows),
+        ]
+
+    return RowShape(pa.schema(fields), columns)
+
+
+def quarantine_rows() -> RowShape:
+    """Rows of ``quarantine``, from batches of reason, raw text and position."""
+    texts = [pa.field(name, pa.string()) for name in ("reason", "raw", "source_position")]
+    fields = [*texts, pa.field("date", pa.date32()), *_origin_fields("quarantined_at")]
+
+    def columns(refused: pa.RecordBatch, origin: Origin) -> list[pa.Array]:
+        today = pa.repeat(pa.scalar(origin.at.date(), pa.date32()), refused.num_rows)
+        return [*refused.columns, today, *origin.columns(refused.num_rows)]
+
+    return RowShape(pa.schema(fields), columns)
+
+
+def _origin_fields(at: str) -> list[pa.Field]:
+    return [pa.field("lineage", pa.string()), pa.field("batch_id", pa.int64()), pa.field(at, INSTANT)]
+
+
+def _identities(sessions: pa.RecordBatch) -> pa.Array:
+    keys, first_ids = sessions.column("key").to_pylist(), sessions.column("first_event_id").to_pylist()
+    started_ms = _milliseconds(sessions.column("started_at")).to_pylist()
+    return pa.array(map(session_id, keys, started_ms, first_ids), pa.string())
+
+
+def _milliseconds(instant: pa.Array) -> pa.Array:
+    """Since the epoch. Exact: clocks have whole milliseconds."""
+    return pc.divide(instant.cast(pa.int64()), _MICROSECONDS)
+
+
+def _day(instant: pa.Array) -> pa.Array:
+    """The UTC day."""
+    return instant.cast(pa.date32())

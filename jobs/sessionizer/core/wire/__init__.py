@@ -1,0 +1,1 @@
+"""How events are laid out in Arrow while they travel and wait."""

@@ -1,0 +1,72 @@
+"""The columns an event has on its way through the stream, as Arrow schemas.
+
+Times are epoch milliseconds (int64). The *clock* is the time a session is measured on: the event's own time in
+``event_time`` mode, the time its batch arrived in the two arrival modes. In those the event's own time (0 where it has
+none) is kept as ``tie``, which orders the events of one batch.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sessionizer.core.definition.rules import TimeMode
+
+KEY = "key"
+CLIENT = "client"
+CLOCK = "clock"
+TIE = "tie"
+EVENT_ID = "event_id"
+CLOSES = "closes"
+TIMEOUT = "timeout_ms"
+PAYLOAD = "payload"
+
+# The version of the state's schema; a newer one gets a migration.
+REVISION = "0001"
+
+Payload = list[pa.Field]
+
+
+def event_schema(payload: Payload, time_mode: TimeMode) -> pa.Schema:
+    """Schema of packed and of open events: what the state keeps, payload columns flat and last.
+
+    Before admission ``timeout_ms`` is the event's own and may be null; in the state it is the one in force.
+    """
+    columns: list[pa.Field] = [pa.field(KEY, pa.string()), pa.field(CLIENT, pa.string()), pa.field(CLOCK, pa.int64())]
+    if time_mode is not TimeMode.EVENT_TIME:
+        columns.append(pa.field(TIE, pa.int64()))
+    columns += [pa.field(EVENT_ID, pa.string()), pa.field(CLOSES, pa.bool_()), pa.field(TIMEOUT, pa.int64())]
+    return pa.schema([*columns, *(payload_field(field) for field in payload)])
+
+
+def payload_field(field: pa.Field) -> pa.Field:
+    """The column a payload field travels in; the prefix keeps it clear of ours."""
+    return pa.field(f"{PAYLOAD}_{field.name}", field.type)
+
+
+def session_event_type(payload: Payload) -> pa.StructType:
+    """One element of a session's ``events``: event_time (µs, UTC), event_id, closes, then the payload columns."""
+    return pa.struct(
+        [
+            pa.field("event_time", pa.timestamp("us", tz="UTC")),
+            pa.field("event_id", pa.string()),
+            pa.field("closes", pa.bool_()),
+            *payload,
+        ],
+    )
+
+
+def session_schema(payload: Payload) -> pa.Schema:
+    """Finished sessions as the operator emits them; ``events`` is in session order."""
+    timestamp = pa.timestamp("us", tz="UTC")
+    return pa.schema(
+        [
+            pa.field(KEY, pa.string()),
+            pa.field(CLIENT, pa.string()),
+            pa.field("started_at", timestamp),
+            pa.field("ended_at", timestamp),
+            pa.field("event_count", pa.int32()),
+            pa.field("close_reason", pa.string()),
+            pa.field("first_event_id", pa.string()),
+            pa.field("events", pa.list_(session_event_type(payload))),
+        ],
+    )

@@ -1,0 +1,82 @@
+"""Tables of more than 2 GiB of text: offsets that reach further while a group is merged, pieces for what leaves it.
+
+A column of text or bytes has offsets of 32 bits in the state, in Spark and in the tables. A group may hold more than
+they reach: then its columns get offsets of 64 bits, which nothing but a merge sees.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.event_size import sizes_of_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+WIDE_FROM_BYTES: Final = 2**30
+"""A table as large as this gets offsets of 64 bits: half of what those of 32 reach."""
+PIECE_BYTES: Final = 2**24
+"""Blobs are made of so much, and of one row more at most."""
+
+_WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+_NARROW: Final = {wide: narrow for narrow, wide in _WIDE.items()}
+
+
+def widened(table: pa.Table) -> pa.Table:
+    """``table``, with wide offsets if it is large."""
+    if table.nbytes < WIDE_FROM_BYTES:
+        return table
+    fields = [field.with_type(_with_leaves(field.type, _WIDE)) for field in table.schema]
+    return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def is_wide(rows: pa.Schema) -> bool:
+    """Whether ``widened`` gave these columns wide offsets."""
+    return bool(rows.field(schema.KEY).type == pa.large_string())
+
+
+def wide_type(kind: pa.DataType) -> pa.DataType:
+    """``kind`` with wide offsets."""
+    return _with_leaves(kind, _WIDE)
+
+
+def pieces(table: pa.Table) -> Iterator[pa.Table]:
+    """``table`` in its order, in parts small enough for a blob each, with narrow offsets again."""
+    narrow = narrowed(table.schema)
+    if table.nbytes <= PIECE_BYTES:
+        yield table if table.schema.equals(narrow) else table.cast(narrow)
+        return
+    for start, end in pairwise([*_edges(table), table.num_rows]):
+        # taken, not cut: a slice keeps offsets that may be beyond what narrow ones reach
+        yield table.take(pa.array(np.arange(start, end))).cast(narrow)
+
+
+def _edges(table: pa.Table) -> list[int]:
+    """The first rows of the pieces."""
+    sizes = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        sizes += np.concatenate([np.empty(0, np.int64), *map(sizes_of_values, column.chunks)])
+    before = np.cumsum(sizes) - sizes
+    return [0, *(np.flatnonzero(np.diff(before // PIECE_BYTES)) + 1).tolist()]
+
+
+def narrowed(wide: pa.Schema) -> pa.Schema:
+    """The schema that ``widened`` made into ``wide``."""
+    fields = [field.with_type(_with_leaves(field.type, _NARROW)) for field in wide]
+    return pa.schema(fields, wide.metadata)
+
+
+def _with_leaves(kind: pa.DataType, leaves: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
+    """``kind`` with other types of text and bytes, wherever they are in it."""
+    if isinstance(kind, pa.ListType):
+        return pa.list_(kind.value_field.with_type(_with_leaves(kind.value_type, leaves)))
+    if isinstance(kind, pa.MapType):
+        return pa.map_(_with_leaves(kind.key_type, leaves), _with_leaves(kind.item_type, leaves))
+    if isinstance(kind, pa.StructType):
+        return pa.struct([field.with_type(_with_leaves(field.type, leaves)) for field in kind])
+    return leaves.get(kind, kind)

@@ -1,0 +1,1 @@
+"""All streams of a platform at a glance."""

@@ -1,0 +1,1 @@
+"""Where everything of the platform, of a stream and of a lineage is, and how files are written there."""

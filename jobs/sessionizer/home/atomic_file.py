@@ -1,0 +1,105 @@
+"""JSON files that are complete before their name appears: a reader sees the old one or the new one, never half."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sessionizer.home.room import unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+JsonObject: TypeAlias = "dict[str, Any]"
+
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReading:
+    """What a file holds. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``."""
+
+    value: JsonObject | None = None
+    damage: str | None = None
+
+
+def write_json(path: Path, value: Mapping[str, object], *, durable: bool = True) -> None:
+    """Replace ``path`` by ``value``; raises UnwritablePath or DiskFull, and leaves the old file as it was.
+
+    ``durable`` makes it survive a power cut (two fsyncs). Only what is rewritten every few seconds goes without.
+    """
+    with _named_failure(path), _complete_file(path, value, durable=durable) as temporary:
+        temporary.replace(path)
+        if durable:
+            _sync_directory(path.parent)
+
+
+def create_json(path: Path, value: Mapping[str, object]) -> bool:
+    """Create ``path`` with ``value`` unless it exists; True for the one caller that did. Raises as ``write_json``."""
+    with _named_failure(path), _complete_file(path, value, durable=True) as temporary:
+        # A link, unlike a rename, refuses an existing name; unlike open(O_EXCL), its target is already complete.
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            # Over NFS the reply to a link that succeeded may get lost and the repeated call then collides with itself.
+            if temporary.stat().st_nlink != 2:  # noqa: PLR2004 - our two names
+                return False
+        _sync_directory(path.parent)
+        return True
+
+
+def examine_json(path: Path) -> JsonReading:
+    """What ``path`` holds, telling an absent file from a damaged or unreadable one. Never raises."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return JsonReading()
+    except OSError as error:
+        return JsonReading(damage=f"{path}: {error.strerror or error}")
+    except (ValueError, RecursionError) as error:
+        return JsonReading(damage=f"{path}: not JSON ({error})")
+    if not isinstance(value, dict):
+        return JsonReading(damage=f"{path}: holds {type(value).__name__}, not an object")
+    return JsonReading(value=value)
+
+
+def read_json(path: Path) -> JsonObject | None:
+    """The object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
+    return examine_json(path).value
+
+
+@contextmanager
+def _named_failure(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, "a control file", error) from error
+
+
+@contextmanager
+def _complete_file(path: Path, value: Mapping[str, object], *, durable: bool) -> Iterator[Path]:
+    """A whole file under a hidden name beside ``path``, gone afterwards unless it was renamed."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(json.dumps(value, indent=1, allow_nan=False).encode())
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

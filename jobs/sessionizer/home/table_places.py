@@ -1,0 +1,85 @@
+"""Where the Delta tables of a stream are, and queries to paste for each of them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+QUESTIONS: Final = {
+    "sessions": "select client, close_reason, count(*) as sessions, round(avg(duration_ms) / 1000, 1) as seconds "
+    "from {table} group by all order by all",
+    "quarantine": "select reason, count(*) as n from {table} group by all order by n desc",
+    "late_events": "select date, count(*) as n from {table} group by all order by all",
+    "sessions_daily": "select * from {table} order by date desc, sessions desc limit 20",
+}
+"""A query for each table, in words that Spark, DuckDB and Polars all understand."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """Where a table is, its newest version (None: there is no table, or it is not on this machine), and queries."""
+
+    name: str
+    path: str
+    version: int | None
+    spark_sql: str
+    duckdb: str
+    polars: str
+
+
+def table_locations(home: StreamHome, platform_home: Path, folder: str | None) -> dict[str, str]:
+    """Each table's place: in the stream's home, or in the ``folder`` that its spec gives (``sink.path``)."""
+    if folder is None:
+        return {name: str(home.table(name)) for name in QUESTIONS}
+    base = located(folder, platform_home)
+    return {name: f"{base}/{name}" for name in QUESTIONS}
+
+
+def located(path: str, platform_home: Path) -> str:
+    """A path of a spec: as it is when absolute or a URI, else under the platform's home."""
+    return path if "://" in path else str(platform_home / path)
+
+
+def place_of(name: str, path: str) -> TablePlace:
+    """All about the table ``name`` at ``path``."""
+    question = QUESTIONS[name]
+    query = question.format(table=name)
+    duckdb = f"{name} = deltalake.DeltaTable({path!r}).to_pyarrow_table(); print(duckdb.sql({query!r}))"
+    polars = f"print(pl.scan_delta({path!r}).sql({_for_polars(query, name)!r}).collect())"
+    return TablePlace(
+        name=name,
+        path=path,
+        version=newest_version(path),
+        spark_sql=question.format(table=f"delta.`{path}`") + ";",
+        duckdb=_python(f"import deltalake, duckdb; {duckdb}"),
+        polars=_python(f"import polars as pl; {polars}"),
+    )
+
+
+def newest_version(path: str) -> int | None:
+    """The version of the Delta table at ``path`` by the names in its log; None if there is none to see."""
+    if "://" in path:
+        return None
+    try:
+        names = [entry.name for entry in (Path(path) / "_delta_log").iterdir()]
+    except OSError:
+        return None
+    return max((int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)), default=None)
+
+
+def _for_polars(query: str, name: str) -> str:
+    """A lazy frame calls itself self."""
+    return query.replace(f"from {name}", "from self")
+
+
+def _python(program: str) -> str:
+    """A command line; in double quotes, as the program has single ones all over."""
+    quoted = re.sub(r'([\\$`"])', r"\\\1", program)
+    return f'{shlex.quote(sys.executable)} -c "{quoted}"'

@@ -1,0 +1,1 @@
+"""What a driver is started with, whoever starts it."""

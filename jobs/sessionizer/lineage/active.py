@@ -1,0 +1,80 @@
+"""``lineage.json``: which checkpoint's life is the active one."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import DamagedFile
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import JsonRecord, require_undamaged
+from sessionizer.home.room import unwritable
+from sessionizer.lineage.kept_spec import write_lineage_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.kept_spec import LineageSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage(JsonRecord):
+    """The id of a checkpoint's life, its birth (epoch ms), and the lineage its first state came from."""
+
+    lineage: str
+    created_at: int
+    parent: str | None = None
+
+
+def mint_lineage(at_ms: int) -> str:
+    """A new id that sorts by ``at_ms`` (to the second, UTC), such as ``20261121T105501-3fa9c2``."""
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{moment:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
+def read_lineage(home: StreamHome) -> Lineage | None:
+    """The active lineage's record; None if the stream never started. Raises DamagedFile.
+
+    To take a lost file for a stream that never started would start it from scratch and emit every session again.
+    """
+    record = require_undamaged(Lineage, _path(home))
+    if record is None and _has_history(home):
+        raise DamagedFile(_path(home), "the file is gone, but there are checkpoints that it must choose from")
+    return record
+
+
+def active_lineage(home: StreamHome) -> str | None:
+    """The active lineage's id; None if the stream never started. Raises DamagedFile, as ``read_lineage``."""
+    record = read_lineage(home)
+    return record.lineage if record else None
+
+
+def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageSpec | None = None) -> str:
+    """Make a new lineage's directories and keep its ``spec``, then make it the active one. Raises UnwritablePath.
+
+    Only the holder of the lease may. A crash before the last step leaves a directory that nobody reads.
+    """
+    now = epoch_ms()
+    lineage = mint_lineage(now)
+    for directory in (home.checkpoint(lineage), home.punctuations(lineage)):
+        try:
+            directory.mkdir(parents=True)
+        except OSError as error:
+            raise unwritable(directory, "a directory of a new lineage", error) from error
+    if spec is not None:
+        write_lineage_spec(home, lineage, spec)
+    write_json(_path(home), Lineage(lineage, now, parent).to_json())
+    return lineage
+
+
+def _has_history(home: StreamHome) -> bool:
+    """Whether Spark ever wrote into a checkpoint of this stream."""
+    return any(home.lineages.glob("*/checkpoint/*"))
+
+
+def _path(home: StreamHome) -> Path:
+    return home.control / "lineage.json"

@@ -1,0 +1,88 @@
+"""``drained.json`` of a lineage: its sessions are closed for good. No run can take it up again (docs/adr/0057)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.heartbeat import YEAR_9999_MS
+from sessionizer.errors import SessionizerError, StreamDrained
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import JsonRecord, require_undamaged
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import begun_batch, committed_batch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord(JsonRecord):
+    """Begun and over at these times (epoch ms), with ``batch_id`` as the last; not over: the next run finishes it."""
+
+    begun_at: int
+    over_at: int | None = None
+    batch_id: int | None = None
+
+    @property
+    def moment(self) -> str:
+        """When it was over, or begun: UTC."""
+        return f"{datetime.fromtimestamp((self.over_at or self.begun_at) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def begin_drain(home: StreamHome, lineage: str) -> None:
+    """Written before the punctuation that closes everything: from then on there is no way back."""
+    if read_drain(home, lineage) is None:
+        write_json(_path(home, lineage), DrainRecord(epoch_ms()).to_json())
+
+
+def end_drain(home: StreamHome, lineage: str) -> None:
+    """Every session is closed, and the batch that closed the last one is committed."""
+    known = read_drain(home, lineage) or DrainRecord(epoch_ms())
+    batch_id = committed_batch(home.checkpoint(lineage))
+    write_json(_path(home, lineage), replace(known, over_at=epoch_ms(), batch_id=batch_id).to_json())
+
+
+def read_drain(home: StreamHome, lineage: str) -> DrainRecord | None:
+    """The record; None if nobody ever drained ``lineage``. Raises DamagedFile."""
+    return require_undamaged(DrainRecord, _path(home, lineage)) or _drained_unrecorded(home.checkpoint(lineage))
+
+
+def require_not_drained(home: StreamHome) -> None:
+    """Raises StreamDrained if the active lineage is over, and DamagedFile."""
+    lineage = active_lineage(home)
+    drain = read_drain(home, lineage) if lineage else None
+    if lineage is not None and drain is not None and drain.over_at is not None:
+        raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)
+
+
+def examine_drain(home: StreamHome) -> DrainRecord | None:
+    """The record of the active lineage, for those who only look. Never raises."""
+    try:
+        lineage = active_lineage(home)
+        return read_drain(home, lineage) if lineage else None
+    except SessionizerError:
+        return None
+
+
+def _drained_unrecorded(checkpoint: Path) -> DrainRecord | None:
+    """By an earlier release: its last batch is over, and had the watermark of a drain."""
+    batch_id = committed_batch(checkpoint)
+    if batch_id is None or batch_id != begun_batch(checkpoint):
+        return None
+    log = checkpoint / "offsets" / str(batch_id)
+    try:
+        drained = json.loads(log.read_text().splitlines()[1])["batchWatermarkMs"] >= YEAR_9999_MS
+        at = int(log.stat().st_mtime * 1000)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return DrainRecord(at, at, batch_id) if drained else None
+
+
+def _path(home: StreamHome, lineage: str) -> Path:
+    return home.checkpoint(lineage).with_name("drained.json")

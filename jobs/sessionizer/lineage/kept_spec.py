@@ -1,0 +1,61 @@
+"""``spec.json`` of a lineage: the whole spec that it runs by (docs/adr/0055)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import DamagedFile
+from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+
+FORMAT: Final = 2
+"""Format 1 had no number of its own and held the fields of mapping, rules and key_groups only."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineageSpec:
+    """The spec as JSON, since when the lineage runs by it, and the wish of people known then (both epoch ms).
+
+    Of a record in format 1 there is no ``document``, only some ``fields`` of it.
+    """
+
+    document: JsonObject | None
+    since: int = 0
+    wish_at: int = 0
+    fields: JsonObject | None = None
+
+
+def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
+    """The record; None before the first driver of ``lineage``. Raises DamagedFile."""
+    path = lineage_spec_file(home, lineage)
+    reading = examine_json(path)
+    if reading.damage is not None:
+        raise DamagedFile(path, reading.damage)
+    return None if reading.value is None else _decoded(reading.value, path)
+
+
+def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
+    """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
+    content = {"format": FORMAT, "since": spec.since, "wish_at": spec.wish_at, "spec": spec.document}
+    write_json(lineage_spec_file(home, lineage), content)
+
+
+def lineage_spec_file(home: StreamHome, lineage: str) -> Path:
+    """Where the record of ``lineage`` is."""
+    return home.checkpoint(lineage).with_name("spec.json")
+
+
+def _decoded(value: JsonObject, path: Path) -> LineageSpec:
+    if "format" not in value:
+        return LineageSpec(document=None, fields=value)
+    if value["format"] != FORMAT:
+        raise DamagedFile(path, f"it has format {value['format']!r}, of which this release knows nothing")
+    document, since, wish_at = value.get("spec"), value.get("since"), value.get("wish_at")
+    if not (isinstance(document, dict) and isinstance(since, int) and isinstance(wish_at, int)):
+        raise DamagedFile(path, "it lacks the spec, or what belongs to it")
+    return LineageSpec(document, since, wish_at)

@@ -1,0 +1,58 @@
+"""``types.json`` of a lineage: its time mode, and every type that each payload column ever had in it.
+
+Open events keep what they came with, so any of these may still be in the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.errors import DamagedFile
+from sessionizer.home.atomic_file import examine_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTypes:
+    """``payload``: name to types, oldest first, each as Spark writes a type in JSON."""
+
+    time_mode: str
+    payload: Mapping[str, list[Any]] = field(default_factory=dict)
+
+    def with_payload(self, types: Mapping[str, Any]) -> KeptTypes:
+        """These and those of a payload of now."""
+        names = {**self.payload, **types}
+        return KeptTypes(self.time_mode, {name: self._with(name, types.get(name)) for name in names})
+
+    def _with(self, name: str, now: Any) -> list[Any]:  # noqa: ANN401  JSON
+        known = self.payload.get(name, [])
+        return known if now is None or now in known else [*known, now]
+
+
+def read_kept_types(home: StreamHome, lineage: str) -> KeptTypes | None:
+    """The record; None before the first driver of ``lineage``. Raises DamagedFile."""
+    path = _path(home, lineage)
+    reading = examine_json(path)
+    if reading.damage is not None:
+        raise DamagedFile(path, reading.damage)
+    if reading.value is None:
+        return None
+    time_mode, payload = reading.value.get("time_mode"), reading.value.get("payload")
+    if not isinstance(time_mode, str) or not isinstance(payload, dict):
+        raise DamagedFile(path, "it lacks the time mode, or the types of the payload")
+    return KeptTypes(time_mode, payload)
+
+
+def write_kept_types(home: StreamHome, lineage: str, kept: KeptTypes) -> None:
+    """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
+    write_json(_path(home, lineage), {"time_mode": kept.time_mode, "payload": kept.payload})
+
+
+def _path(home: StreamHome, lineage: str) -> Path:
+    return home.checkpoint(lineage).with_name("types.json")

@@ -1,0 +1,73 @@
+"""What Spark tells of the batch under way: its jobs and tasks, and how many records they have taken so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.control.status.batch_progress import BatchSight, StageSight
+from sessionizer.spark.driver.local_work import task_seconds
+from sessionizer.spark.internals.java_errors import JavaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def sight_of(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchSight:
+    """What is seen of ``query`` now; ``batch_id`` is of the batch that Spark has handed to us."""
+    status = query.status
+    if not status["isTriggerActive"] and query.isActive:
+        return BatchSight(waits=True, batches=batches)
+    jobs = _jobs(spark, str(query.runId))
+    return BatchSight(
+        batch_id=batch_id,
+        doing=str(status["message"]),
+        batches=batches,
+        jobs=jobs,
+        stages=tuple(_stages(spark, jobs)),
+        task_seconds=_task_seconds(spark) if jobs else 0,
+    )
+
+
+def _task_seconds(spark: SparkSession) -> int:
+    """Of a local Spark; elsewhere executors tell how many records their tasks have taken."""
+    if not (spark.sparkContext.master or "").startswith("local"):
+        return 0
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  Java's own API
+    return task_seconds(int(jvm.java.lang.ProcessHandle.current().pid()))
+
+
+def _jobs(spark: SparkSession, run_id: str) -> tuple[int, ...]:
+    """The query's jobs under way: Spark groups them under the id of its run. Others' get on by themselves."""
+    tracker = spark.sparkContext.statusTracker()
+    return tuple(sorted({*tracker.getActiveJobsIds()} & {*tracker.getJobIdsForGroup(run_id)}))
+
+
+def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageSight]:
+    """The stages of ``jobs``; one whose output was there already has no tasks and is not known."""
+    tracker = spark.sparkContext.statusTracker()
+    for job_id in jobs:
+        job = tracker.getJobInfo(job_id)
+        for stage_id in sorted(job.stageIds) if job else ():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                seen = StageSight(stage_id, stage.numTasks, stage.numCompletedTasks, stage.numFailedTasks)
+                yield _with_records(spark, seen)
+
+
+def _with_records(spark: SparkSession, stage: StageSight) -> StageSight:
+    """The records that its tasks have taken, of those that run too: the public tracker counts whole tasks only.
+
+    Executors tell every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
+    """
+    context: Any = spark.sparkContext._jsc  # noqa: SLF001  no Python API; what the page of a stage shows
+    try:
+        known = context.sc().statusStore().lastStageAttempt(stage.stage_id)
+    except JavaError:
+        return stage  # not begun yet, or forgotten
+    rows_read = int(known.inputRecords())
+    others = (known.shuffleReadRecords(), known.shuffleWriteRecords(), known.outputRecords())
+    return replace(stage, rows_read=rows_read, records=(rows_read, *map(int, others)))

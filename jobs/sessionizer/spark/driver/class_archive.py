@@ -1,0 +1,73 @@
+"""Makes the archive of the JVM's classes, which ``make`` does once (``python -m`` this module).
+
+A short stream lives from its first batch to its drain, and the JVM writes down the classes it has loaded by then
+(docs/adr/0035). Without the archive everything works, a few seconds later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+
+from sessionizer.launch.local_jvm import class_archive
+from sessionizer.spark.driver.drive import DriverOptions, drive
+from sessionizer.spark.driver.until import Until
+from sessionizer.spark.session import jar_folder
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.loading.spec_file import SpecFile
+
+WRITTEN_WITHIN_S: Final = 120.0
+_EVENTS: Final = [
+    {"user": user, "at": f"2026-01-01T00:00:{second:02}Z", "id": f"{user}-{second}", "page": "/"}
+    for user in ("ada", "ben")
+    for second in range(10)
+]
+
+
+def make_archive() -> Path | None:
+    """Write the archive beside the jars; None if the JVM did not write one, as a JVM without its own archive won't."""
+    archive = class_archive(jar_folder())
+    part = archive.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={part}" "-Xlog:cds*=off"'
+    with tempfile.TemporaryDirectory() as folder:
+        _live_shortly(Path(folder))
+        _end_jvm()
+    if not part.is_file():
+        return None
+    part.replace(archive)
+    return archive
+
+
+def _live_shortly(home: Path) -> None:
+    feed = home / "feed"
+    feed.mkdir()
+    (feed / "events.json").write_text("".join(json.dumps(event) + "\n" for event in [*_EVENTS, {"user": None}]))
+    spec = StreamSpec.model_validate(
+        {
+            "name": "archive",
+            "source": {"format": "files", "path": str(feed), "encoding": "json", "columns": "user string, at string, "
+                       "id string, page string"},
+            "mapping": {"key": "user", "event_time": "to_timestamp(at)", "event_id": "id", "payload": {"page": "page"}},
+        }
+    )  # fmt: skip
+    drive(SpecFile(spec.name, spec), DriverOptions(home, "archive", Until.DRAINED, master="local[2]"), print)
+
+
+def _end_jvm() -> None:
+    """The JVM writes the archive when it ends, which it does when nobody speaks to it any more."""
+    gateway = SparkContext._gateway  # noqa: SLF001  there is no public way
+    assert gateway is not None  # noqa: S101  a stream has just run
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(WRITTEN_WITHIN_S)
+
+
+if __name__ == "__main__":
+    made = make_archive()
+    print(f"classes archived in {made.name}" if made else "no archive of classes: drivers take longer to start")  # noqa: T201  a command

@@ -1,0 +1,47 @@
+"""Whether a lineage can go on by a spec that was changed (docs/adr/0043).
+
+Most changes hold from the next batch on. Those that would lose events are refused: what the checkpoint is of, such as
+the number of key groups or the source; and anything that a batch means that was cut short after it had written, as
+Delta skips what a table has while the state follows the new spec.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.deployment.refusals import require_continuable, require_whole
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.checkpoint import begun_batch, committed_batch
+from sessionizer.spark.internals.delta_append import last_version
+from sessionizer.spark.sinks.table_shapes import STREAMED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.deployment.running_spec import RunningSpec
+    from sessionizer.home.stream_home import StreamHome
+
+
+def require_continuity(
+    spark: SparkSession, running: RunningSpec, home: StreamHome, platform_home: Path, lineage: str
+) -> None:
+    """Raises InvalidSpec, naming the field, if ``lineage`` cannot go on by it. Writes nothing."""
+    if running.before is None or not running.applied or begun_batch(home.checkpoint(lineage)) is None:
+        return
+    require_continuable(running.applied)
+    # the tables that the lineage wrote so far: by the new spec it may write others
+    folder = running.before.get("sink.path", running.spec.sink.path)
+    locations = table_locations(home, platform_home, folder)
+    written = [locations[name] for name in STREAMED]
+    require_whole(running.applied, half_written_batch(spark, home.checkpoint(lineage), lineage, written))
+
+
+def half_written_batch(spark: SparkSession, checkpoint: Path, lineage: str, tables: Iterable[str]) -> int | None:
+    """The batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
+    begun = begun_batch(checkpoint)
+    if begun is None or begun == committed_batch(checkpoint):
+        return None
+    return begun if any(last_version(spark, table, lineage) >= begun for table in tables) else None

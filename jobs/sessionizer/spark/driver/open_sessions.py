@@ -1,0 +1,64 @@
+"""How many sessions are open, and until when: each key group says so when something changes, the driver keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing, latest
+from sessionizer.home.atomic_file import read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class OpenSessions:
+    """What is open per key group, kept beside the checkpoint so that a restart knows it.
+
+    Where a group has only appended since it merged, it is an upper bound: of its sessions, and of the last one's end.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        kept: dict[str, Any] = read_json(file) or {}
+        self._of_group = {int(group): _standing(said) for group, said in kept.items() if group != _BATCH}
+        self._batch_id = kept.get(_BATCH)
+
+    @property
+    def total(self) -> int:
+        """Open sessions of all groups, at most."""
+        return sum(standing.sessions for standing in self._of_group.values())
+
+    @property
+    def latest_due_ms(self) -> int | None:
+        """The watermark (epoch ms) at which the last of them is out; None where none ever is."""
+        return latest(*(standing.latest_due_ms for standing in self._of_group.values()))
+
+    @property
+    def heaviest(self) -> tuple[int | None, int | None]:
+        """The group that holds the most, and how many bytes that is."""
+        held = {group: standing.held_bytes for group, standing in self._of_group.items()}
+        group = max(held, key=held.__getitem__, default=None)
+        return group, None if group is None else held[group]
+
+    def learn(self, batch_id: int, standings: Iterable[tuple[int, Standing]]) -> None:
+        """Take over what groups said in this batch. A batch that runs again says it again: what it adds counts once."""
+        of_group = dict(self._of_group)
+        for group, standing in standings:
+            if standing.merged or batch_id != self._batch_id:
+                of_group[group] = standing.after(of_group.get(group, NOTHING_OPEN))
+        if of_group != self._of_group:
+            self._of_group, self._batch_id = of_group, batch_id
+            told = {str(group): standing.as_dict() for group, standing in of_group.items()}
+            write_json(self._file, {**told, _BATCH: batch_id}, durable=False)
+
+
+_BATCH = "batch_id"
+
+
+def _standing(said: dict[str, Any] | int) -> Standing:
+    """A number is what an earlier version kept. When the last of so many is over nobody knows: it may be any time."""
+    if isinstance(said, int):
+        return Standing(said, NEVER_MS if said else None, held_bytes=0, admitted=0, merged=True)
+    return Standing(**said)

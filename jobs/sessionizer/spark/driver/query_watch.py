@@ -1,0 +1,77 @@
+"""The watch over a running query: it beats, stops the query at a batch boundary, or cuts it off."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+
+from sessionizer.control.records.heartbeat import Phase
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.room import require_room
+from sessionizer.spark.driver.batch_sight import sight_of
+from sessionizer.spark.driver.vital_signs import BEAT_EVERY_S
+from sessionizer.spark.internals.java_errors import JavaUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sessionizer.control.lease.watch import LeaseWatch
+    from sessionizer.spark.driver.gate import BatchGate
+    from sessionizer.spark.driver.vital_signs import VitalSigns
+
+POLL_S: Final = 0.25
+STUCK_AFTER_MS: Final = 600_000
+"""A batch that did not get on for so long is not waited for any longer by a driver that is to stop."""
+
+
+class QueryWatch:
+    """Looks at the driver's queries, one after the other. ``disks``: folders on the disks that they write to."""
+
+    def __init__(self, signs: VitalSigns, gate: BatchGate, lease: LeaseWatch, disks: Sequence[Path]) -> None:
+        self._signs, self._gate, self._lease, self._disks = signs, gate, lease, disks
+        self._next_look = 0.0
+
+    def look(self, spark: SparkSession, query: StreamingQuery) -> None:
+        """See how far the batch under way has come, and beat; every few seconds, however often it is called.
+
+        Raises DiskFull: on a full disk a batch may wait for its state instead of failing.
+        """
+        if time.monotonic() < self._next_look:
+            return
+        self._signs.saw(sight_of(spark, query, self._gate.batch_id, self._signs.reports))
+        require_room(self._disks)
+        self._next_look = time.monotonic() + BEAT_EVERY_S
+
+    def stop(self, spark: SparkSession, query: StreamingQuery, say: Callable[[str], None]) -> None:
+        """End at a batch boundary: let the running batch commit, start no other. Raises LeaseLost.
+
+        A batch that gets on is waited for. Rows that are written are committed a moment later: a query that is
+        stopped in between runs the batch again.
+        """
+        self._signs.say(phase=Phase.DRAINING)
+        self._gate.close()
+        while query.isActive and query.status["isTriggerActive"]:
+            self._lease.look()
+            self.look(spark, query)
+            if epoch_ms() - (self._signs.beat.progress_at or 0) > STUCK_AFTER_MS:
+                say("the running batch does not get on: it is given up, and will be run again")
+                break
+            time.sleep(POLL_S)
+        query.stop()
+
+
+def cut_off(query: StreamingQuery) -> bool:
+    """End a query wherever it is; whether it has ended (``spark.sql.streaming.stopTimeout``). Never raises."""
+    try:
+        query.stop()
+    except PySparkException:
+        return False  # it did not end in time
+    except (JavaUnreachable, OSError):
+        return True  # there is no JVM any more
+    return True

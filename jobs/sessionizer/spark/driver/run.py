@@ -1,0 +1,111 @@
+"""One run of a stream's query inside a driver: built, started, fed with punctuations, drained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.home.table_places import table_locations
+from sessionizer.spark.failures.query_failure import columns_changed
+from sessionizer.spark.ingest.file_log import files_of_batch
+from sessionizer.spark.ingest.unreadable import UnreadableFiles
+from sessionizer.spark.query.assembly import SessionQuery, sessionized
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.write import Sinks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.driver.gate import BatchGate
+    from sessionizer.spark.driver.open_sessions import OpenSessions
+    from sessionizer.spark.driver.vital_signs import VitalSigns
+    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything one streaming query needs; ``permit`` returns only while the lease is known to be ours."""
+
+    spark: SparkSession
+    spec: StreamSpec
+    examined: Examined
+    platform_home: Path
+    home: StreamHome
+    lineage: str
+    gate: BatchGate
+    signs: VitalSigns
+    open_sessions: OpenSessions
+    permit: Callable[[], None]
+
+    def build(self) -> tuple[SessionQuery, Sinks]:
+        """The query and what writes its output; the tables exist by now."""
+        guarded = self.examined.guarded
+        punctuations = self.home.punctuations(self.lineage)
+        query = SessionQuery(sessionized(self.spark, guarded, self.spec, punctuations), guarded)
+        locations = table_locations(self.home, self.platform_home, self.spec.sink.path)
+        measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
+        return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
+
+    def start(self, *, until_caught_up: bool) -> StreamingQuery:
+        """Start the query; with ``until_caught_up`` it ends by itself when it has read what there is now."""
+        query, sinks = self.build()
+
+        def write(emitted: DataFrame, batch_id: int) -> None:
+            with self.gate.batch(batch_id):
+                self._write(sinks, emitted, batch_id)
+
+        writer = query.for_each_batch(write).queryName(self.spec.name)
+        writer = writer.option("checkpointLocation", str(self.home.checkpoint(self.lineage)))
+        self._let_it_end(until_caught_up=until_caught_up)
+        if until_caught_up:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{self.spec.trigger_interval_ms} milliseconds")
+        return writer.start()
+
+    def _let_it_end(self, *, until_caught_up: bool) -> None:
+        """On the wall clock Spark always wants one more batch, with or without data: such a query would never catch up.
+
+        A driver that ends by itself there gets batches with data only.
+        """
+        on_arrival = self.spec.rules.time_mode is not TimeMode.EVENT_TIME
+        batches_without_data = "false" if until_caught_up and on_arrival else "true"
+        self.spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", batches_without_data)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the lineage has a committed batch behind it."""
+        return (self.home.checkpoint(self.lineage) / "commits").is_dir()
+
+    def recovered(self, error: Exception) -> tuple[Run, str] | None:
+        """This run without what ended its query, and what that was. None where a new query would end alike.
+
+        A file that cannot be read is quarantined and left out; a source whose columns changed is examined anew.
+        """
+        files = UnreadableFiles.of(self.home, self.lineage)
+        met = files.meet(error, self.spark, self.spec)
+        reason = f"quarantined as a whole, as it cannot be read: {met}" if met else columns_changed(error)
+        if reason is None:
+            return None
+        examined = examine(self.spark, self.spec, self.platform_home, files.uris())
+        if examined.guarded.payload != self.examined.guarded.payload:
+            return None
+        return replace(self, examined=examined), reason
+
+    def _write(self, sinks: Sinks, emitted: DataFrame, batch_id: int) -> None:
+        self.permit()
+        source = self.spec.source
+        if source.format == "files" and source.encoding == "parquet":
+            brought = files_of_batch(self.home.checkpoint(self.lineage), batch_id)
+            UnreadableFiles.of(self.home, self.lineage).report_empty(self.spark, brought)
+        counts = sinks.write(emitted, batch_id)
+        self.open_sessions.learn(batch_id, counts.standings)
+        self.signs.wrote(counts, self.open_sessions)

@@ -1,0 +1,192 @@
+"""The driver's heartbeat, fed by Spark's own progress events."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
+from sessionizer.core.wire import rows
+from sessionizer.errors import ControlUnreachable, DiskFull, LeaseLost, UnwritablePath
+from sessionizer.home.clock import epoch_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.status.batch_progress import BatchSight
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.driver.open_sessions import OpenSessions
+    from sessionizer.spark.sinks.write import BatchCounts
+
+
+BEAT_EVERY_S: Final = 3.0
+
+
+class VitalSigns:
+    """What the driver knows of itself; every change is written to the control directory."""
+
+    def __init__(self, home: StreamHome, lease: Lease) -> None:
+        now = epoch_ms()
+        self._home, self._lease = home, lease
+        self._lock = threading.Lock()
+        self._beat = Heartbeat(uid=lease.uid, at=now, started_at=now, phase=Phase.STARTING)
+        self._events_at: int | None = None
+        self.brought_events = False
+        """Whether the last batch did; rows that are refused or late are none."""
+        self._progress = BatchProgress()
+        self._reports = 0
+
+    @property
+    def reports(self) -> int:
+        """How many batches and idle triggers Spark has reported."""
+        return self._reports
+
+    @property
+    def beat(self) -> Heartbeat:
+        """The last beat."""
+        return self._beat
+
+    def take_events_at(self) -> int | None:
+        """When a batch last brought events that count (epoch ms), once; None when none did since the last call."""
+        with self._lock:
+            events_at, self._events_at = self._events_at, None
+            return events_at
+
+    def is_caught_up(self, now: int, status: Mapping[str, Any]) -> bool:
+        """Whether the source has nothing more that counts, as far as the query's ``status`` tells at ``now``.
+
+        A source whose rows are all refused or late has data without end, and batches may run without a pause. So while
+        one runs, it is taken to be like the one before for as long as that one took.
+        """
+        beat = self._beat
+        if not status["isTriggerActive"]:
+            return not (status["isDataAvailable"] and self.brought_events)
+        if self.brought_events or beat.batch_at is None or beat.batch_ms is None:
+            return False
+        return now - beat.batch_at <= beat.batch_ms
+
+    def say(self, **changes: Any) -> None:
+        """Beat, with these fields changed. A driver that lost its lease is silent: the beat is its successor's."""
+        with self._lock, suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
+            self._beat = replace(self._beat, at=epoch_ms(), **changes)
+            self._lease.check()
+            write_heartbeat(self._home, self._beat)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Beat on while the driver is busy with what it cannot be called away from, such as the start of Spark."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(BEAT_EVERY_S):
+                self.say()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def saw(self, sight: BatchSight) -> None:
+        """Beat after a look at the batch under way. What gets on has started, however long its first batch takes."""
+        self._progress = self._progress.seen(sight, epoch_ms())
+        phase = self._phase(Phase.RUNNING) if sight.shows_work else self._beat.phase
+        self.say(phase=phase, **self._progress.fields)
+
+    def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
+        """Add what a batch wrote; told with the next beat."""
+        heaviest, held = open_sessions.heaviest
+        with self._lock:
+            beat = self._beat
+            self.brought_events = bool(counts.admitted)
+            if self.brought_events:
+                self._events_at = epoch_ms()
+            self._beat = replace(
+                beat,
+                late=(beat.late or 0) + counts[rows.LATE],
+                quarantined=(beat.quarantined or 0) + counts[rows.QUARANTINE],
+                sessions_rows=(beat.sessions_rows or 0) + counts[rows.SESSIONS],
+                sessions_version=beat.sessions_version if counts.sessions_version is None else counts.sessions_version,
+                open_keys=open_sessions.total,
+                heaviest_group=heaviest,
+                heaviest_group_bytes=held,
+            )
+
+    def progressed(self, progress: StreamingQueryProgress) -> None:
+        """Beat after a committed batch."""
+        now = epoch_ms()
+        self._reports += 1
+        source = progress.sources[0]
+        watermark = _epoch_ms(progress.eventTime.get("watermark"))
+        state = progress.stateOperators[0]
+        self.say(
+            phase=self._phase(Phase.RUNNING),
+            batch_id=progress.batchId,
+            batch_at=now,
+            batch_ms=progress.batchDuration,
+            input_rows=source.numInputRows,
+            rows_per_second=round(source.processedRowsPerSecond, 1),
+            watermark_ms=watermark,
+            watermark_lag_ms=now - watermark if watermark else None,
+            state_rows=state.numRowsTotal,
+            state_bytes=state.memoryUsedBytes + int(state.customMetrics.get("rocksdbSstFileSize", 0)),
+            source_lag=_lag(source.metrics or {}),
+            progress_at=now,
+            **NOTHING_UNDER_WAY,
+        )
+
+    def idled(self) -> None:
+        """Beat while there is nothing to do."""
+        self._reports += 1
+        self.say(phase=self._phase(Phase.IDLE), progress_at=epoch_ms(), **NOTHING_UNDER_WAY)
+
+    def _phase(self, phase: Phase) -> Phase:
+        return Phase.DRAINING if self._beat.phase is Phase.DRAINING else phase
+
+
+class ProgressListener(StreamingQueryListener):
+    """Passes Spark's events about one query on."""
+
+    def __init__(self, signs: VitalSigns) -> None:
+        self._signs = signs
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """The first beat comes with the first batch: until then the driver is starting."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """A batch was committed."""
+        self._signs.progressed(event.progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """A trigger found nothing to do."""
+        self._signs.idled()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """The driver notices by itself."""
+
+
+def _epoch_ms(instant: str | None) -> int | None:
+    return None if instant is None else int(datetime.fromisoformat(instant).timestamp() * 1000) or None
+
+
+def _lag(metrics: dict[str, str]) -> int | None:
+    """Kafka's own measure, events behind in the partition furthest behind."""
+    behind = metrics.get("maxOffsetsBehindLatest")
+    return None if behind is None else int(float(behind))

@@ -1,0 +1,154 @@
+"""Why a query died, as an error that says whether a restart can help. Decided on what Spark's exception says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import QueryFailed, QueryInterrupted, SessionizerError
+from sessionizer.redaction import redacted_and_cut
+from sessionizer.spark.failures.state_classes import cause_of_state_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A known way to die: its name, the texts that betray it, and whether it would happen again.
+
+    ``deep``: the texts count anywhere in the chain of causes, below whatever Spark makes of them.
+    """
+
+    name: str
+    signs: tuple[str, ...]
+    terminal: bool
+    deep: bool = False
+
+
+# The first that matches wins: what is certain stands before what is general.
+CAUSES: Final = (
+    Cause(
+        "disk_full",
+        (
+            "No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "NSQuotaExceededException",
+            "could only be written to 0 of the",
+        ),
+        terminal=False, deep=True,
+    ),
+    Cause("memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True),
+    Cause("lease_lost", ("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"), terminal=True),
+    Cause(
+        "source_data_loss",
+        (
+            "KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRangeException", "DELTA_FILE_NOT_FOUND",
+            # a Delta source's log was cut off before the stream had read it
+            "DELTA_MISSING_FILES_UNEXPECTED_VERSION", "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+            "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+        ),
+        terminal=True,
+    ),
+    Cause(
+        # a broker, a name node, a store: what Java says of it, as Python's own "Connection refused" is of our JVM
+        "unreachable",
+        (
+            "java.net.ConnectException", "java.net.NoRouteToHostException", "java.net.UnknownHostException",
+            "java.net.SocketTimeoutException", "java.net.SocketException: Connection reset",
+            "java.net.SocketException: Broken pipe", "org.apache.hadoop.net.ConnectTimeoutException",
+            "org.apache.kafka.common.errors.TimeoutException", "org.apache.kafka.common.errors.DisconnectException",
+            "org.apache.kafka.common.errors.NetworkException", "org.apache.kafka.common.errors.NotLeader",
+            "org.apache.kafka.common.errors.LeaderNotAvailable", "org.apache.hadoop.hdfs.server.namenode.SafeMode",
+            "org.apache.hadoop.ipc.StandbyException", "org.apache.hadoop.ipc.RetriableException",
+        ),
+        terminal=False, deep=True,
+    ),
+    Cause(
+        "state_not_at_head",
+        ("CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE"),
+        terminal=True,
+    ),
+    Cause("state_refused", ("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"), terminal=True),
+    Cause(
+        "schema_change",
+        (
+            "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "STATE_STORE_VALUE_SCHEMA",
+            "STATE_STORE_KEY_SCHEMA", "STREAMING_STATEFUL_OPERATOR_NOT_MATCH", "DELTA_FAILED_TO_MERGE_FIELDS",
+            "DELTA_METADATA_MISMATCH",
+        ),
+        terminal=True,
+    ),
+    Cause(
+        "source_rewritten",
+        (
+            "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+            "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+        ),
+        terminal=True,
+    ),
+    Cause("bad_option", ("Invalid value '", "org.apache.kafka.common.config.ConfigException"), terminal=True),
+    Cause(
+        "bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True
+    ),
+    Cause(
+        "driver_jvm_died",
+        # not Py4JJavaError, which is Java's answer: this is none
+        (
+            "Py4JNetworkError", "Answer from Java side is empty", "Connection refused",
+            "Py4JError: An error occurred while calling",
+        ),
+        terminal=False,
+    ),
+    Cause("state_silent", ("TimeoutError: timed out", "cannot read from timed out object"), terminal=False),
+    Cause(
+        "executor_lost",
+        (
+            "ExecutorLostFailure", "Python worker exited unexpectedly", "FetchFailed", "MetadataFetchFailedException",
+            "SparkContext has been shut down", "SparkContext was shut down", "All masters are unresponsive",
+        ),
+        terminal=False,
+    ),
+)  # fmt: skip
+UNKNOWN: Final = Cause("unknown", (), terminal=False)
+GENERAL: Final = frozenset({"unknown", "state_not_at_head", "schema_change", "state_refused"})
+"""Causes about which Spark's class says more than the signs."""
+_BY_NAME: Final = {cause.name: cause for cause in CAUSES}
+_COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected schema change in version (\d+)")
+_DETAIL_LIMIT = 2_000
+
+
+def classified(stream: str, error: BaseException) -> SessionizerError:
+    """The error that the driver ends with. One of ours is passed on as it is."""
+    if isinstance(error, SessionizerError):
+        return error
+    text = f"{type(error).__name__}: {error}"
+    whole = "\n".join((text, *_causes(error)))
+    cause = next((cause for cause in CAUSES if _shows(cause, whole if cause.deep else text)), UNKNOWN)
+    by_class = cause_of_state_class(text) if cause.name in GENERAL else None
+    cause = _BY_NAME[by_class] if by_class is not None else cause
+    kind = QueryFailed if cause.terminal else QueryInterrupted
+    return kind(stream, cause.name, redacted_and_cut(text, _DETAIL_LIMIT))
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether there was no room, however deep below the error."""
+    found = classified("", error)
+    return isinstance(found, QueryInterrupted) and found.cause == "disk_full"
+
+
+def _shows(cause: Cause, text: str) -> bool:
+    return any(sign in text for sign in cause.signs)
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """What is below an error: Python's causes, and the Java stack, which names Java's."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield str(getattr(seen, "_stackTrace", None) or seen)
+        seen = seen.__cause__ or seen.__context__
+
+
+def columns_changed(error: Exception) -> str | None:
+    """The version of a Delta source at which its columns changed: a query that starts anew may go on with them."""
+    found = _COLUMNS_CHANGED.search(str(error))
+    return f"the columns of the source changed in its version {found[1]}" if found else None

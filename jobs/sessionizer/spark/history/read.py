@@ -1,0 +1,115 @@
+"""A stream's history on disk, through its mapping and the guard, to sessions at once: ``sessionizer batch``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.wire import schema
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.table_places import located
+from sessionizer.spark.history.sessionize import open_events, sessionize_history
+from sessionizer.spark.ingest.guard import EVENT_TIME, REASON, guard
+from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_timeouts
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.sinks.examine import types_of_measures
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.measures import with_measures
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.stream_spec.document.source import Source
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+SESSION_COLUMNS: Final = (
+    "session_id",
+    "key",
+    "client",
+    "date",
+    "started_at",
+    "ended_at",
+    "duration_ms",
+    "event_count",
+    "close_reason",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Guarded rows of a history (``reason`` null: an event) and the rules that hold for all of it."""
+
+    spec: StreamSpec
+    rules: Rules
+    rows: DataFrame
+    payload: tuple[str, ...]
+
+    def counts(self) -> dict[str | None, int]:
+        """Rows by the reason they are refused for; None: events. Reads the whole history."""
+        return {row[REASON]: row["count"] for row in self.rows.groupBy(REASON).count().collect()}
+
+    def sessions(self, until_ms: int | None) -> DataFrame:
+        """The columns of the table ``sessions`` but those that say who wrote a row. Raises InvalidSpec."""
+        found = sessionize_history(self._events(), self.rules, until_ms=until_ms)
+        measured = with_measures(found, GuardedAggregates.of(found.sparkSession, self.spec.measures))
+        dated = measured.withColumn("date", F.to_date("started_at"))
+        kept = ["events"] if self.spec.sink.keep_events else []
+        return dated.select(*SESSION_COLUMNS, *self.spec.measures, *kept)
+
+    def open_events(self, until_ms: int | None) -> DataFrame:
+        """The events of the sessions that are not final at ``until_ms``, payload columns last."""
+        return open_events(self._events(), self.rules, until_ms=until_ms)
+
+    def _events(self) -> DataFrame:
+        payload = [F.col(f"{schema.PAYLOAD}_{name}").alias(name) for name in self.payload]
+        own_time = schema.CLOCK if self.rules.time_mode is TimeMode.EVENT_TIME else schema.TIE
+        return self.rows.where(F.col(REASON).isNull()).select(
+            schema.KEY,
+            schema.CLIENT,
+            F.timestamp_millis(own_time).alias(EVENT_TIME),
+            schema.EVENT_ID,
+            schema.CLOSES,
+            schema.TIMEOUT,
+            *([F.struct(*payload).alias(schema.PAYLOAD)] if payload else []),
+        )
+
+
+def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_home: Path) -> History:
+    """The history in ``folder``: files as the stream's source has them, or a Delta table of its columns.
+
+    Raises InvalidSpec where the spec does not fit it.
+    """
+    source = source_of_history(spec.source, folder)
+    rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
+    guarded = guard(spark, rows, spec)
+    types_of_measures(spark, spec, guarded)
+    rules = _rules(spark, spec, platform_home)
+    return History(spec, rules, guarded.rows, tuple(guarded.payload.names))
+
+
+def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource:
+    """How to read ``folder`` so that it looks like ``source``. Raises InvalidSpec."""
+    if (folder / "_delta_log").is_dir():
+        return DeltaSource(format="delta", path=str(folder))
+    if source.format == "files":
+        return source.model_copy(update={"path": str(folder)})
+    if source.format == "delta":
+        raise InvalidSpec("--input", str(folder), "a Delta table, as source.format is delta")
+    return FilesSource(format="files", path=str(folder), encoding=source.encoding, columns=source.columns)
+
+
+def _rules(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> Rules:
+    """The stream's rules, with the timeouts that its table of clients has now."""
+    rules = rules_of(spec)
+    if spec.rules.client_timeouts_table is None:
+        return rules
+    location = located(spec.rules.client_timeouts_table, platform_home)
+    check_timeout_table(spark, location)
+    return replace(rules, client_timeouts_ms={**rules.client_timeouts_ms, **read_timeouts(spark, location)})

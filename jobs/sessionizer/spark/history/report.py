@@ -1,0 +1,136 @@
+"""``sessions_daily``: the sessions by day and client, kept up to date for the days that new sessions fell on.
+
+Which days those are is what a Delta stream over ``sessions`` tells; what they hold is computed anew from the table
+itself. So a run that is killed, repeated or overtaken by new sessions ends at the same rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from delta.tables import DeltaTable
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+from pyspark.sql.types import NumericType, StructType
+
+from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.spark.sinks.table_shapes import sessions_daily_shape
+from sessionizer.spark.sinks.tables import ensure_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import date
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+TOTAL: Final = "total_"
+"""Prefix of the columns that sum up a measure."""
+
+_NEED_REBUILD: Final = (
+    # rows were taken back (a restore), the table was made anew, or its log no longer reaches back to the last run
+    "DELTA_SOURCE_IGNORE_DELETE",
+    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+    "DELTA_SCHEMA_CHANGED",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+    "DELTA_FILE_NOT_FOUND",
+)
+_FILES_PER_BATCH: Final = "100000"
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """The days that were computed anew, the rows they hold now, and whether all days were."""
+
+    dates: tuple[date, ...]
+    rows: int
+    rebuilt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DailyReport:
+    """``sessions``, ``daily``: locations of the tables; ``measures``: names of the stream's measures.
+
+    ``bookmarks``: the folder that remembers what of ``sessions`` was seen.
+    """
+
+    spark: SparkSession
+    sessions: str
+    daily: str
+    measures: tuple[str, ...]
+    bookmarks: Path
+
+    def refresh(self) -> Refreshed | None:
+        """Bring ``daily`` up to date; None while there are no ``sessions``. Raises UnwritablePath, InvalidSpec."""
+        if not DeltaTable.isDeltaTable(self.spark, self.sessions):
+            return None
+        ensure_table(self.spark, sessions_daily_shape(self._totals()), self.daily)
+        bookmark = self.bookmarks / f"sessions_daily-{self._id_of_sessions()}"
+        rebuilt = not bookmark.exists()
+        try:
+            dates = self._follow(bookmark)
+        except StreamingQueryException as error:
+            if not any(sign in str(error) for sign in _NEED_REBUILD):
+                raise
+            shutil.rmtree(bookmark)
+            dates, rebuilt = self._follow(bookmark), True
+        return Refreshed(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
+
+    def _follow(self, bookmark: Path) -> set[date]:
+        """Compute every day anew that sessions came to since the bookmark; returns the days."""
+        touched: set[date] = set()
+
+        def rewrite(new: DataFrame, batch_id: int) -> None:
+            dates = {row.date for row in new.select("date").distinct().collect()}
+            self._rewrite(dates, everything=batch_id == 0)
+            touched.update(dates)
+
+        new = self.spark.readStream.format("delta").option("maxFilesPerTrigger", _FILES_PER_BATCH).load(self.sessions)
+        writer = new.select("date").writeStream.foreachBatch(rewrite).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(bookmark)).start().awaitTermination()
+        return touched
+
+    def _rewrite(self, dates: set[date], *, everything: bool) -> None:
+        """Replace ``dates``; with ``everything`` the table holds nothing else afterwards."""
+        if not dates:
+            return
+        sessions = self.spark.read.format("delta").load(self.sessions).where(_is_one_of(dates))
+        writer = self._by_day(sessions).write.format("delta").mode("overwrite").option("mergeSchema", "true")
+        if not everything:
+            listed = ", ".join(f"'{day.isoformat()}'" for day in sorted(dates))
+            writer = writer.option("replaceWhere", f"date in ({listed})")
+        writer.save(self.daily)
+
+    def _by_day(self, sessions: DataFrame) -> DataFrame:
+        reasons = [F.count_if(F.col("close_reason") == reason).alias(f"ended_by_{reason}") for reason in CloseReason]
+        return sessions.groupBy("date", "client").agg(
+            F.count("*").alias("sessions"),
+            F.sum("event_count").alias("events"),
+            F.avg("duration_ms").alias("average_duration_ms"),
+            F.median("duration_ms").alias("median_duration_ms"),
+            *reasons,
+            *(F.sum(name).alias(TOTAL + name) for name in _numeric(sessions.schema, self.measures)),
+        )
+
+    def _totals(self) -> StructType:
+        columns = self._by_day(self.spark.read.format("delta").load(self.sessions)).schema
+        return StructType([field for field in columns if field.name.startswith(TOTAL)])
+
+    def _id_of_sessions(self) -> str:
+        detail = DeltaTable.forPath(self.spark, self.sessions).detail().select("id").first()
+        assert detail is not None  # noqa: S101  a table has one
+        return str(detail.id)
+
+    def _rows_of(self, dates: set[date]) -> int:
+        return self.spark.read.format("delta").load(self.daily).where(_is_one_of(dates)).count() if dates else 0
+
+
+def _numeric(columns: StructType, measures: tuple[str, ...]) -> list[str]:
+    return [field.name for field in columns if field.name in measures and isinstance(field.dataType, NumericType)]
+
+
+def _is_one_of(dates: Iterable[date]) -> Column:
+    return F.col("date").isin(sorted(dates))

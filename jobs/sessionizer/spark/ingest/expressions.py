@@ -1,0 +1,54 @@
+"""SQL expressions of a stream spec, checked before anything starts and unable to kill a stream once it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import AnalysisException, ParseException
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.spark.ingest.payload_types import not_kept
+from sessionizer.spark.ingest.permitted import require_own_row, require_repeatable
+from sessionizer.spark.internals.catalyst import never_failing, require_streamable
+from sessionizer.spark.internals.java_errors import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+_CHECKED: Final = "_checked"
+
+
+def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
+    """The type ``sql`` has over ``rows``. Raises InvalidSpec naming ``field`` when it gives no value for each row."""
+    try:
+        require_own_row(rows.sparkSession, field, sql)
+        # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
+        beside = rows.select("*", never_failing(rows.sparkSession, sql).alias(_CHECKED))
+        found = beside.schema[_CHECKED].dataType
+        if rows.isStreaming:
+            require_streamable(beside)
+        require_repeatable(beside, field, sql)
+    except ParseException as error:
+        raise InvalidSpec(field, sql, f"a Spark SQL expression ({first_line(error)})") from error
+    except AnalysisException as error:
+        columns = ", ".join(name for name in rows.columns if not name.startswith("_"))
+        raise InvalidSpec(field, sql, f"an expression over {columns} ({first_line(error)})") from error
+    return found
+
+
+def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
+    """As ``checked_type``, of a type that Arrow and Delta both can keep."""
+    found = checked_type(rows, field, sql)
+    if not_kept(found) is not None:
+        example = "cast it, for example cast(... as string)"
+        raise InvalidSpec(field, sql, f"a type that can be kept, not {found.simpleString()}; {example}")
+    return found
+
+
+def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...], example: str) -> DataType:
+    """As ``checked_type``, and the type's short name must be one of ``allowed``."""
+    found = checked_type(rows, field, sql)
+    if found.typeName() not in allowed:
+        raise InvalidSpec(field, sql, f"{' or '.join(allowed)}, not {found.simpleString()}; {example}")
+    return found

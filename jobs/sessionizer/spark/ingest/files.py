@@ -1,0 +1,104 @@
+"""Files as the rows that a stream's source has, a whole folder of them or one alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.spark.ingest.lines import (
+    CORRUPT,
+    FAULT,
+    POSITION,
+    RAW,
+    declared_columns,
+    parse_lines,
+    without_blank_lines,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sessionizer.stream_spec.document.source import FilesSource
+
+Reader: TypeAlias = Any
+"""A DataStreamReader or a DataFrameReader: PySpark has no common type for the two."""
+
+# Options of the file reader; what else is given belongs to the parser of the encoding.
+_READER_OPTIONS: Final = frozenset(
+    name.lower()
+    for name in (
+        "maxFilesPerTrigger", "maxBytesPerTrigger", "maxFileAge", "latestFirst", "fileNameOnly", "pathGlobFilter",
+        "recursiveFileLookup", "modifiedAfter", "modifiedBefore", "cleanSource", "sourceArchiveDir",
+        "maxCachedFiles", "discardCachedInputRatio",
+    )
+)  # fmt: skip
+_NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
+"""By default Spark passes over a file that is a week older than the newest it knows, and says nothing."""
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: int) -> DataFrame:
+    """The rows of ``path``, read as those of ``source``. Raises InvalidSpec for columns that are none."""
+    reader_options = {name: value for name, value in source.options.items() if name.lower() in _READER_OPTIONS}
+    parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
+    reader = reader.options(**_NEVER_TOO_OLD).options(**reader_options)
+    if source.encoding in ("text", "json"):
+        lines = reader.format("text").load(path).select("value", _file().alias(POSITION))
+        lines = without_blank_lines(lines, source.encoding)
+        return parse_lines(lines, source.encoding, source.columns, parser_options, max_event_bytes)
+    columns = declared_columns(source.columns)
+    if source.encoding == "csv":
+        return _csv(reader, columns, parser_options, path, max_event_bytes)
+    rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(path)
+    nothing = F.lit(None).cast("string")
+    return rows.select(*columns.names, nothing.alias(RAW), _file().alias(POSITION), nothing.alias(FAULT))
+
+
+def _file() -> Column:
+    return F.col("_metadata.file_path")
+
+
+def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str, max_event_bytes: int) -> DataFrame:
+    # columns are told by their place: a file whose header names others must not be read as if it did not
+    checked = {"enforceSchema": "false", **options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    with_corrupt = StructType([*columns]).add(CORRUPT, StringType())
+    rows: DataFrame = reader.format("csv").schema(with_corrupt).options(**checked).load(path)
+    fault = (
+        F.when(_bytes(columns) > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
+        .when(_was_replaced(columns), F.lit(QuarantineReason.INVALID_UTF8.value))
+        .when(F.col(CORRUPT).isNotNull(), _csv_fault(columns, options))
+    )  # fmt: skip
+    return rows.select(*columns.names, F.col(CORRUPT).alias(RAW), _file().alias(POSITION), fault.alias(FAULT))
+
+
+def _csv_fault(columns: StructType, options: dict[str, str]) -> Column:
+    """A record that fits columns of text only has a value of another type."""
+    texts = StructType()
+    for name in columns.names:
+        texts = texts.add(name, StringType())
+    permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    unfit = F.from_csv(F.col(CORRUPT), texts.add(CORRUPT, StringType()).simpleString(), {**options, **permissive})
+    return F.when(unfit[CORRUPT].isNull(), F.lit(QuarantineReason.WRONG_TYPE.value)).otherwise(
+        QuarantineReason.MALFORMED.value
+    )
+
+
+def _texts(columns: StructType) -> list[Column]:
+    names = [CORRUPT, *(field.name for field in columns if isinstance(field.dataType, StringType))]
+    return [F.coalesce(F.col(f"`{name}`"), F.lit("")) for name in names]
+
+
+def _bytes(columns: StructType) -> Column:
+    """A record's size, as far as it is text."""
+    return sum((F.octet_length(text) for text in _texts(columns)), F.lit(0))
+
+
+def _was_replaced(columns: StructType) -> Column:
+    """The reader has put another character where bytes were no UTF-8; the record itself is gone."""
+    found = F.lit(False)  # noqa: FBT003  lit has no keyword
+    for text in _texts(columns):
+        found |= F.contains(text, F.lit(_REPLACEMENT))
+    return found

@@ -1,0 +1,194 @@
+"""The guard: every row either becomes an event or gets the reason why not, in Spark's own SQL, before any Python.
+
+A refused row keeps its place in the stream (it must be written to the quarantine in the same batch) but loses its
+event time, so it can never move the watermark.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.wire import schema
+from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
+from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
+from sessionizer.spark.ingest.payload_types import as_kept
+from sessionizer.spark.internals.batch_clock import BatchClock
+from sessionizer.spark.internals.catalyst import is_utf8, never_failing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from sessionizer.stream_spec.document.mapping import Mapping
+    from sessionizer.stream_spec.document.source import Source
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+REASON = "reason"
+EVENT_TIME = "event_time"
+_INTEGERS = ("byte", "short", "integer", "long")
+_READ: Final = frozenset({RAW, POSITION, FAULT})
+_TEXT_OR_BYTES: Final = (StringType, BinaryType)
+Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
+"""What may be wrong with a row, and what that is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time``.
+
+    ``event_time`` is what moves the watermark: null when refused, never beyond the batch's clock.
+    ``payload``: the types of the payload columns, which rows carry under their ``schema.payload_field`` names.
+    ``clock``: what rows are judged by; a stream sets it in each batch, before anything is evaluated.
+    """
+
+    rows: DataFrame
+    payload: StructType
+    clock: BatchClock
+
+    @property
+    def payload_fields(self) -> schema.Payload:
+        """The payload columns as Arrow fields."""
+        return arrow_fields(self.payload)
+
+
+def arrow_fields(columns: StructType) -> list[pa.Field]:
+    """Spark columns as the Arrow fields that Spark itself exchanges with Python."""
+    return list(to_arrow_schema(columns, timezone="UTC"))
+
+
+def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
+    """Map source rows to events. Raises InvalidSpec for an expression that does not fit the source."""
+    payload = _check(rows, spec.mapping)
+    clock = BatchClock(spark)
+    if not rows.isStreaming:
+        clock.set(epoch_ms())
+    # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
+    mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
+    event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
+    as_line = came_as_line(spec.source)
+    judged = mapped.withColumn(REASON, _reason(spec, clock, [] if as_line else _value_checks(mapped, spec)))
+    valid = F.col(REASON).isNull()
+    arrival = F.timestamp_millis(clock.now_ms)
+    # what moves the watermark: a client whose clock is ahead must not make the events of others late
+    event_time = F.when(valid, F.least(F.col(EVENT_TIME), arrival)) if event_time_mode else arrival
+    raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _as_json(mapped))
+    refused_only = [F.when(~valid, raw).alias(RAW), F.when(~valid, F.col(POSITION)).alias(POSITION)]
+    if event_time_mode:
+        clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
+    else:
+        tie = F.coalesce(F.unix_millis(EVENT_TIME), F.lit(0)).alias(schema.TIE)
+        clocks = [clock.now_ms.alias(schema.CLOCK), tie]
+    names = [schema.EVENT_ID, schema.CLOSES, schema.TIMEOUT]
+    columns = [
+        F.col(f"{schema.PAYLOAD}_{field.name}").cast(field.dataType).alias(f"{schema.PAYLOAD}_{field.name}")
+        for field in payload
+    ]
+    return Guarded(
+        judged.select(
+            schema.KEY, schema.CLIENT, *clocks, *names, *columns, REASON, *refused_only, event_time.alias(EVENT_TIME)
+        ),
+        payload,
+        clock,
+    )
+
+
+def _check(rows: DataFrame, mapping: Mapping) -> StructType:
+    for name in ("key", "client", "event_id"):
+        if (sql := getattr(mapping, name)) is not None:
+            checked_type(rows, f"mapping.{name}", sql)
+    if mapping.event_time is not None:
+        example = "for epoch milliseconds write timestamp_millis(...)"
+        require_type(rows, "mapping.event_time", mapping.event_time, ("timestamp", "timestamp_ntz", "date"), example)
+    if mapping.closes is not None:
+        require_type(rows, "mapping.closes", mapping.closes, ("boolean",), "for example type = 'logout'")
+    if mapping.timeout_ms is not None:
+        example = "milliseconds, for example cast(timeout_s * 1000 as bigint)"
+        require_type(rows, "mapping.timeout_ms", mapping.timeout_ms, _INTEGERS, example)
+    payload = StructType()
+    for name, sql in mapping.payload.items():
+        payload = payload.add(name, as_kept(require_keepable(rows, f"mapping.payload.{name}", sql)))
+    return payload
+
+
+def _mapped(spark: SparkSession, spec: StreamSpec) -> list[Column]:
+    def optional(sql: str | None, kind: str) -> Column:
+        return F.lit(None).cast(kind) if sql is None else never_failing(spark, sql).cast(kind)
+
+    mapping = spec.mapping
+    return [
+        optional(mapping.key, "string").alias(schema.KEY),
+        optional(mapping.client, "string").alias(schema.CLIENT),
+        optional(mapping.event_time, "timestamp").alias(EVENT_TIME),
+        optional(mapping.event_id, "string").alias(schema.EVENT_ID),
+        F.coalesce(optional(mapping.closes, "boolean"), F.lit(False)).alias(schema.CLOSES),  # noqa: FBT003  lit has no keyword
+        _at_most_never(optional(mapping.timeout_ms, "bigint")).alias(schema.TIMEOUT),
+        *(never_failing(spark, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
+    ]
+
+
+def _at_most_never(timeout: Column) -> Column:
+    """Beyond ``NEVER_MS`` sums with a clock would overflow. Not ``least``: that takes a null for absent."""
+    return F.when(timeout > NEVER_MS, F.lit(NEVER_MS)).otherwise(timeout)
+
+
+def came_as_line(source: Source) -> bool:
+    """Whether each row of ``source`` is a line of text, whose size and encoding were checked before it was parsed."""
+    return source.format == "socket" or (source.format == "files" and source.encoding in {"json", "text"})
+
+
+def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
+    """What a line is checked for as a whole, here by the values that are kept of a row."""
+    kept = [field for field in mapped.schema if field.name not in _READ]
+    texts = [F.col(field.name) for field in kept if isinstance(field.dataType, StringType)]
+    sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, _TEXT_OR_BYTES)]
+    size = reduce(operator.add, (F.coalesce(size, F.lit(0)) for size in sizes))
+    spark = mapped.sparkSession
+    invalid = reduce(operator.or_, (~F.coalesce(is_utf8(spark, text), F.lit(True)) for text in texts))  # noqa: FBT003
+    return [
+        (size > spec.rules.max_event_bytes, QuarantineReason.OVERSIZED),
+        (invalid, QuarantineReason.INVALID_UTF8),
+    ]
+
+
+def _as_json(mapped: DataFrame) -> Column:
+    """A mapped row as text, for want of the text that it came as."""
+    names = [name for name in mapped.columns if name not in _READ]
+    columns = [F.col(name).alias(name.removeprefix(f"{schema.PAYLOAD}_")) for name in names]
+    return F.make_valid_utf8(F.to_json(F.struct(*columns)))
+
+
+def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks) -> Column:
+    """The first thing wrong with a mapped row, null when nothing is."""
+    reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
+    checks = [
+        *value_checks,
+        (F.col(schema.KEY).isNull(), QuarantineReason.NULL_KEY),
+        (F.col(schema.EVENT_ID).isNull(), QuarantineReason.NULL_EVENT_ID),
+        *_event_time_checks(spec, clock),
+        (F.col(schema.TIMEOUT) <= 0, QuarantineReason.NON_POSITIVE_TIMEOUT),
+    ]
+    for wrong, name in checks:
+        reason = reason.when(wrong, F.lit(name.value))
+    return reason
+
+
+def _event_time_checks(spec: StreamSpec, clock: BatchClock) -> Checks:
+    if spec.rules.time_mode is not TimeMode.EVENT_TIME:
+        return []
+    latest = clock.now_ms + F.lit(spec.rules.future_tolerance_ms)
+    at = F.unix_millis(EVENT_TIME)
+    return [
+        (F.col(EVENT_TIME).isNull(), QuarantineReason.NULL_EVENT_TIME),
+        (at <= 0, QuarantineReason.NON_POSITIVE_EVENT_TIME),
+        (at > latest, QuarantineReason.FUTURE_EVENT_TIME),
+    ]

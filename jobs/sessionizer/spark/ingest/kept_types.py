@@ -1,0 +1,78 @@
+"""Whether the open events of a lineage can be read by the payload of now (docs/adr/0050).
+
+Columns may come, go and change places, and take a type that has every value of the old one. What cannot be is refused
+before anything is written: the state would be unreadable at the next merge, by the old spec as by the new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructType
+
+from sessionizer.core.wire.alignment import unfit
+from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
+from sessionizer.spark.ingest.guard import arrow_fields
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructField
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+TIME_MODE: Final = "rules.time_mode"
+
+
+def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSpec, payload: StructType) -> None:
+    """Raises InvalidSpec if the state of ``lineage`` may hold what ``spec`` cannot take. Writes nothing.
+
+    ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if what was kept so far is lost.
+    """
+    kept = read_kept_types(home, lineage) if lineage else None
+    if kept is None or lineage is None or not _has_begun(home, lineage):
+        return
+    if kept.time_mode != spec.rules.time_mode:
+        allowed = f"{kept.time_mode!r}, the clock that the state of this stream is on; another clock is another stream"
+        raise InvalidSpec(TIME_MODE, str(spec.rules.time_mode), allowed)
+    for column in payload:
+        for before in kept.payload.get(column.name, []):
+            _require_in_reach(column, StructType.fromJson(_struct_of(column.name, before))[column.name])
+
+
+def _require_in_reach(now: StructField, before: StructField) -> None:
+    found = unfit(*(arrow_fields(StructType([column]))[0].type for column in (before, now)))
+    if found is not None:
+        inside = f" at {'.'.join(found.path)}" if found.path else ""
+        allowed = (
+            f"{sql_type(found.before)}{inside}, which open events may have, or a type that has each of its values; "
+        )
+        allowed += "a column of another type needs another name"
+        raise InvalidSpec(f"mapping.payload.{now.name}", sql_type(found.now), allowed)
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """As Spark calls it."""
+    return from_arrow_type(kind).simpleString()
+
+
+def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: StructType) -> None:
+    """Note that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
+    kept = read_kept_types(home, lineage) if _has_begun(home, lineage) else None
+    kept = kept or KeptTypes(str(spec.rules.time_mode))
+    more = kept.with_payload({field.name: field.dataType.jsonValue() for field in payload})
+    if more != kept or not kept.payload:
+        write_kept_types(home, lineage, more)
+
+
+def _struct_of(name: str, kind: object) -> dict[str, object]:
+    """A type in JSON as the struct that ``fromJson`` takes."""
+    return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}
+
+
+def _has_begun(home: StreamHome, lineage: str) -> bool:
+    """Whether there was a batch, and so perhaps a state."""
+    offsets = home.checkpoint(lineage) / "offsets"
+    return offsets.is_dir() and any(file.name.isdecimal() for file in offsets.iterdir())

@@ -1,0 +1,96 @@
+"""Lines of text, one event each, as rows of declared columns; and the three columns that every source's rows have.
+
+``_raw`` (string): the row as it came, where it came as text. ``_position`` (string): where it was read.
+``_fault`` (string): why it cannot be parsed, null when it can; a value of ``QuarantineReason``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.errors import InvalidSpec
+from sessionizer.spark.internals.catalyst import is_utf8
+from sessionizer.spark.internals.java_errors import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+RAW, POSITION, FAULT = "_raw", "_position", "_fault"
+CORRUPT: Final = "_corrupt_record"
+"""The column in which Spark's parsers leave a record that does not fit."""
+
+
+def without_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
+    """Lines of JSON that hold something: one of white space alone is no event, and nothing is lost with it.
+
+    What a line of ``text`` means is up to the mapping. Kafka's records are no lines: an empty one was sent as it is.
+    """
+    if encoding != "json":
+        return lines
+    # nearly every line begins with a brace: no second look at those
+    return lines.where(F.startswith("value", F.lit("{")) | (F.btrim("value", F.lit(" \t\r")) != ""))
+
+
+def parse_lines(
+    lines: DataFrame, encoding: str, columns: str | None, options: Mapping[str, str], max_event_bytes: int
+) -> DataFrame:
+    """Rows of a column ``value`` with their faults; ``json`` becomes its declared columns."""
+    fault = (
+        F.when(F.octet_length("value") > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
+        .when(~is_utf8(lines.sparkSession, F.col("value")), F.lit(QuarantineReason.INVALID_UTF8.value))
+    )  # fmt: skip
+    raw = F.expr("make_valid_utf8(value)").alias(RAW)
+    others = [name for name in lines.columns if name != "value"]
+    if encoding == "text":
+        return lines.select("value", *others, raw, fault.alias(FAULT))
+    declared = declared_columns(columns)
+    parsed = _from_json(declared, options)
+    names = [F.col(f"parsed.`{name}`") for name in declared.names]
+    rows = lines.select("value", *others, parsed.alias("parsed"))
+    return rows.select(*names, *others, raw, fault.otherwise(_json_fault()).alias(FAULT))
+
+
+def _from_json(columns: StructType, options: Mapping[str, str]) -> Column:
+    # NaN and Infinity are no JSON
+    strict = {"allowNonNumericNumbers": "false", **options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    return F.from_json("value", StructType([*columns]).add(CORRUPT, StringType()), strict)
+
+
+def _json_fault() -> Column:
+    """Spark marks a record it cannot fit into the columns; that it is JSON at all tells the two reasons apart."""
+    unfit = F.col(f"parsed.{CORRUPT}").isNotNull() | F.col("value").isNull() | (F.trim("value") == "")
+    is_object = F.expr("json_object_keys(value)").isNotNull()
+    fault = F.when(
+        unfit, F.when(is_object, QuarantineReason.WRONG_TYPE.value).otherwise(QuarantineReason.MALFORMED.value)
+    )
+    return fault.when(_has_more(), QuarantineReason.MALFORMED.value)
+
+
+def _has_more() -> Column:
+    """Whether something comes after the object, a second one say: Spark reads the first and drops the rest.
+
+    Most objects are flat: they end with their only brace, and need no second look.
+    """
+    flat = F.instr("value", "}") == F.length("value")
+    return ~(flat | F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))).eqNullSafe(1))
+
+
+def declared_columns(columns: str | None) -> StructType:
+    """The columns that a spec declares as DDL. Raises InvalidSpec."""
+    try:
+        declared = cast("StructType", StructType.fromDDL(columns or ""))
+    except PySparkException as error:
+        raise InvalidSpec("source.columns", columns, f"columns as DDL ({first_line(error)})") from error
+    if computed := [field.name for field in declared if field.metadata.keys() - {"comment"}]:
+        raise InvalidSpec("source.columns", columns, f"names, types and comments: {', '.join(computed)} has more")
+    names = [name.lower() for name in declared.names]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidSpec("source.columns", columns, f"each column once, in whatever case: not {', '.join(repeated)}")
+    return declared

@@ -1,0 +1,87 @@
+"""Punctuations: control rows of the stream's own, read as a small file source and unioned with the events.
+
+Each is one JSON file, complete before its name appears. Being a source, it is in Spark's offset log: a
+replay sees the same control rows in the same batch.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.home.atomic_file import write_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.ingest.guard import REASON
+from sessionizer.spark.ingest.lines import POSITION, RAW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+COLUMNS = (
+    "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "
+    "unreadable struct<uri: string, cause: string>"
+)
+# The last instant a timestamp can show; a watermark there closes everything.
+_END_OF_TIME_MS = 253_402_300_799_000
+
+
+def read_punctuations(spark: SparkSession, folder: Path) -> DataFrame:
+    """The punctuations in ``folder`` as they come; ``TakenPunctuations`` removes those of committed batches."""
+    reader = spark.readStream.schema(COLUMNS).option("pathGlobFilter", "*.json")
+    return reader.option("multiLine", "true").json(str(folder))
+
+
+def as_text() -> Column:
+    """The punctuation as the JSON that every group gets; null for one that is no group's business."""
+    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms")))
+
+
+def quarantined() -> dict[str, Column]:
+    """What a report of an unreadable file puts into the quarantine: reason, raw and position, null in all others."""
+    reason = F.when(F.col("unreadable").isNotNull(), F.lit(QuarantineReason.UNREADABLE_FILE.value))
+    return {REASON: reason, RAW: F.col("unreadable.cause"), POSITION: F.col("unreadable.uri")}
+
+
+def watermark_time(delay_ms: int) -> Column:
+    """The event time that makes Spark's watermark the punctuation's floor, from the next batch on."""
+    floor = F.when(F.col("floor_ms") < _END_OF_TIME_MS - delay_ms, F.col("floor_ms"))
+    floor = floor.when(F.col("floor_ms").isNotNull(), F.lit(_END_OF_TIME_MS - delay_ms))
+    return F.timestamp_millis(floor + F.lit(delay_ms))
+
+
+def move_watermark(folder: Path, floor_ms: int) -> None:
+    """Ask that nothing at or before ``floor_ms`` (epoch ms) be waited for any longer."""
+    _write(folder, {"floor_ms": floor_ms})
+
+
+def wake(folder: Path) -> None:
+    """Ask for a batch that changes nothing: it tells a driver that goes on where the watermark stands."""
+    move_watermark(folder, 0)
+
+
+def change_timeouts(folder: Path, timeouts_ms: Mapping[str, int]) -> None:
+    """Give clients another gap timeout (ms), from the next event on."""
+    bounded = {client: min(timeout, NEVER_MS) for client, timeout in timeouts_ms.items()}
+    changes = [{"client": client, "timeout_ms": timeout} for client, timeout in sorted(bounded.items())]
+    _write(folder, {"timeouts": changes, "said_at_ms": epoch_ms()})
+
+
+def drain(folder: Path) -> None:
+    """Close every open session: nothing more will come."""
+    move_watermark(folder, NEVER_MS)
+
+
+def report_unreadable(folder: Path, file_id: str, uri: str, cause: str) -> None:
+    """Have the file at ``uri`` quarantined; said again under the same ``file_id`` it is not read again."""
+    write_json(folder / f"unreadable-{file_id}.json", {"unreadable": {"uri": uri, "cause": cause}})
+
+
+def _write(folder: Path, punctuation: dict[str, object]) -> None:
+    write_json(folder / f"{epoch_ms():015d}-{uuid.uuid4().hex[:8]}.json", punctuation)

@@ -1,0 +1,112 @@
+"""The stream's source as rows of its own columns plus three of ours (``sessionizer.spark.ingest.lines``)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from sessionizer.errors import InvalidSpec, SourceUnreachable
+from sessionizer.home.table_places import located
+from sessionizer.spark.ingest.batch_limits import batch_limits
+from sessionizer.spark.ingest.files import read_files
+from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW, parse_lines, without_blank_lines
+from sessionizer.spark.internals.java_errors import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.spark.ingest.files import Reader
+    from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource, Source
+
+
+def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes: int, *, stream: bool) -> DataFrame:
+    """The rows of ``source``, unbounded (``stream``) or all there is now.
+
+    Raises InvalidSpec where the source's own fields are wrong.
+    """
+    reader: Reader = spark.readStream.options(**batch_limits(source)) if stream else spark.read
+    match source.format:
+        case "files":
+            return _files(reader, source, home, max_event_bytes)
+        case "delta":
+            return _delta(reader, source, home)
+        case "kafka":
+            return _kafka(reader, source, max_event_bytes)
+        case "socket":
+            return _socket(reader, source, max_event_bytes)
+
+
+def check_reachable(source: Source, timeout_s: float = 5.0) -> None:
+    """Raises SourceUnreachable when no broker (or socket) of ``source`` accepts a connection."""
+    if source.format == "kafka":
+        addresses = source.bootstrap_servers.split(",")
+    elif source.format == "socket":
+        addresses = [f"{source.host}:{source.port}"]
+    else:
+        return
+    causes = [_connection_failure(address.strip(), timeout_s) for address in addresses]
+    if all(causes):
+        raise SourceUnreachable(",".join(addresses), str(causes[0]))
+
+
+def _connection_failure(address: str, timeout_s: float) -> str | None:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=timeout_s):
+            return None
+    except (OSError, ValueError) as error:
+        return str(error)
+
+
+def _files(reader: Reader, source: FilesSource, home: Path, max_event_bytes: int) -> DataFrame:
+    folder = located(source.path, home)
+    if "://" not in folder and not Path(folder).is_dir():
+        raise InvalidSpec("source.path", source.path, f"an existing folder (looked for {folder})")
+    return read_files(reader, source, folder, max_event_bytes)
+
+
+def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
+    try:
+        rows: DataFrame = reader.format("delta").options(**source.options).load(located(source.path, home))
+    except PySparkException as error:
+        raise InvalidSpec("source.path", source.path, f"a Delta table ({first_line(error)})") from error
+    nothing = F.lit(None).cast("string")
+    return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
+
+
+def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFrame:
+    options = {
+        "startingOffsets": source.starting_offsets,
+        **source.options,
+        **{option: _environment(option, name) for option, name in source.options_from_environment.items()},
+        "kafka.bootstrap.servers": source.bootstrap_servers,
+        "subscribe": source.topic,
+        "includeHeaders": "true",
+        # offsets that aged out are lost events: the stream must say so, not go on
+        "failOnDataLoss": "true",
+    }
+    position = F.concat_ws("-", "topic", "partition", "offset")
+    about = F.struct(
+        F.col("key").cast("string").alias("key"), "topic", "partition", "offset", "timestamp", "headers"
+    ).alias("kafka")
+    lines = reader.format("kafka").options(**options).load()
+    lines = lines.select(F.col("value").cast("string").alias("value"), position.alias(POSITION), about)
+    return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
+
+
+def _environment(option: str, name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise InvalidSpec(f"source.options_from_environment.{option}", name, "the name of a set environment variable")
+    return value
+
+
+def _socket(reader: Reader, source: SocketSource, max_event_bytes: int) -> DataFrame:
+    lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
+    lines = without_blank_lines(lines.select("value", F.lit(None).cast("string").alias(POSITION)), source.encoding)
+    return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)

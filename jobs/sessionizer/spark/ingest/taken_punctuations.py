@@ -1,0 +1,46 @@
+"""Removes punctuations whose batch is committed.
+
+Not left to Spark (``cleanSource``): it tries to remove the last ones again after each batch, and warns that it cannot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.lineage.checkpoint import committed_batch
+from sessionizer.spark.ingest.file_log import PUNCTUATIONS, files_of_batch, files_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+@dataclass(slots=True)
+class TakenPunctuations:
+    """Those in ``folder`` that the query with this ``checkpoint`` has read. ``swept``: the last batch dealt with."""
+
+    folder: Path
+    checkpoint: Path
+    swept: int | None = None
+
+    @classmethod
+    def left_behind(cls, folder: Path, checkpoint: Path) -> TakenPunctuations:
+        """Begin where an earlier driver ended, with what it did not come to remove. Raises OSError."""
+        taken = cls(folder, checkpoint, committed_batch(checkpoint))
+        if taken.swept is not None and any(folder.glob("*.json")):
+            taken._remove(files_until(checkpoint, taken.swept, PUNCTUATIONS))
+        return taken
+
+    def sweep(self, committed: int | None) -> None:
+        """Remove those of the batches up to ``committed`` that were not dealt with before. Raises OSError."""
+        if committed is None or committed == self.swept:
+            return
+        first = committed if self.swept is None else self.swept + 1
+        for batch_id in range(first, committed + 1):
+            self._remove(files_of_batch(self.checkpoint, batch_id, PUNCTUATIONS))
+            self.swept = batch_id
+
+    def _remove(self, uris: Iterable[str]) -> None:
+        for uri in uris:
+            (self.folder / uri.rpartition("/")[2]).unlink(missing_ok=True)

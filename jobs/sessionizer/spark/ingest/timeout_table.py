@@ -1,0 +1,142 @@
+"""The Delta table of per-client timeouts: watched by the driver, passed on as punctuations.
+
+Joining it would make a replay depend on what the table holds by then. A punctuation is in the offset log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.definition.timeouts import changed_timeouts
+from sessionizer.errors import InvalidSpec, TransientError
+from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.table_places import located
+from sessionizer.spark.ingest.punctuation import change_timeouts
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.stream_spec.document.duration import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+MOST_SHOWN: Final = 10
+
+
+class TimeoutsUnread(TransientError):
+    """The table at ``location`` cannot be read just now: ``cause``."""
+
+    def __init__(self, location: str, cause: str) -> None:
+        self.location, self.cause = location, cause
+        super().__init__(f"cannot read the table of timeouts at {location}: {cause}")
+
+
+@dataclass(slots=True)
+class TimeoutTable:
+    """``announced``: the file that remembers what was passed on, so that a restart says only what is new."""
+
+    spark: SparkSession
+    location: str | None
+    default_ms: int
+    inline_ms: dict[str, int]
+    announced: Path
+    punctuations: Path
+
+    @classmethod
+    def of(cls, spark: SparkSession, spec: StreamSpec, platform_home: Path, lineage_home: Path) -> TimeoutTable | None:
+        """The table that ``spec`` names; ``lineage_home`` keeps what was passed on.
+
+        None when it names none and none was ever passed on: else the spec's own timeouts are what must be passed on.
+        """
+        rules, announced = spec.rules, lineage_home / "announced_timeouts.json"
+        named = rules.client_timeouts_table
+        if named is None and not read_json(announced):
+            return None
+        return cls(
+            spark=spark,
+            location=None if named is None else located(named, platform_home),
+            default_ms=rules.gap_timeout_ms,
+            inline_ms=dict(rules.client_timeouts),
+            announced=announced,
+            punctuations=lineage_home / "punctuations",
+        )
+
+    def announce_changes(self) -> dict[str, int]:
+        """Pass on what changed since the last call; returns it (client to ms). Idempotent, safe to kill.
+
+        Raises TimeoutsUnread when the table cannot be read just now: then what was passed on holds.
+        """
+        known = {client: int(timeout) for client, timeout in (read_json(self.announced) or {}).items()}
+        current = self._read()
+        changes = changed_timeouts(known, current, self.inline_ms, self.default_ms)
+        if changes:
+            # Said first, remembered second: a kill in between says it twice, which changes nothing.
+            change_timeouts(self.punctuations, changes)
+            write_json(self.announced, {**known, **changes})
+        return changes
+
+    def _read(self) -> dict[str, int]:
+        if self.location is None:
+            return {}
+        try:
+            return read_timeouts(self.spark, self.location)
+        except (PySparkException, JavaError) as error:
+            raise TimeoutsUnread(self.location, first_line(error)) from error
+
+
+class TimeoutAnnouncer:
+    """Passes the table on again and again; a table that cannot be read is told once, and does not end the driver."""
+
+    def __init__(self, table: TimeoutTable) -> None:
+        self._table = table
+        self._told = False
+
+    def look(self) -> str | None:
+        """What to say: that timeouts changed, that the table cannot be read, that it can be again. None: nothing."""
+        try:
+            changes = self._table.announce_changes()
+        except TimeoutsUnread as error:
+            told, self._told = self._told, True
+            return None if told else f"{error}; the timeouts known so far hold"
+        recovered, self._told = self._told, False
+        if changes:
+            return f"timeouts changed from the next event on: {_shown(changes)}"
+        return "the table of timeouts can be read again" if recovered else None
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong now, None if nothing is."""
+        return "the table of timeouts cannot be read: those known so far hold" if self._told else None
+
+
+def _shown(changes: Mapping[str, int]) -> str:
+    """The first of them: there may be as many as clients."""
+    first = ", ".join(f"{client} {format_duration(ms)}" for client, ms in islice(changes.items(), MOST_SHOWN))
+    more = len(changes) - MOST_SHOWN
+    return f"{first} and {more:,} more" if more > 0 else first
+
+
+def check_timeout_table(spark: SparkSession, location: str) -> None:
+    """Raises InvalidSpec when there is no such table or it has other columns."""
+    try:
+        read_timeouts(spark, location)
+    except PySparkException as error:
+        allowed = f"a Delta table of client (string), timeout_ms (bigint) ({first_line(error)})"
+        raise InvalidSpec("rules.client_timeouts_table", location, allowed) from error
+
+
+def read_timeouts(spark: SparkSession, location: str) -> dict[str, int]:
+    """What the table says now: client to ms, without the rows that say nothing usable."""
+    table = spark.read.format("delta").load(location)
+    chosen = table.selectExpr("cast(client as string) client", "cast(timeout_ms as bigint) timeout_ms")
+    # beyond NEVER_MS sums with a clock would overflow, and each event be a session of its own
+    rows = chosen.where("client is not null and timeout_ms > 0").collect()
+    return {row.client: min(row.timeout_ms, NEVER_MS) for row in rows}

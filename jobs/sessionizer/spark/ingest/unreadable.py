@@ -1,0 +1,139 @@
+"""Files of the source that cannot be read: proven to be so, put aside, and from then on left out of the query.
+
+A file is all or nothing. When the query dies of one, the batch that holds it has written nothing; it runs again
+without that file, and is the same in every replay from then on (docs/adr/0010).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlparse
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.spark.failures.read_failure import cause_in_one_line
+from sessionizer.spark.ingest.files import read_files
+from sessionizer.spark.ingest.lines import POSITION
+from sessionizer.spark.ingest.punctuation import report_unreadable
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+_NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFiles:
+    """Those that a lineage has met. ``record`` remembers them, a report in ``punctuations`` quarantines them."""
+
+    record: Path
+    punctuations: Path
+
+    @classmethod
+    def of(cls, home: StreamHome, lineage: str) -> UnreadableFiles:
+        """Where the stream keeps them."""
+        return cls(home.lineages / lineage / "unreadable_files.json", home.punctuations(lineage))
+
+    def uris(self) -> list[str]:
+        """The files to leave out, as Spark names them."""
+        return sorted(read_json(self.record) or {})
+
+    def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec) -> str | None:
+        """Put the file aside that ended a query with ``error``: its name and what is wrong with it.
+
+        None where no file is to blame, or one that is left out already.
+        """
+        uri = _named_file(error)
+        if uri is None or uri in self.uris():
+            return None
+        cause = _damage(spark, spec, uri)
+        if cause is None:
+            return None
+        self._put_aside(uri, cause)
+        return f"{uri} ({cause})"
+
+    def report_empty(self, spark: SparkSession, uris: Iterable[str]) -> None:
+        """Quarantine those of the files that are empty: no Parquet file is, but Spark passes over them."""
+        for uri in map(_as_position, uris):
+            if _size(spark, uri) == 0:
+                report_unreadable(self.punctuations, _file_id(uri), uri, "the file is empty")
+
+    def _put_aside(self, uri: str, cause: str) -> None:
+        # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
+        # repeated after a kill in between has the same name, and is no news to the source that reads it.
+        report_unreadable(self.punctuations, _file_id(uri), uri, cause)
+        write_json(self.record, {**(read_json(self.record) or {}), uri: cause})
+
+
+def without(rows: DataFrame, uris: Sequence[str]) -> DataFrame:
+    """The rows of all other files; Spark does not even open these."""
+    return rows.where(~F.col(POSITION).isin(*uris)) if uris else rows
+
+
+def _file_id(uri: str) -> str:
+    return hashlib.sha256(uri.encode()).hexdigest()[:16]
+
+
+def _size(spark: SparkSession, uri: str) -> int:
+    """Bytes of a file, -1 where it is gone: the query that reads it will say so."""
+    parts = urlparse(uri)
+    if parts.scheme == "file":
+        path = Path(unquote(parts.path))
+        return path.stat().st_size if path.exists() else -1
+    jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc  # noqa: SLF001  there is no public way
+    assert jvm is not None  # noqa: S101  a classic session always has one
+    file = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+    storage = file.getFileSystem(context.hadoopConfiguration())
+    return int(storage.getFileStatus(file).getLen()) if storage.exists(file) else -1
+
+
+def _named_file(error: Exception) -> str | None:
+    """The file whose reading ended a query, as ``_position`` has it."""
+    found = _NAMED.search(str(error))
+    return _as_position(found[1]) if found else None
+
+
+def _as_position(uri: str) -> str:
+    """A URI as Spark's metadata column writes it: without an empty host."""
+    return re.sub(r"^(\w+):///", r"\1:/", uri)
+
+
+def _as_path(uri: str) -> str:
+    """A URI as Spark's readers want it: not encoded, and with nothing in it that means more than itself."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", unquote(uri))
+
+
+def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
+    """What is wrong with the content of a file.
+
+    None where it can be read by now, or where not even its bytes can be had: then the storage is to blame, or the file
+    is gone, and events that may still be read must not be given up.
+    """
+    source = spec.source
+    if source.format != "files":
+        return None
+    path, limit = _as_path(uri), spec.rules.max_event_bytes
+    if _failure(lambda: spark.read.format("binaryFile").load(path).select(F.crc32("content"))) is not None:
+        return None
+    return _failure(lambda: read_files(spark.read, source, path, limit))
+
+
+def _failure(read: Callable[[], DataFrame]) -> str | None:
+    """The error that meets who reads every column to the end."""
+    try:
+        read().write.format("noop").mode("overwrite").save()
+    except (PySparkException, JavaError) as error:
+        return cause_in_one_line(str(error)) or first_line(error)
+    return None

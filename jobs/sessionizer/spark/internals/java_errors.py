@@ -1,0 +1,23 @@
+"""What py4j raises, by our names, and what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError as JavaUnreachable
+from py4j.protocol import Py4JJavaError as JavaError
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+__all__ = ["JavaError", "JavaUnreachable", "first_line"]
+
+
+def first_line(error: PySparkException | JavaError) -> str:
+    """What Spark (or Java below it) says, without the query plan and the stack behind it."""
+    if isinstance(error, JavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.toString()).splitlines()[0]
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,106 @@
+"""The streaming query: guard → pack → key groups → unpack, as one plan over the source and the punctuations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.key_group.append_or_merge import GroupRules
+from sessionizer.core.wire import rows, schema
+from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded, guard
+from sessionizer.spark.ingest.lines import RAW
+from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.query.pack import GROUP, PACKED, PUNCTUATION, packer
+from sessionizer.spark.query.processor import SessionProcessor
+from sessionizer.spark.session import spare_small_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """``emitted``: the unstarted stream of ``rows.EMITTED``; ``payload``: the payload columns it was built with."""
+
+    emitted: DataFrame
+    guarded: Guarded
+
+    def for_each_batch(self, write: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+        """What starts the query: ``write`` gets what each batch emits, unevaluated, and the batch's id."""
+
+        def write_on_time(emitted: DataFrame, batch_id: int) -> None:
+            self.guarded.clock.set_to_batch()
+            write(emitted, batch_id)
+
+        return self.emitted.writeStream.foreachBatch(write_on_time)
+
+
+def session_query(spark: SparkSession, spec: StreamSpec, home: Path, punctuations: Path) -> SessionQuery:
+    """Build the query of ``spec``. Raises InvalidSpec where the spec does not fit its source.
+
+    ``home``: the platform's home, against which relative paths of the spec resolve.
+    """
+    source = read_source(spark, spec.source, home, spec.rules.max_event_bytes, stream=True)
+    guarded = guard(spark, source, spec)
+    return SessionQuery(sessionized(spark, guarded, spec, punctuations), guarded)
+
+
+def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: Path) -> DataFrame:
+    """The stateful half, on guarded rows."""
+    rules = rules_of(spec)
+    payload = guarded.payload_fields
+    columns = schema.event_schema(payload, rules.time_mode).names
+    group = F.pmod(F.xxhash64(F.coalesce(schema.KEY, RAW)), F.lit(spec.key_groups)).cast("int").alias(GROUP)
+    events = guarded.rows.select("*", group, F.lit(None).cast("string").alias(PUNCTUATION))
+    control = _control_rows(spark, punctuations, events, rules)
+    all_rows = events.unionByName(control)
+    event_time_mode = rules.time_mode is TimeMode.EVENT_TIME
+    if event_time_mode:
+        all_rows = all_rows.withWatermark(EVENT_TIME, f"{rules.watermark_delay_ms} milliseconds")
+    spare_small_rows(spark, spec.rules.max_event_bytes)
+    packed = all_rows.mapInArrow(packer(columns, spec.key_groups), PACKED)
+    return packed.groupBy(GROUP).transformWithState(
+        SessionProcessor(GroupRules(rules, payload, spec.key_groups)),
+        rows.EMITTED,
+        "append",
+        "eventTime" if event_time_mode else "processingTime",
+    )
+
+
+def rules_of(spec: StreamSpec) -> Rules:
+    """The rules that decide, of those a spec holds."""
+    return Rules(
+        time_mode=spec.rules.time_mode,
+        watermark_delay_ms=spec.rules.watermark_delay_ms,
+        gap_timeout_ms=spec.rules.gap_timeout_ms,
+        client_timeouts_ms=dict(spec.rules.client_timeouts),
+        max_events=spec.rules.max_events,
+        max_duration_ms=spec.rules.max_duration_ms,
+        emit_every_ms=spec.rules.emit_every_ms,
+        max_bytes=spec.rules.max_bytes,
+    )
+
+
+def _control_rows(spark: SparkSession, folder: Path, events: DataFrame, rules: Rules) -> DataFrame:
+    """Punctuations in the columns of the events: their own text and the watermark's time, or a row to quarantine."""
+    control = punctuation.read_punctuations(spark, folder)
+    own = {
+        PUNCTUATION: punctuation.as_text(),
+        **punctuation.quarantined(),
+        EVENT_TIME: punctuation.watermark_time(rules.watermark_delay_ms),
+        GROUP: F.lit(0),
+    }
+    columns = [
+        own.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in events.schema.fields
+    ]
+    return control.select(*columns)

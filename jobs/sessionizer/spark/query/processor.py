@@ -1,0 +1,240 @@
+"""The stateful operator: one key group's log of open events, kept in RocksDB by transformWithState.
+
+A thin adapter: it moves blobs between Spark and ``core.key_group.append_or_merge``, which decides everything.
+Per group it keeps three variables, whose Spark schemas never change (the blobs carry their own):
+
+- ``log`` (list of ``blob string``): one blob per batch since the last merge, before them the merged rest (apart by what
+  its events were admitted by), each as text (``sessionizer.core.wire.seven_bits``);
+- ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
+  got since the last merge;
+- ``timeouts`` (``changes string``): the clients' timeouts changed by punctuations, as text
+  (``sessionizer.core.key_group.kept_timeouts``).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.rules import NEVER_MS, TimeMode
+from sessionizer.core.key_group.append_or_merge import (
+    NO_PLAN,
+    Arrivals,
+    Clock,
+    GroupRules,
+    Plan,
+    Step,
+    log_tables,
+    take_batch,
+    take_timer,
+)
+from sessionizer.core.key_group.kept_timeouts import kept_text, kept_timeouts
+from sessionizer.core.wire import rows as kinds
+from sessionizer.core.wire.codec import decode, encode
+from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.json_text import json_objects
+from sessionizer.core.wire.seven_bits import from_text, to_text
+from sessionizer.core.wire.wide import pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+
+_LOG: Final = StructType([StructField("blob", StringType())])
+_PLAN: Final = StructType([StructField("at", LongType()), StructField("appended", IntegerType())])
+_TIMEOUTS: Final = StructType([StructField("changes", StringType())])
+ANSWER_WITHIN_S: Final = 60.0
+"""Seconds for what takes milliseconds."""
+
+
+class SessionProcessor(StatefulProcessor):
+    """Sessions of all keys of a group; the grouping key is the group's label."""
+
+    def __init__(self, shared: GroupRules) -> None:
+        self._shared = shared
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state variables."""
+        self._handle = handle
+        self._number = {label: number for number, label in enumerate(group_labels(self._shared.key_groups).tolist())}
+        _give_up_on_silence(handle)
+        self._log = handle.getListState("log", _LOG)
+        self._plan = handle.getValueState("plan", _PLAN)
+        self._timeouts = handle.getValueState("timeouts", _TIMEOUTS)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        """Append what came, or merge when something may be final. ``rows``: packed rows."""
+        group, share = self._number[int(key[0])], Share()
+        for row in rows:
+            share.take(row.kind, row.blob)
+        # a group that got neither events nor changes has no use for what it keeps
+        concerned = share.events or share.timeouts
+        arrivals = Arrivals(share.events, self._changed_timeouts(share.changed_timeouts) if concerned else {})
+        clock, planned = self._clock(timerValues, share.floor_ms), self._planned()
+        step = take_batch(group, self._shared, planned, arrivals, clock, self._read_log)
+        self._apply(step, planned, clock)
+        output = Output(group)
+        for blob in share.quarantined:
+            output.row(kinds.QUARANTINE, decode(blob).num_rows, blob)
+        output.step(step)
+        yield from output.rows
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        """Merge a group that is due, with or without new data; one already merged in this batch is left alone."""
+        group, clock, planned = self._number[int(key[0])], self._clock(timerValues, 0), self._planned()
+        step = take_timer(group, self._shared, planned, clock, self._read_log)
+        if step is not None:
+            self._apply(step, planned, clock)
+            output = Output(group)
+            output.step(step)
+            yield from output.rows
+
+    def close(self) -> None:
+        """Nothing of ours outlives the batch."""
+
+    def _clock(self, timer_values: Any, floor_ms: int) -> Clock:
+        mode = self._shared.rules.time_mode
+        watermark = timer_values.getCurrentWatermarkInMs() if mode is TimeMode.EVENT_TIME else 0
+        return Clock.of(mode, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
+
+    def _changed_timeouts(self, changes: dict[str, int]) -> Mapping[str, int]:
+        """All changes so far, this batch's included."""
+        if self._shared.rules.time_mode is TimeMode.NONE:
+            return {}
+        kept = self._timeouts.get()
+        known = kept_timeouts(kept[0]) if kept else {}
+        if not changes:
+            return known
+        text = kept_text({**known, **changes})
+        self._timeouts.update((text,))
+        return kept_timeouts(text)
+
+    def _read_log(self) -> list[pa.Table]:
+        return [decode(from_text(row[0])) for row in self._log.get()]
+
+    def _planned(self) -> Plan:
+        value = self._plan.get()
+        return Plan(None if value[0] is None else int(value[0]), int(value[1])) if value else NO_PLAN
+
+    def _apply(self, step: Step, planned: Plan, clock: Clock) -> None:
+        if step.append is not None:
+            for piece in log_tables(step.append):
+                self._log.appendValue(_as_value(piece))
+        elif step.merged is not None:
+            self._replace_log(step.merged.open_events)
+        self._move_timer(planned, step.plan, clock)
+        if step.plan == NO_PLAN:
+            self._plan.clear()
+        elif step.plan != planned:
+            self._plan.update(tuple(step.plan))
+
+    def _replace_log(self, open_events: Sequence[pa.Table]) -> None:
+        if not open_events:
+            self._log.clear()
+            return
+        first, *others = (piece for table in open_events for piece in log_tables(table))
+        self._log.put([_as_value(first)])
+        for piece in others:
+            self._log.appendValue(_as_value(piece))
+
+    def _move_timer(self, planned: Plan, plan: Plan, clock: Clock) -> None:
+        """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
+        if plan.at == planned.at:
+            return
+        if planned.at is not None and planned.at > clock.final_by:
+            self._handle.deleteTimer(planned.at)
+        if plan.at is not None:
+            self._handle.registerTimer(plan.at)
+
+
+def _as_value(table: pa.Table) -> tuple[str]:
+    return (to_text(encode(table.combine_chunks())),)
+
+
+def _give_up_on_silence(handle: StatefulProcessorHandle) -> None:
+    """Have a request to the state fail that is not answered.
+
+    The server is a thread of the JVM. A full disk ends it with an Error, of which Spark tells nobody in local mode: the
+    task, and with it the driver, would wait for ever.
+    """
+    handle._statefulProcessorApiClient._client_socket.settimeout(ANSWER_WITHIN_S)  # noqa: SLF001  no public way
+
+
+@dataclass(slots=True)
+class Share:
+    """One group's packed rows of a batch, sorted by kind."""
+
+    events: list[pa.Table] = field(default_factory=list)
+    quarantined: list[bytes] = field(default_factory=list)
+    floor_ms: int = 0
+    timeouts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each client the change said last: when it was said, and the timeout, both ms."""
+
+    @property
+    def changed_timeouts(self) -> dict[str, int]:
+        """The timeout (ms) of each client that has another one from this batch on."""
+        return {client: timeout_ms for client, (_, timeout_ms) in self.timeouts.items()}
+
+    def take(self, kind: str, blob: bytes) -> None:
+        """Sort one packed row in."""
+        if kind == kinds.EVENTS:
+            self.events.append(decode(blob))
+        elif kind == kinds.QUARANTINE:
+            self.quarantined.append(blob)
+        else:
+            punctuation = json.loads(blob)
+            self.floor_ms = max(self.floor_ms, punctuation.get("floor_ms") or 0)
+            for change in punctuation.get("timeouts") or []:
+                # of several in one batch the last said holds, in whatever order they come
+                said = (punctuation.get("said_at_ms") or 0, min(change["timeout_ms"], NEVER_MS))
+                self.timeouts[change["client"]] = max(said, self.timeouts.get(change["client"], said))
+
+
+class Output:
+    """What one call emits, as rows of ``kinds.EMITTED``."""
+
+    def __init__(self, key_group: int) -> None:
+        self._key_group = key_group
+        self.rows: list[Row] = []
+
+    def row(self, kind: str, count: int, blob: bytes | None = None) -> None:
+        """Emit a blob of ``count`` rows as it is, or a bare number."""
+        self.rows.append(Row(kind=kind, key_group=self._key_group, row_count=count, blob=blob))
+
+    def table(self, kind: str, table: pa.Table | pa.RecordBatch | None) -> None:
+        """Emit a table, unless there is nothing in it; a large one in several blobs."""
+        if table is None or not table.num_rows:
+            return
+        whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+        for piece in pieces(whole):
+            self.row(kind, piece.num_rows, encode(piece))
+
+    def step(self, step: Step) -> None:
+        """Emit what a step brought about."""
+        self.table(kinds.LATE, step.late)
+        if step.standing is not None:
+            self.row(kinds.OPEN, step.standing.sessions, step.standing.to_json())
+        if step.merged is None:
+            return
+        self.table(kinds.SESSIONS, step.merged.sessions)
+        if step.merged.repeated:
+            self.row(kinds.REPEATED, step.merged.repeated)
+        if step.merged.conflicting is not None:
+            self.table(kinds.QUARANTINE, conflicting_rows(step.merged.conflicting))
+
+
+def conflicting_rows(events: pa.Table) -> pa.Table:
+    """Events refused as conflicting duplicates, as quarantine rows; ``_raw`` is the event as JSON."""
+    raw = json_objects(events)
+    reasons = [QuarantineReason.CONFLICTING_DUPLICATE.value] * len(raw)
+    nowhere = pa.nulls(len(raw), pa.string())
+    return pa.table([pa.array(reasons), pa.array(raw, pa.string()), nowhere], names=kinds.QUARANTINE_COLUMNS)

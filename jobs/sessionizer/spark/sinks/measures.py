@@ -1,0 +1,91 @@
+"""Measures: SQL aggregates over each finished session's events, as columns of its row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.spark.ingest.permitted import parsed_nodes, require_own_row, require_repeatable
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.sinks.guarded_aggregates import TAKES_ANY_INPUT, GuardedAggregates, may_aggregate
+from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+_SESSION: Final = "_session"
+_VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+
+
+def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructType:
+    """The columns the measures add. Raises InvalidSpec for one that is no aggregate over the events' columns."""
+    events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
+    events = events.select(_SESSION, "event.*")
+    columns = StructType()
+    for name, sql in measures.items():
+        try:
+            columns = columns.add(_checked(events, name, sql))
+        except PySparkException as error:
+            if error.getCondition() == _VARIES:
+                varying = "".join((error.getMessageParameters() or {}).values())
+                raise InvalidSpec(f"measures.{name}", sql, f"{SAME_EACH_TIME} {varying}") from error
+            names = ", ".join(column for column in events.columns if column != _SESSION)
+            allowed = f"a SQL aggregate over {names} ({first_line(error)})"
+            raise InvalidSpec(f"measures.{name}", sql, allowed) from error
+    _require_plan(events, measures)
+    return columns
+
+
+def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
+    """Raises InvalidSpec where Spark cannot plan what it could resolve: it has bugs in aggregates of several kinds."""
+    together: dict[str, str] = {}
+    for name, sql in measures.items():
+        together[name] = sql
+        computed = GuardedAggregates.of(events.sparkSession, together).over(events, _SESSION)
+        try:
+            computed._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  there is no public way
+        except (PySparkException, JavaError) as error:
+            allowed = f"an aggregate that Spark can plan beside the measures before it ({first_line(error)})"
+            raise InvalidSpec(f"measures.{name}", sql, allowed) from error
+
+
+def _checked(events: DataFrame, name: str, sql: str) -> StructField:
+    """The column of one measure, as it will be computed."""
+    spark, field = events.sparkSession, f"measures.{name}"
+    require_own_row(spark, field, sql)
+    _require_known_aggregates(spark, field, sql)
+    bare = events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name))
+    require_repeatable(bare, field, sql)
+    guarded = GuardedAggregates.of(spark, {name: sql})
+    for column in events.select(*guarded.inputs.values()).schema if guarded.inputs else ():
+        if "interval" in column.dataType.simpleString():
+            raise InvalidSpec(field, sql, "an aggregate of values that are no interval: their sum may be too long")
+    return guarded.over(events, _SESSION).schema[name]
+
+
+def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None:
+    """Raises InvalidSpec for an aggregate that one absurd value could make fail, and for a window."""
+    for node in parsed_nodes(spark, sql):
+        if node.kind == "WindowExpression":
+            raise InvalidSpec(field, sql, "an aggregate of the session's events, not a window over them")
+        if node.function and not may_aggregate(spark, node.function):
+            known = ", ".join(sorted(TAKES_ANY_INPUT))
+            raise InvalidSpec(
+                field, sql, f"aggregates that fail for no value of an event, so not {node.function}: {known}"
+            )
+
+
+def with_measures(sessions: DataFrame, measures: GuardedAggregates) -> DataFrame:
+    """``sessions`` (unique by ``session_id``) with the measures as columns, null where evaluating one fails."""
+    if not measures.columns:
+        return sessions
+    events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
+    computed = measures.over(events.select(_SESSION, "event.*"), _SESSION)
+    return sessions.join(computed, sessions["session_id"] == computed[_SESSION], "left").drop(_SESSION)

@@ -1,0 +1,148 @@
+"""The Delta tables of a stream: their names, and their documented columns, said once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.core.wire import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+SESSIONS: Final = "sessions"
+QUARANTINE: Final = "quarantine"
+LATE_EVENTS: Final = "late_events"
+SESSIONS_DAILY: Final = "sessions_daily"
+STREAMED: Final = (SESSIONS, QUARANTINE, LATE_EVENTS)
+"""The tables that a batch writes."""
+
+_IDS: Final = ("session_id", "events.list.element.event_id")
+_INSTANTS: Final = ("started_at", "ended_at", "events.list.element.event_time")
+SESSIONS_PROPERTIES: Final = {
+    # a dictionary of values that never repeat is built for nothing (docs/adr/0038)
+    **{f"parquet.enable.dictionary#{name}": "false" for name in (*_IDS, *_INSTANTS)},
+    # the least and the greatest id exclude no page
+    **{f"parquet.column.statistics.enabled#{name}": "false" for name in _IDS},
+    # how long values are and how deep they lie, counted value by value, nobody reads
+    "parquet.size.statistics.enabled": "false",
+    # the others have all their values in every file
+    "delta.dataSkippingStatsColumns": "date,started_at,ended_at,lineage,batch_id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """A table's name, comment and documented columns, and the ``properties`` that it is created with.
+
+    ``given_by``: the columns that a spec adds, with the block of the spec that does.
+    """
+
+    name: str
+    comment: str
+    columns: StructType
+    properties: Mapping[str, str] = field(default_factory=dict)
+    given_by: Mapping[str, str] = field(default_factory=dict)
+
+
+def _column(name: str, kind: DataType, comment: str) -> StructField:
+    return StructField(name, kind, metadata={"comment": comment})
+
+
+def _origin(at: str, done: str) -> list[StructField]:
+    return [
+        _column("lineage", StringType(), "id of the checkpoint's life that wrote the row"),
+        _column("batch_id", LongType(), "micro-batch of that lineage"),
+        _column(at, TimestampType(), f"wall clock when the batch {done} it, UTC"),
+    ]
+
+
+def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructType) -> TableShape:
+    """The table ``sessions``."""
+    columns = [
+        _column("session_id", StringType(), "stable across replays: hash of key, first instant and first event id"),
+        _column("key", StringType(), "whose session it is"),
+        _column("client", StringType(), "client of the first event"),
+        _column("date", DateType(), "UTC day of started_at; the table is clustered by it"),
+        _column("started_at", TimestampType(), "clock of the first event, UTC"),
+        _column("ended_at", TimestampType(), "clock of the last event, UTC"),
+        _column("duration_ms", LongType(), "ended_at - started_at, ms"),
+        _column("event_count", IntegerType(), "events in the session"),
+        _column("close_reason", StringType(), ", ".join(CloseReason)),
+        *(_column(field.name, field.dataType, spec.measures[field.name]) for field in measures),
+    ]
+    if spec.sink.keep_events:
+        events = from_arrow_type(session_events_type(payload), prefer_timestamp_ntz=False)
+        columns.append(_column("events", events, "the session's events in order"))
+    columns += _origin("emitted_at", "emitted")
+    given_by = dict.fromkeys(measures.names, "measures")
+    return TableShape(SESSIONS, "finished sessions, each once", StructType(columns), SESSIONS_PROPERTIES, given_by)
+
+
+def session_events_type(payload: schema.Payload) -> object:
+    """Arrow type of the column ``events``."""
+    return schema.session_schema(payload).field("events").type
+
+
+def quarantine_shape() -> TableShape:
+    """The table ``quarantine``."""
+    columns = [
+        _column("reason", StringType(), "what is wrong with the row"),
+        _column("raw", StringType(), "the row as it came (bytes that are no UTF-8 replaced); the event as JSON for "
+                                     "conflicting_duplicate and where the source is not text; the error for "
+                                     "unreadable_file"),
+        _column("source_position", StringType(), "file, or topic-partition-offset"),
+        _column("date", DateType(), "UTC day of quarantined_at; the table is clustered by it"),
+        *_origin("quarantined_at", "refused"),
+    ]  # fmt: skip
+    return TableShape(QUARANTINE, "rows that never reached a session, with the reason", StructType(columns))
+
+
+def late_events_shape(payload: StructType) -> TableShape:
+    """The table ``late_events``."""
+    columns = [
+        _column("key", StringType(), "whose event it is"),
+        _column("client", StringType(), "its client"),
+        _column("event_time", TimestampType(), "when it happened, UTC: at or before the watermark of its batch"),
+        _column("event_id", StringType(), "its id"),
+        _column("closes", BooleanType(), "whether it would have closed its session"),
+        _column("timeout_ms", LongType(), "its own gap timeout, ms, if it brought one"),
+        *payload,
+        _column("date", DateType(), "UTC day of event_time; the table is clustered by it"),
+        *_origin("noticed_at", "refused"),
+    ]
+    given_by = dict.fromkeys(payload.names, "mapping.payload")
+    comment = "valid events that came behind the watermark"
+    return TableShape(LATE_EVENTS, comment, StructType(columns), given_by=given_by)
+
+
+def sessions_daily_shape(totals: StructType) -> TableShape:
+    """The table ``sessions_daily``; ``totals`` are the sums of the numeric measures."""
+    columns = [
+        _column("date", DateType(), "UTC day on which the sessions started; the table is clustered by it"),
+        _column("client", StringType(), "client of the sessions, null for those without one"),
+        _column("sessions", LongType(), "finished sessions"),
+        _column("events", LongType(), "events in them"),
+        _column("average_duration_ms", DoubleType(), "mean of duration_ms"),
+        _column("median_duration_ms", DoubleType(), "exact median of duration_ms"),
+        *(_column(f"ended_by_{reason}", LongType(), f"sessions with close_reason {reason}") for reason in CloseReason),
+        *(_column(field.name, field.dataType, "sum over the sessions") for field in totals),
+    ]
+    return TableShape(SESSIONS_DAILY, "finished sessions by day and client", StructType(columns))

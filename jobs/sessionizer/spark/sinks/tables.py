@@ -1,0 +1,98 @@
+"""Makes the Delta tables of a stream, or adds the columns that one lacks."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from delta.tables import DeltaTable
+from pyspark.errors import PySparkException
+
+from sessionizer.errors import DiskFull, UnwritablePath
+from sessionizer.spark.failures.query_failure import is_full_disk
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.sinks.table_fit import lacks, require_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from delta.tables import DeltaTableBuilder
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from sessionizer.spark.sinks.table_shapes import TableShape
+
+OWNER: Final = "sessionizer.owner"
+"""Table property: the stream that alone writes it, and its platform home."""
+
+COMMITS_PER_CHECKPOINT: Final = "50"
+"""Delta's default of 10 is for jobs that commit now and then; a stream pays it every few seconds (docs/adr/0036)."""
+
+
+def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> None:
+    try:
+        builder.execute()
+    except (PySparkException, JavaError) as error:
+        kind = DiskFull if is_full_disk(error) else UnwritablePath
+        raise kind(location, f"the table {shape.name}", first_line(error)) from error
+
+
+def table_exists(spark: SparkSession, name: str, location: str) -> bool:
+    """Whether there is a Delta table at ``location``; raises UnwritablePath for table ``name``."""
+    try:
+        return bool(DeltaTable.isDeltaTable(spark, location))
+    except (PySparkException, JavaError) as error:
+        raise UnwritablePath(location, f"the table {name}", first_line(error)) from error
+
+
+def ensure_tables(
+    spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str], owner: str | None = None
+) -> None:
+    """``ensure_table`` for each, side by side, as each spends seconds in code used for the first time.
+
+    Raises the first that failed; InvalidSpec before any table is touched.
+    """
+    with ThreadPoolExecutor(thread_name_prefix="ensure-table") as pool:
+        looked_at = [pool.submit(_existing, spark, shape, locations[shape.name]) for shape in shapes]
+        found = [(one.result(), shape, locations[shape.name]) for one, shape in zip(looked_at, shapes, strict=True)]
+        waiting = [pool.submit(_make, spark, existing, shape, location, owner) for existing, shape, location in found]
+        for one in waiting:
+            one.result()
+
+
+def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: str | None = None) -> None:
+    """Create the table, as that of ``owner``, or add the columns, and the fields of structs, that it lacks.
+
+    A column stays when it is gone. Raises UnwritablePath, and InvalidSpec when a column exists with another type: a
+    stream never rewrites a table's past.
+    """
+    _make(spark, _existing(spark, shape, location), shape, location, owner)
+
+
+def _existing(spark: SparkSession, shape: TableShape, location: str) -> StructType | None:
+    """The columns of the table, None if there is none. Raises UnwritablePath, and InvalidSpec if one does not fit."""
+    if not table_exists(spark, shape.name, location):
+        return None
+    existing = spark.read.format("delta").load(location).schema
+    require_fit(shape, existing, location, may_widen=lambda: _may_widen(spark, location))
+    return existing
+
+
+def _may_widen(spark: SparkSession, location: str) -> bool:
+    properties = DeltaTable.forPath(spark, location).detail().select("properties").first()
+    return properties is not None and properties[0].get("delta.enableTypeWidening") == "true"
+
+
+def _make(
+    spark: SparkSession, existing: StructType | None, shape: TableShape, location: str, owner: str | None
+) -> None:
+    if existing is None:
+        builder = DeltaTable.createIfNotExists(spark).location(location).comment(shape.comment)
+        owned = {} if owner is None else {OWNER: owner}
+        for name, value in {"delta.checkpointInterval": COMMITS_PER_CHECKPOINT, **shape.properties, **owned}.items():
+            builder = builder.property(name, value)
+        _create(builder.addColumns(shape.columns).clusterBy("date"), shape, location)
+    elif lacks(existing, shape):
+        # nothing is appended, the new columns (or fields of events) are added: writes then need not merge schemas
+        nothing = spark.createDataFrame([], shape.columns)
+        nothing.write.format("delta").mode("append").option("mergeSchema", "true").save(location)

@@ -1,0 +1,35 @@
+"""Unpacking: emitted blobs back into rows, each kind as its table has them. Runs in ``mapInArrow``.
+
+All columns are made in Arrow. Expressions of Spark would be planned anew in every batch, and what differs between
+batches would stand in the code that Spark generates, which would then be compiled anew (docs/adr/0012).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sessionizer.core.wire.codec import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from sessionizer.core.key_group.table_rows import Origin, RowShape
+
+
+def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> DataFrame:
+    """The blobs of ``kind`` (of ``rows``) as rows of ``shape``."""
+
+    def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column("blob"):
+                for rows in opened(blob.as_buffer()):
+                    yield shape.rows(rows, origin)
+
+    blobs = emitted.where(F.col("kind") == kind).select("blob")
+    return blobs.mapInArrow(open_blobs, from_arrow_schema(shape.schema, prefer_timestamp_ntz=False))

@@ -1,0 +1,63 @@
+"""Durations: text such as ``10 minutes`` in a spec, whole milliseconds in Python."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from sessionizer.stream_spec.document.refusal import refusal
+
+MILLISECONDS_OF: Final = {
+    "day": 86_400_000,
+    "hour": 3_600_000,
+    "minute": 60_000,
+    "second": 1_000,
+    "millisecond": 1,
+}
+"""Milliseconds in a unit, the longest unit first."""
+
+SECOND: Final = MILLISECONDS_OF["second"]
+MINUTE: Final = MILLISECONDS_OF["minute"]
+HOUR: Final = MILLISECONDS_OF["hour"]
+LONGEST: Final = 36_500 * MILLISECONDS_OF["day"]
+"""A century: a longer one is a slip, and sums with event times stay far from the limits of 64 bits."""
+
+DURATION_PATTERN: Final = f"^([1-9][0-9]{{0,14}}) ({'|'.join(MILLISECONDS_OF)})s?$"
+DURATION_ALLOWED: Final = (
+    "a whole number above 0 and a unit (milliseconds, seconds, minutes, hours, days), such as '30 seconds', "
+    "up to 36500 days"
+)
+
+
+def parse_duration(text: object) -> int:
+    """Return the milliseconds that ``text`` stands for; refuses anything but a positive duration with a unit."""
+    match = re.fullmatch(DURATION_PATTERN.strip("^$"), text) if isinstance(text, str) else None
+    milliseconds = int(match[1]) * MILLISECONDS_OF[match[2]] if match else 0
+    if not 0 < milliseconds <= LONGEST:
+        raise refusal(text, DURATION_ALLOWED)
+    return milliseconds
+
+
+def format_duration(milliseconds: int) -> str:
+    """Return the text for ``milliseconds`` in the longest unit that needs no fraction; inverse of the parser."""
+    unit, size = next((unit, size) for unit, size in MILLISECONDS_OF.items() if milliseconds % size == 0)
+    count = milliseconds // size
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "format": "duration-with-unit",
+            "pattern": DURATION_PATTERN,
+            "examples": ["30 seconds", "10 minutes", "1 hour"],
+        },
+    ),
+]
+"""Milliseconds, read from text such as ``30 seconds`` and written as such in JSON."""

@@ -1,0 +1,79 @@
+"""Names that a spec gives: of streams, of payload columns, of measures, of environment variables."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints
+
+from sessionizer.launch.driver_environment import is_airflows
+from sessionizer.stream_spec.document.refusal import refusal
+
+NAME_PATTERN: Final = "^[a-z][a-z0-9_]{0,62}$"
+
+SESSION_COLUMNS: Final = frozenset(
+    {
+        "session_id",
+        "key",
+        "client",
+        "started_at",
+        "ended_at",
+        "duration_ms",
+        "event_count",
+        "close_reason",
+        "events",
+        "lineage",
+        "batch_id",
+        "emitted_at",
+        "date",
+    },
+)
+"""Columns that every ``sessions`` table has; a measure would hide one of that name."""
+
+EVENT_FIELDS: Final = frozenset({"event_time", "event_id", "closes"})
+"""Fields that every event in ``sessions.events`` has beside its payload."""
+
+RESERVED_NAMES: Final = SESSION_COLUMNS | EVENT_FIELDS
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it may name a directory, a column and a DAG alike."""
+    if not re.fullmatch(NAME_PATTERN.strip("^$"), name):
+        raise refusal(name, "a lower-case letter, then at most 62 lower-case letters, digits or underscores")
+    return name
+
+
+def check_column(name: str) -> str:
+    """Return ``name`` if a payload column or a measure may be called so."""
+    if name in RESERVED_NAMES:
+        raise refusal(name, f"a name other than the built-in ones: {', '.join(sorted(RESERVED_NAMES))}")
+    return check_name(name)
+
+
+def check_environment_variable(name: str) -> str:
+    """Return ``name`` if it looks like an environment variable, which a pasted secret hardly does."""
+    if not re.fullmatch("[A-Z][A-Z0-9_]*", name):
+        raise refusal(name, "the name of an environment variable: upper-case letters, digits and underscores")
+    if is_airflows(name):
+        raise refusal(name, "a variable that drivers are given, which those of Airflow itself are not")
+    return name
+
+
+Name = Annotated[str, AfterValidator(check_name), Field(json_schema_extra={"pattern": NAME_PATTERN})]
+ColumnName = Annotated[str, AfterValidator(check_column)]
+EnvironmentVariable = Annotated[
+    str,
+    AfterValidator(check_environment_variable),
+    Field(json_schema_extra={"pattern": "^[A-Z][A-Z0-9_]*$"}),
+]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+"""Text that says something: surrounding white space does not count."""
+
+Expression = Text
+"""SQL of Spark's dialect. It is parsed when the stream starts: nothing here knows SQL."""
+
+COLUMN_NAMES_SCHEMA: Final[dict[str, JsonValue]] = {
+    "propertyNames": {"pattern": NAME_PATTERN, "not": {"enum": [*sorted(RESERVED_NAMES)]}},
+}
+"""What a JSON Schema says of a block whose keys are column names."""

@@ -1,0 +1,105 @@
+"""When a session ends, and what is done about time."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+from pydantic import Field, model_validator
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.stream_spec.document.duration import HOUR, MINUTE, SECOND, Duration
+from sessionizer.stream_spec.document.names import Text
+from sessionizer.stream_spec.document.refusal import refusal
+from sessionizer.stream_spec.document.section import Section
+
+IDLE_AFTER: Final = MINUTE
+MEBIBYTE: Final = 2**20
+
+
+def default_idle_after(fields: dict[str, Any]) -> int | None:
+    """Return the default in milliseconds: only event time stands still when a source falls quiet."""
+    return IDLE_AFTER if fields.get("time_mode") is TimeMode.EVENT_TIME else None
+
+
+class Rules(Section):
+    """Timeouts, caps and tolerances. Durations are text with a unit in YAML, milliseconds in Python."""
+
+    time_mode: TimeMode = Field(
+        default=TimeMode.EVENT_TIME,
+        strict=False,
+        description="The clock of the gap: event_time (of the events), processing_time (of their arrival), or none (no "
+        "gap: only closing events and caps end a session).",
+    )
+    watermark_delay_ms: Duration = Field(
+        default=10 * MINUTE,
+        alias="watermark_delay",
+        description="How far behind the newest event time an event may come and still count (duration); an event ahead "
+        "of the driver's clock moves that only up to the clock. "
+        "Only event_time mode has late events.",
+    )
+    gap_timeout_ms: Duration = Field(
+        default=30 * MINUTE,
+        alias="gap_timeout",
+        description="Quiet time after which a session is over (duration), where neither the event nor its client "
+        "says otherwise.",
+    )
+    client_timeouts: dict[Text, Duration] = Field(
+        default_factory=dict,
+        description="Gap timeouts of single clients: client to duration.",
+        examples=[{"acme": "10 minutes"}],
+    )
+    client_timeouts_table: Text | None = Field(
+        default=None,
+        description="Delta table with the columns client (string) and timeout_ms (bigint, milliseconds), which may "
+        "change while the stream runs; it wins over client_timeouts. Relative to the platform home unless absolute or "
+        "a URI.",
+        examples=["lake/client_timeouts"],
+    )
+    max_events: int | None = Field(
+        default=10_000,
+        ge=1,
+        description="Number of events after which a session is cut. null: no such cap.",
+    )
+    max_bytes: int = Field(
+        default=64 * MEBIBYTE,
+        ge=1,
+        le=1024 * MEBIBYTE,
+        description="Size of a session, in bytes, after which it is cut. An event has eight bytes for each value of "
+        "its key, client, id and payload that is not null, those in lists, structs and maps included, and on top the "
+        "bytes of text and binary.",
+    )
+    max_duration_ms: Duration | None = Field(
+        default=24 * HOUR,
+        alias="max_duration",
+        description="Time since its first event beyond which a session is cut (duration). null: no such cap.",
+    )
+    idle_after_ms: Duration | None = Field(
+        default_factory=default_idle_after,
+        alias="idle_after",
+        json_schema_extra={"default": IDLE_AFTER},
+        description="Wall-clock time with no new events after which the watermark moves on by itself, so that "
+        "sessions of a quiet source close (duration). Only in event_time mode. null: never.",
+    )
+    emit_every_ms: Duration = Field(
+        default=30 * SECOND,
+        alias="emit_every",
+        description="Step of event time in which finished sessions are looked for (duration): a session comes out at "
+        "most this much later, or one batch later in a backlog; longer steps cost less.",
+    )
+    future_tolerance_ms: Duration = Field(
+        default=10 * MINUTE,
+        alias="future_tolerance",
+        description="How far ahead of the wall clock an event time may be (duration); a row beyond is quarantined.",
+    )
+    max_event_bytes: int = Field(
+        default=524_288,
+        ge=1,
+        description="Size of a row, in bytes, above which it is quarantined.",
+    )
+
+    @model_validator(mode="after")
+    def _idle_only_in_event_time(self) -> Self:
+        if self.idle_after_ms is not None and self.time_mode is not TimeMode.EVENT_TIME:
+            allowed = f"null (or no such key), as time_mode is {self.time_mode}"
+            raise refusal(self.idle_after_ms, allowed, "idle_after")
+        return self

@@ -1,0 +1,213 @@
+"""Where the events of a stream come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from sessionizer.stream_spec.document.names import EnvironmentVariable, Text
+from sessionizer.stream_spec.document.refusal import refusal
+from sessionizer.stream_spec.document.secrets import looks_secret, names_code, replaces_values
+from sessionizer.stream_spec.document.section import Section
+
+
+def option_text(value: object) -> object:
+    """Return a YAML scalar as Spark reads options: ``true`` and ``10`` need no quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+OptionValue = Annotated[
+    str,
+    BeforeValidator(option_text),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+NO_CODE: Final = "no class to load here: name its environment variable under options_from_environment.{option}"
+Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
+
+
+class SourceWithOptions(Section):
+    """A source that takes options of Spark's reader."""
+
+    settled_options: ClassVar[frozenset[str]] = frozenset()
+    """Options, in lower case, that the stream sets itself."""
+    where_secrets_go: ClassVar[str] = "no secret here: give it to Spark's own configuration, where the driver runs"
+
+    options: dict[str, OptionValue] = Field(
+        default_factory=dict,
+        description="Options of Spark's reader, as they are called there. No secrets.",
+        examples=[{"maxFilesPerTrigger": "100"}],
+    )
+
+    @model_validator(mode="after")
+    def _options_hold_no_secret(self) -> Self:
+        for option, value in self.options.items():
+            if looks_secret(option):
+                raise refusal(value, self.where_secrets_go.format(option=option), "options", option)
+        return self
+
+    @model_validator(mode="after")
+    def _options_are_free(self) -> Self:
+        check_settled("options", self.options, self.settled_options)
+        return self
+
+
+class FilesSource(SourceWithOptions):
+    """A folder into which files are moved; each is read once."""
+
+    settled_options = frozenset({"path", "columnnameofcorruptrecord", "mode"})
+
+    format: Literal["files"] = Field(description="A folder of files.")
+    path: Text = Field(
+        description="Folder of the files, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI.",
+        examples=["feed/clicks"],
+    )
+    encoding: Literal["json", "csv", "parquet", "text"] = Field(
+        description="How the files are written: json (an object per line), csv, parquet, or text (a row per line, in "
+        "the column `value`).",
+    )
+    columns: Text | None = Field(
+        default=None,
+        description="Columns and their types as Spark DDL. Needed for json, csv and parquet; text has `value` only.",
+        examples=["user_id string, ts bigint"],
+    )
+
+    @model_validator(mode="after")
+    def _columns_fit_the_encoding(self) -> Self:
+        check_columns(self.encoding, self.columns)
+        return self
+
+
+class DeltaSource(SourceWithOptions):
+    """A Delta table that rows are appended to."""
+
+    settled_options = frozenset({"path"})
+
+    format: Literal["delta"] = Field(description="A Delta table.")
+    path: Text = Field(
+        description="Folder of the table, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
+        "Its columns are those of the table.",
+        examples=["lake/events"],
+    )
+
+
+class KafkaSource(SourceWithOptions):
+    """One or more Kafka topics."""
+
+    # failOnDataLoss stays true: with false, aged-out offsets are lost without a word
+    settled_options = frozenset(
+        {
+            "kafka.bootstrap.servers",
+            "subscribe",
+            "subscribepattern",
+            "assign",
+            "startingoffsets",
+            "includeheaders",
+            "failondataloss",
+        },
+    )
+    where_secrets_go = "no secret here: name its environment variable under options_from_environment.{option}"
+
+    format: Literal["kafka"] = Field(
+        description="Kafka topics. A mapping may also use the struct kafka: key (string), topic, partition, offset, "
+        "timestamp and headers of the record.",
+    )
+    bootstrap_servers: Text = Field(
+        description="Brokers to ask first, as host:port, separated by commas.",
+        examples=["broker-1:9092,broker-2:9092"],
+    )
+    topic: Topics = Field(
+        description="Topic to read, or several separated by commas.",
+        examples=["clicks", "clicks-eu,clicks-us"],
+    )
+    starting_offsets: Literal["earliest", "latest"] = Field(
+        default="earliest",
+        description="Where a new checkpoint begins; one that exists goes on where it was.",
+    )
+    encoding: Literal["json", "text"] = Field(
+        description="How a record's value is written: json (an object), or text (in the column `value`).",
+    )
+    columns: Text | None = Field(
+        default=None,
+        description="Columns of the JSON object and their types as Spark DDL. Needed for json; text has `value` only.",
+        examples=["user_id string, ts bigint"],
+    )
+    options_from_environment: dict[str, EnvironmentVariable] = Field(
+        default_factory=dict,
+        description="Options whose value is a secret: option name to the name of the environment variable that "
+        "holds it when the driver starts.",
+        examples=[{"kafka.sasl.jaas.config": "KAFKA_JAAS"}],
+    )
+
+    @model_validator(mode="after")
+    def _options_name_no_code(self) -> Self:
+        for option, value in self.options.items():
+            if names_code(option):
+                raise refusal(value, NO_CODE.format(option=option), "options", option)
+        for option in {**self.options, **self.options_from_environment}:
+            if replaces_values(option):
+                allowed = "an option that stands for itself: with this one Kafka replaces ${...} in the others"
+                raise refusal(option, allowed, "options")
+        return self
+
+    @model_validator(mode="after")
+    def _environment_adds_to_options(self) -> Self:
+        check_settled("options_from_environment", self.options_from_environment, self.settled_options)
+        for option in self.options_from_environment.keys() & self.options.keys():
+            raise refusal(self.options[option], "an option in one of the two blocks only", "options", option)
+        return self
+
+    @model_validator(mode="after")
+    def _columns_fit_the_encoding(self) -> Self:
+        check_columns(self.encoding, self.columns)
+        return self
+
+
+class SocketSource(Section):
+    """Lines of text from a TCP socket. Nothing can be read twice from it: for trying things out."""
+
+    format: Literal["socket"] = Field(description="A TCP socket. Lines lost in a crash stay lost: for trials only.")
+    host: Text = Field(description="Host to connect to.", examples=["localhost"])
+    port: int = Field(ge=1, le=65535, description="Port to connect to, 1 to 65535.")
+    encoding: Literal["json", "text"] = Field(
+        default="text",
+        description="How a line is written: json (an object), or text (in the column `value`).",
+    )
+    columns: Text | None = Field(
+        default=None,
+        description="Columns of the JSON object and their types as Spark DDL. Needed for json; text has `value` only.",
+        examples=["user_id string, ts bigint"],
+    )
+
+    @model_validator(mode="after")
+    def _columns_fit_the_encoding(self) -> Self:
+        check_columns(self.encoding, self.columns)
+        return self
+
+
+def check_settled(block: str, options: dict[str, str], settled: frozenset[str]) -> None:
+    """Refuse ``options`` (written under ``block``) that are among the ``settled`` ones, in any case."""
+    for option, value in options.items():
+        if option.lower() in settled:
+            raise refusal(value, "not this option: the stream sets it itself", block, option)
+
+
+def check_columns(encoding: str, columns: str | None) -> None:
+    """Refuse ``columns`` that are missing, or that text does not have."""
+    if encoding == "text" and columns is not None:
+        raise refusal(columns, "nothing: text has the column `value` only", "columns")
+    if encoding != "text" and columns is None:
+        raise refusal(None, f"columns and types as Spark DDL, needed for {encoding}", "columns")
+
+
+Source = Annotated[FilesSource | DeltaSource | KafkaSource | SocketSource, Field(discriminator="format")]
+
+SOURCES: Final[dict[str, type[Section]]] = {
+    "files": FilesSource,
+    "delta": DeltaSource,
+    "kafka": KafkaSource,
+    "socket": SocketSource,
+}
+"""The models of the sources by their ``format``."""

@@ -1,0 +1,84 @@
+"""The stream spec: everything there is to say about one stream."""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+from pydantic import Field, model_validator
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.stream_spec.document.duration import SECOND, Duration
+from sessionizer.stream_spec.document.mapping import Mapping
+from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, Text
+from sessionizer.stream_spec.document.refusal import refusal
+from sessionizer.stream_spec.document.rules import Rules
+from sessionizer.stream_spec.document.section import Section
+from sessionizer.stream_spec.document.sink import Sink
+from sessionizer.stream_spec.document.source import Source
+
+MOST_KEY_GROUPS: Final = 32_768
+
+
+class StreamSpec(Section):
+    """One stream: its source, what a row means, when a session ends, what is computed of it."""
+
+    name: Name = Field(description="Name of the stream, its folder and its DAG; the same as the name of the file.")
+    description: str = Field(default="", description="What the stream is for, in a sentence.")
+    owner: Text = Field(default="unowned", description="Who answers for the stream: a person or a team.")
+    source: Source = Field(description="Where the events come from.")
+    mapping: Mapping = Field(description="SQL expressions that make events of the source's rows.")
+    rules: Rules = Field(
+        default_factory=lambda: Rules.model_validate({}),
+        description="When a session ends, and what is done about time.",
+    )
+    measures: dict[ColumnName, Expression] = Field(
+        default_factory=dict,
+        description="Further columns of a session: name to SQL aggregate over its events' payload.",
+        examples=[{"purchases": "count_if(type = 'purchase')"}],
+        json_schema_extra=COLUMN_NAMES_SCHEMA,
+    )
+    sink: Sink = Field(
+        default_factory=lambda: Sink.model_validate({}),
+        description="Where the results go.",
+    )
+    key_groups: int = Field(
+        default=16,
+        ge=1,
+        le=MOST_KEY_GROUPS,
+        description="Number of shards of the keys, 1 to 32768; a few per core. Another number later needs a rescale.",
+    )
+    trigger_interval_ms: Duration = Field(
+        default=10 * SECOND,
+        alias="trigger_interval",
+        description="Time between the starts of two batches (duration).",
+    )
+
+    @model_validator(mode="after")
+    def _event_time_is_mapped(self) -> Self:
+        if self.rules.time_mode is TimeMode.EVENT_TIME and self.mapping.event_time is None:
+            allowed = "a SQL expression of type timestamp, as rules.time_mode is event_time"
+            raise refusal(None, allowed, "mapping", "event_time")
+        return self
+
+    @model_validator(mode="after")
+    def _clients_are_mapped(self) -> Self:
+        if self.mapping.client is None:
+            for key in ("client_timeouts", "client_timeouts_table"):
+                if getattr(self.rules, key):
+                    raise refusal(None, f"a SQL expression, as rules.{key} is given", "mapping", "client")
+        return self
+
+    @model_validator(mode="after")
+    def _sessions_can_end(self) -> Self:
+        ends = (self.mapping.closes, self.rules.max_events, self.rules.max_duration_ms)
+        if self.rules.time_mode is TimeMode.NONE and all(end is None for end in ends):
+            allowed = "a SQL expression, as nothing else ends a session: time_mode is none and both caps are null"
+            raise refusal(None, allowed, "mapping", "closes")
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        for name, expression in self.measures.items():
+            if name in self.mapping.payload:
+                raise refusal(expression, "a measure named unlike any payload column", "measures", name)
+        return self

@@ -1,0 +1,147 @@
+"""From the files in a folder to stream specs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from sessionizer.errors import DuplicateStream, InvalidSpec, TerminalError, UnknownStream
+from sessionizer.stream_spec.document.refusal import Shown
+from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.loading.problems import invalid_spec
+from sessionizer.stream_spec.loading.yaml_bounds import MOST_BYTES
+from sessionizer.stream_spec.loading.yaml_text import YamlDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
+
+
+def load_stream(path: Path) -> StreamSpec:
+    """Read the spec in the file ``path``; raises InvalidSpec."""
+    spec = read_spec(path)
+    check_file_name(path, spec)
+    return spec
+
+
+@dataclass(frozen=True)
+class StreamFolder:
+    """The streams of a folder that can run, by name, and what is wrong with its other files."""
+
+    specs: dict[str, StreamSpec]
+    problems: tuple[TerminalError, ...]
+
+
+def load_streams(folder: Path) -> dict[str, StreamSpec]:
+    """Read all specs in ``folder``, by name; raises InvalidSpec and DuplicateStream."""
+    found = survey_streams(folder)
+    if found.problems:
+        raise found.problems[0]
+    return found.specs
+
+
+def survey_streams(folder: Path) -> StreamFolder:
+    """Read all specs in ``folder``, whatever is wrong with some of them: one bad file must not stop all streams."""
+    specs: dict[Path, StreamSpec] = {}
+    problems: list[TerminalError] = []
+    with _collected(problems):
+        for path in spec_files(folder):
+            with _collected(problems):
+                specs[path] = read_spec(path)
+    # before the file names: a copied file is better called a duplicate than misnamed
+    duplicates = _duplicates(specs)
+    problems += [DuplicateStream(name, files) for name, files in duplicates.items()]
+    for path in sorted(set(specs).difference(*duplicates.values())):
+        with _collected(problems):
+            check_file_name(path, specs[path])
+    files_of_stem = Counter(path.stem for path in specs)
+    good = [path for path, spec in specs.items() if spec.name == path.stem and files_of_stem[path.stem] == 1]
+    return StreamFolder({path.stem: specs[path] for path in good}, tuple(problems))
+
+
+@contextmanager
+def _collected(problems: list[TerminalError]) -> Iterator[None]:
+    try:
+        yield
+    except TerminalError as error:
+        problems.append(error)
+
+
+def _duplicates(specs: dict[Path, StreamSpec]) -> dict[str, list[Path]]:
+    """The files of each name that more than one of them has."""
+    files_of = defaultdict(list)
+    for path, spec in specs.items():
+        files_of[spec.name].append(path)
+    return {name: files for name, files in files_of.items() if len(files) > 1}
+
+
+def find_stream(folder: Path, name: str) -> StreamSpec:
+    """Read the spec of the stream ``name``; its neighbours may be broken.
+
+    Raises UnknownStream, DuplicateStream and InvalidSpec.
+    """
+    files = spec_files(folder)
+    named = [path for path in files if path.stem == name]
+    if not named:
+        raise UnknownStream(name, {path.stem for path in files})
+    if len(named) > 1:
+        raise DuplicateStream(name, named)
+    return load_stream(named[0])
+
+
+def spec_files(folder: Path) -> list[Path]:
+    """Return the spec files in ``folder``, sorted by name; those that editors hide are none."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        allowed = f"a folder of stream specs ({error.strerror})"
+        raise InvalidSpec("the folder of streams", str(folder), allowed) from error
+    return [path for path in entries if path.suffix in SPEC_SUFFIXES and not path.name.startswith(".")]
+
+
+def read_spec(path: Path) -> StreamSpec:
+    """Read the spec in ``path``, whatever the file is called; raises InvalidSpec."""
+    document = YamlDocument(read_text(path), path)
+    if not isinstance(document.data, dict):
+        kind = "empty" if document.data is None else type(document.data).__name__
+        raise InvalidSpec("the spec", Shown(kind), "a block of `key: value` lines that starts with name", file=path)
+    try:
+        return StreamSpec.model_validate(document.data)
+    except ValidationError as error:
+        # not chained: pydantic's own message would repeat all of it in another language
+        raise invalid_spec(error, document, path) from None
+
+
+def read_text(path: Path) -> str:
+    """Read the file ``path``; raises InvalidSpec when it is not there, too large or not UTF-8."""
+    try:
+        with path.open("rb") as file:
+            written = file.read(MOST_BYTES + 1)
+        if len(written) > MOST_BYTES:
+            raise InvalidSpec("the file", Shown("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
+        return written.decode("utf-8")
+    except OSError as error:
+        raise InvalidSpec("the file", Shown("unreadable"), f"a file to read ({error.strerror})", file=path) from error
+    except UnicodeDecodeError as error:
+        raise InvalidSpec("the file", Shown(f"broken at byte {error.start}"), "UTF-8", file=path) from error
+
+
+def check_file_name(path: Path, spec: StreamSpec) -> None:
+    """Refuse a stream that is called otherwise than its file: nobody would find it."""
+    if spec.name != path.stem:
+        raise InvalidSpec("name", spec.name, f"the name of the file, '{path.stem}'", file=path)
+
+
+def placed(error: InvalidSpec, file: Path) -> InvalidSpec:
+    """What was found wrong with a spec after it was read, with its place in ``file``; raises InvalidSpec as reading."""
+    if error.file is not None:
+        return error
+    document = YamlDocument(read_text(file), file)
+    line = document.line_of(error.field.split("."))
+    return InvalidSpec(error.field, error.value, error.allowed, file=file, line=line)

@@ -1,0 +1,146 @@
+"""From the errors that pydantic finds in a spec to the one message that its author reads."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.stream_spec.document.mapping import Mapping
+from sessionizer.stream_spec.document.refusal import MISSING, REFUSED, Shown
+from sessionizer.stream_spec.document.rules import Rules
+from sessionizer.stream_spec.document.secrets import holds_secret
+from sessionizer.stream_spec.document.sink import Sink
+from sessionizer.stream_spec.document.source import SOURCES
+from sessionizer.stream_spec.document.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+    from sessionizer.stream_spec.document.section import Section
+    from sessionizer.stream_spec.loading.yaml_text import YamlDocument, YamlPath
+
+LONGEST_SHOWN: Final = 80
+UNKNOWN_KEY: Final = "extra_forbidden"
+KNOCK_ON: Final = "default_factory_not_called"
+"""A default that depends on a field with a problem of its own."""
+
+SECTIONS: Final[dict[YamlPath, type[Section]]] = {
+    (): StreamSpec,
+    ("mapping",): Mapping,
+    ("rules",): Rules,
+    ("sink",): Sink,
+    **{("source", tag): model for tag, model in SOURCES.items()},
+}
+"""The model of each block, by pydantic's location of it (a source is located by its format too)."""
+
+ALLOWED: Final = {
+    REFUSED: "{allowed}",
+    "string_type": "text (in quotes, where YAML would read something else)",
+    "string_too_short": "text that is not empty",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "greater_than_equal": "a whole number of at least {ge}",
+    "less_than_equal": "a whole number of at most {le}",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "dict_type": "a block of `key: value` lines",
+    "model_type": "a block of `key: value` lines",
+    "model_attributes_type": "a block of `key: value` lines",
+    "union_tag_invalid": "{expected_tags}",
+    "union_tag_not_found": "'files', 'delta', 'kafka', 'socket'",
+}
+"""What is allowed instead, by pydantic's type of error; ``{names}`` are facts of the error."""
+
+
+def invalid_spec(error: ValidationError, document: YamlDocument, file: Path) -> InvalidSpec:
+    """Return the first problem that ``error`` found in ``document``, and how many more there are."""
+    # an unknown key goes first: when misspelt, it explains the one that is missing
+    first, *others = sorted(
+        (problem for problem in error.errors(include_url=False) if problem["type"] != KNOCK_ON),
+        key=lambda problem: problem["type"] != UNKNOWN_KEY,
+    )
+    path = path_of(first)
+    allowed = allowed_instead(first) + more(len(others))
+    field = ".".join(path) or "the spec"
+    return InvalidSpec(field, shown_value(first, path, document), allowed, file=file, line=document.line_of(path))
+
+
+def path_of(problem: ErrorDetails) -> YamlPath:
+    """Return the YAML keys that lead to ``problem``."""
+    location = [str(step) for step in problem["loc"]]
+    if is_key(problem):
+        location[-2:] = [str(problem["input"])]
+    if location[:1] == ["source"]:
+        del location[1:2]  # the format, which pydantic puts in
+    if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        location.append("format")
+    return (*location, *problem.get("ctx", {}).get("at", ()))
+
+
+def is_key(problem: ErrorDetails) -> bool:
+    """Tell whether ``problem`` is about a key that the author named, not about the value under it."""
+    return problem["loc"][-1:] == ("[key]",)
+
+
+def allowed_instead(problem: ErrorDetails) -> str:
+    """Return what ``problem`` should have been."""
+    section = SECTIONS.get(tuple(map(str, problem["loc"][:-1])))
+    if problem["type"] == UNKNOWN_KEY and section:
+        return closest_key(str(problem["loc"][-1]), section)
+    if problem["type"] == "missing" and section:
+        return f"a value. {keys_of(section)[str(problem['loc'][-1])]}"
+    template = ALLOWED.get(problem["type"])
+    return template.format_map(problem.get("ctx", {})) if template else problem["msg"]
+
+
+def closest_key(key: str, section: type[Section]) -> str:
+    """Return the key that ``key`` was probably meant to be, else all that there are."""
+    known = keys_of(section)
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"a known key; the closest is '{close[0]}'" if close else f"a known key: {', '.join(known)}"
+
+
+def keys_of(section: type[Section]) -> dict[str, str]:
+    """Return the keys of a block as they stand in YAML, with their descriptions."""
+    return {field.alias or name: field.description or "" for name, field in section.model_fields.items()}
+
+
+def shown_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) -> object:
+    """Return the value as the author typed it, unless it is a secret, long, or not there."""
+    if holds_secret(path):
+        return Shown("(hidden)")
+    if is_key(problem):
+        return problem["input"]
+    return shown(value_at(document.data, path))
+
+
+def value_at(data: object, path: YamlPath) -> object:
+    """Return what stands at ``path``, or MISSING."""
+    for step in path:
+        if isinstance(data, list) and step.isdigit() and int(step) < len(data):
+            data = data[int(step)]
+        elif isinstance(data, dict):
+            data = next((value for key, value in data.items() if str(key) == step), MISSING)
+        else:
+            return MISSING
+    return data
+
+
+def shown(value: object) -> object:
+    """Return ``value`` in YAML's words and at a bearable length."""
+    if isinstance(value, dict | list):
+        return Shown("a list" if isinstance(value, list) else "a block")
+    if value is None or isinstance(value, bool):
+        return Shown({None: "null", True: "true", False: "false"}[value])
+    written = repr(value)
+    return value if len(written) <= LONGEST_SHOWN else Shown(written[:LONGEST_SHOWN] + "…")
+
+
+def more(problems: int) -> str:
+    """Return the hint that there are further ``problems``."""
+    return f" ({problems} more {'problem' if problems == 1 else 'problems'} in this file)" if problems else ""

@@ -1,0 +1,73 @@
+"""What `jobs/main.py` is called with: checked once here, built nowhere else.
+
+Pure: no Airflow, no Spark. Secrets never appear in an argument vector (any user of the machine can list it); the
+driver reads them from its environment, under the names that the stream spec gives.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.stream_home import NAME_PATTERN, checked_identifier
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """Where a job finds the platform: absolute, for a job's working directory is not ours."""
+
+    home: Path
+    streams: Path
+
+    def __post_init__(self) -> None:
+        for field in ("home", "streams"):
+            path: Path = getattr(self, field)
+            if not path.is_absolute():
+                raise InvalidSpec(field, str(path), "an absolute path")
+
+    def argv(self) -> tuple[str, ...]:
+        """The options that name the folders."""
+        return ("--home", str(self.home), "--streams", str(self.streams))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverCall:
+    """Run the stream's driver as `uid`, the name under which it takes the lease and is watched."""
+
+    stream: str
+    uid: str
+    folders: Folders
+
+    def __post_init__(self) -> None:
+        require_stream_name(self.stream)
+        checked_identifier("uid", self.uid)
+
+    def argv(self) -> tuple[str, ...]:
+        """What follows `jobs/main.py`."""
+        return ("run", self.stream, "--uid", self.uid, *self.folders.argv())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportCall:
+    """Rebuild the stream's `sessions_daily` from the sessions that have landed."""
+
+    stream: str
+    folders: Folders
+
+    def __post_init__(self) -> None:
+        require_stream_name(self.stream)
+
+    def argv(self) -> tuple[str, ...]:
+        """What follows `jobs/main.py`."""
+        return ("report", self.stream, *self.folders.argv())
+
+
+def require_stream_name(name: str) -> None:
+    """:raises InvalidSpec: a name that could be read as an option or leave the stream's folder."""
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise InvalidSpec("name", name, f"a name matching ^{NAME_PATTERN}$")

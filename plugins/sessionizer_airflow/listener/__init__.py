@@ -1,0 +1,1 @@
+"""What people mean who act on a task in Airflow's pages."""

@@ -1,0 +1,1 @@
+"""The operators of the platform, and how a task of theirs fails."""

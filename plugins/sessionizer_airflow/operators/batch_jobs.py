@@ -1,0 +1,56 @@
+"""Batch jobs as tasks: the Spark provider's own operator, called in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from sessionizer.errors import TerminalError
+from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
+from sessionizer_airflow.launching.spark_submit import SparkJob
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sessionizer_airflow.project import Project
+
+
+class SparkBatchJob(SparkSubmitOperator):
+    """A SparkSubmitOperator that brings our jars along in the way that the connection's master needs.
+
+    :raises SparkConnectionMissing: at execution; the plain operator would fall back to YARN without a word.
+    """
+
+    def __init__(self, *, job: SparkJob, connection: str = CONNECTION, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(job.application),
+            application_args=list(job.arguments),
+            name=job.name,
+            conn_id=connection,
+            **kwargs,
+        )
+        self.job = job
+        self.connection = connection
+
+    def execute(self, context: Context) -> None:
+        """Submit the job and follow it."""
+        try:
+            self.fit_to_connection()
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
+        super().execute(context)
+
+    def fit_to_connection(self) -> None:
+        """Only now, not when the DAG is parsed: the connection is looked up."""
+        target = SparkTarget.of(self.connection)
+        self.application = target.address(self.job.application)
+        for option, value in target.options(self.job.application, self.job.jars).items():
+            setattr(self, option, value)
+
+
+def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
+    """The task that runs `jobs/main.py` with `arguments` as the Spark job `name`."""
+    job = SparkJob(name=name, application=project.application, arguments=arguments, jars=project.jars)
+    return SparkBatchJob(job=job, **kwargs)

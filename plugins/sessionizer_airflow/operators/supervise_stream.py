@@ -1,0 +1,264 @@
+"""Keeping a stream up: the operator that adopts or launches its driver, then hands the watch to the triggerer."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.control.status.live_drivers import live_drivers
+from sessionizer.deployment.approval import approved_spec
+from sessionizer.deployment.running_spec import changed_line
+from sessionizer.errors import SessionizerError, TerminalError
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
+from sessionizer_airflow.launching.argv import Folders
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.listener.user_kill import CLEARED, after_kill, ask_to_stop
+from sessionizer_airflow.metrics import count
+from sessionizer_airflow.operators.failed_task import PersonNeeded, fitted
+from sessionizer_airflow.supervision.alerts import alert_on_surprise
+from sessionizer_airflow.supervision.checkup import read_health
+from sessionizer_airflow.supervision.labels import GAVE_UP, label_of
+from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch, write_watch
+from sessionizer_airflow.supervision.wording import subject
+from sessionizer_airflow.triggers import StreamTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.sdk import Context
+
+    from sessionizer_airflow.alerting.alert import Alert
+    from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.project import Project
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+
+SHOWN = "stream_state"
+"""The context variable with what a list of task instances shows of the stream, in its column Map Index."""
+
+
+class SuperviseStream(BaseOperator):
+    """Adopts the stream's live driver or launches one, then defers; a worker is held only while something is done.
+
+    The driver outlives the task. A run is a bounded watch of `watch_lease` ms; `@continuous` starts the next one, with
+    today's DAG code and a fresh log. All waiting, the backoff between restarts included, is done by the trigger.
+
+    When a person has to act, the task fails without a retry and the DAG, allowing one failed run, pauses itself.
+    """
+
+    ui_color = "#d7ead9"
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        project: Project,
+        policy: SupervisionPolicy,
+        watch_lease: int,
+        launcher: Launcher | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(map_index_template=f"{{{{ {SHOWN} | default('') }}}}", **kwargs)
+        self.stream = stream
+        self.project = project
+        self.policy = policy
+        self.watch_lease = watch_lease
+        self.launcher = launcher or ConnectionLauncher(project=project)
+        self._begun = False
+
+    def execute(self, context: Context) -> None:
+        """Begin a watch."""
+        self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease)
+
+    def resume(
+        self,
+        context: Context,
+        event: dict[str, Any],
+        watch_until: int,
+        unwritten: dict[str, Any] | None = None,
+        *,
+        begun: bool = True,
+    ) -> str | None:
+        """The trigger fired: the watch is over, or something has to be done."""
+        if event["watch_is_over"]:
+            self._end_watch(context)
+            return str(event["line"])
+        if unwritten is not None:
+            self._supervisor.ledger.unwritten = SupervisionRecord.from_json(unwritten)
+        self._begun = begun
+        self._settle_and_watch(context, watch_until)
+        return None
+
+    def on_kill(self) -> None:
+        """Called from a signal handler: only take note. What was meant is asked when the work at hand is done."""
+        self._supervisor.cancel()
+
+    def _begin(self, context: Context) -> None:
+        """Once in a watch: hear whether it was cleared, and whether a person let a given-up stream go on."""
+        if self._begun:
+            return
+        home, watch = self._supervisor.home, _watch_of(context)
+        home.prepare()
+        before = read_watch(home)
+        if before is not None and before.is_cleared_by(watch):
+            ask_to_stop(home, CLEARED, self.log.info)
+        # Only now: a try that is killed before leaves the clear to the next one.
+        write_watch(home, watch)
+        self._supervisor.take_over()
+        self._begun = True
+
+    def _end_watch(self, context: Context, label: str = "") -> None:
+        """From now on a mark on this task is a remark on the past."""
+        _show(context, label)
+        with suppress(SessionizerError):
+            write_watch(self._supervisor.home, replace(_watch_of(context), ended=True))
+
+    def _settle_and_watch(self, context: Context, watch_until: int) -> None:
+        with self._nothing_fails_untold(context):
+            decision = self._supervisor.settle(lambda: self._begin(context))
+            if decision is None:
+                after_kill(self._supervisor.home, context["ti"], self.log.info)
+                raise WatchCancelled(self.stream)
+        _show(context, label_of(decision, read_health(self._supervisor.home)))
+        self._say_what_waits()
+        unwritten = self._supervisor.ledger.unwritten
+        kept = unwritten.to_json() if unwritten else None
+        self.defer(
+            trigger=StreamTrigger(
+                stream=self.stream,
+                platform_home=str(self.project.home),
+                policy=asdict(self.policy),
+                watch_until=watch_until,
+                known=list(subject(decision)),
+                unwritten=kept,
+            ),
+            method_name="resume",
+            kwargs={"watch_until": watch_until, "unwritten": kept, "begun": self._begun},
+        )
+
+    def _say_what_waits(self) -> None:
+        with suppress(SessionizerError):
+            changed = changed_line(self._supervisor.home, self.project.streams)
+            if changed is not None:
+                self.log.info("%s", changed)
+
+    @contextmanager
+    def _nothing_fails_untold(self, context: Context) -> Iterator[None]:
+        """What a restart cannot help is not retried; what nobody foresaw is, and told when no try is left."""
+        try:
+            yield
+        except SupervisionEnded as error:
+            self._end_watch(context, GAVE_UP)
+            raise PersonNeeded.by(error) from None
+        except WatchCancelled:
+            raise
+        except Exception as error:
+            task = context["ti"]
+            if task.try_number > task.max_tries:
+                self._tell(alert_on_surprise(self.stream, error))
+            raise
+
+    @cached_property
+    def _supervisor(self) -> Supervisor:
+        return Supervisor(
+            stream=self.stream,
+            home=StreamHome.of(self.project.home, self.stream),
+            folders=Folders(home=self.project.home, streams=self.project.streams),
+            launcher=self.launcher,
+            policy=self.policy,
+            say=self._say,
+            tell=self._tell,
+            count=lambda name: count(self.stream, name),
+        )
+
+    def _say(self, line: str, level: int = logging.INFO) -> None:
+        self.log.log(level, "%s", line if level == logging.INFO else fitted(line))
+
+    def _tell(self, alert: Alert) -> None:
+        notify(alert, self.log.warning)
+
+
+def _watch_of(context: Context) -> WatchRecord:
+    """Which try this is. That of a clear has a higher number of clears than the one before."""
+    task = context["ti"]
+    clears = getattr(context["dag_run"], "clear_number", None) or 0
+    return WatchRecord(run_id=task.run_id, try_number=task.try_number, max_tries=task.max_tries, clears=clears)
+
+
+def _show(context: Context, label: str) -> None:
+    """Airflow renders `map_index_template` anew when a task ends, and not when it defers: then it is told the label."""
+    # heavy, and a worker has them already
+    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415
+    from airflow.sdk.execution_time.comms import SetRenderedMapIndex  # noqa: PLC0415
+
+    context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
+    supervisor = getattr(task_runner, "SUPERVISOR_COMMS", None)
+    if label and supervisor is not None:
+        # nobody's watch ends because a list cannot be kept up to date
+        with suppress(AirflowRuntimeError):
+            supervisor.send(SetRenderedMapIndex(rendered_map_index=label))
+
+
+class SetDesiredState(BaseOperator):
+    """Records what people want of a stream, and asks a live driver to stop if they do not want it.
+
+    With `apply` they want what the stream's file says, though it runs by another spec: that is recorded as approved,
+    and a live driver is asked to stop, so that the supervisor launches one that takes it.
+    """
+
+    template_fields = ("why", "apply")
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        project: Project,
+        state: DesiredState,
+        why: str = "",
+        apply: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.project = project
+        self.state = state
+        self.why = why
+        self.apply = apply
+
+    def execute(self, context: Context) -> None:
+        """Write the desired state down, then see that it is heard."""
+        try:
+            self._set(f"DAG {context['dag'].dag_id}")
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
+
+    def _set(self, by: str) -> None:
+        home = StreamHome.of(self.project.home, self.stream)
+        approval = approved_spec(home, self.project.streams, self.stream) if str(self.apply) == "True" else None
+        home.prepare()
+        write_desired(home, self.state, by=by, why=self.why, approved=approval.fingerprint if approval else None)
+        self.log.info("%s: desired state is %s", self.stream, self.state)
+        for line in approval.lines() if approval else ():
+            self.log.info("%s", line)
+        if self.state is not DesiredState.RUNNING:
+            self._stop(home, f"desired state is {self.state} ({by})")
+        elif approval and approval.changes:
+            self._stop(home, f"a changed spec is to be applied ({by})")
+
+    def _stop(self, home: StreamHome, why: str) -> None:
+        for uid in live_drivers(home):
+            request_stop(home, uid, why)
+            self.log.info("driver %s is asked to stop: %s", uid, why)

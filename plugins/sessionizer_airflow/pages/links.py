@@ -1,0 +1,54 @@
+"""The buttons on a supervising task. They lead to pages that look things up when they are opened: drivers change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
+
+from sessionizer_airflow.operators.supervise_stream import SuperviseStream
+from sessionizer_airflow.pages.mounting import PREFIX
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+
+class PageLink(BaseOperatorLink):
+    """A button that opens the page `PAGE` of the task's stream."""
+
+    operators: ClassVar[list[type[BaseOperator]]] = [SuperviseStream]
+    PAGE: ClassVar[str]
+    NAME: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """What stands on the button."""
+        return self.NAME
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - the interface
+        """The address of the page."""
+        root = conf.get("api", "base_url", fallback="").rstrip("/")
+        return f"{root}{PREFIX}/{ti_key.dag_id}/{self.PAGE}"
+
+
+class DriverLogLink(PageLink):
+    """The end of what the driver has printed."""
+
+    PAGE = "log"
+    NAME = "Driver log"
+
+
+class SparkUiLink(PageLink):
+    """The Spark UI of whichever driver lives."""
+
+    PAGE = "spark-ui"
+    NAME = "Spark UI"
+
+
+class TablesLink(PageLink):
+    """Where the tables are."""
+
+    PAGE = "tables"
+    NAME = "Tables"

@@ -1,0 +1,69 @@
+"""The last lines of a driver's log, fit to be shown: without credentials."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.bounded_log import BoundedLog
+from sessionizer.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+LINES: Final = 30
+LINE_LIMIT: Final = 1_000
+READ_BYTES: Final = 128 * 1024
+FRAME: Final = re.compile(r"\s+at \S+\(.*\)|\s+\.\.\. \d+ more|\s+at [\w.$/]+")
+"""A line of a Java stack that names no cause."""
+READ_LINES: Final = 2_000
+
+
+def last_words(path: Path, lines: int = LINES) -> list[str]:
+    """As `tail`, for a driver that is dead: of each stack the head and the innermost frame, so that causes are seen."""
+    return list(without_frames(tail(path, READ_LINES)))[-lines:]
+
+
+def without_frames(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, but of several stack frames in a row only the first one, and how many more there are."""
+    for are_frames, run in groupby(lines, key=lambda line: FRAME.match(line) is not None):
+        first, *more = run
+        if are_frames and more:
+            yield first
+            yield f"\t… {len(more)} more frames"
+        else:
+            yield from (first, *more)
+
+
+def tail(path: Path, lines: int = LINES) -> list[str]:
+    """The last lines that are not blank, redacted; of the part before too, if the log was cut short a moment ago.
+
+    Empty when the log is not there or not on this machine. Never raises.
+    """
+    found: list[str] = []
+    # a driver makes no links: one that stands where an older part belongs leads to what is not its log
+    older = [part for part in BoundedLog(path).parts() if not part.is_symlink()]
+    for part in (path, *older):
+        missing = lines - len(found)
+        if missing <= 0:
+            break
+        found = _last_lines(part)[-missing:] + found
+    # hidden first, cut after: the part that gives a credential away may be the one that is cut off
+    return [line[:LINE_LIMIT] for line in redacted("\n".join(found)).splitlines()]
+
+
+def _last_lines(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - READ_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    lines = text.splitlines()
+    if size > READ_BYTES and lines:
+        # its beginning, which may name the credential that follows, was not read
+        lines[0] = "" if len(lines) > 1 else f"(a line of more than {READ_BYTES:,} bytes)"
+    return [line for line in map(str.rstrip, lines) if line]

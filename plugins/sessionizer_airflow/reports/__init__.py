@@ -1,0 +1,1 @@
+"""What no watch can tell of itself: drivers without a spec, streams that nobody watches."""

@@ -1,0 +1,135 @@
+"""Reporting streams that should run and do not, while nobody does anything about it: a paused DAG, a dead scheduler.
+
+A watch sees a dead driver within seconds and acts; where it can do nothing it gives up, and its own run is red.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseOperator
+
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision
+from sessionizer.control.status.observation import State
+from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.progress_line import in_words
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.stream_spec.loading.folder import spec_files
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.errors import UnwatchedStreams
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.reports.told import OnceToldFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow.sdk import Context
+
+    from sessionizer.control.status.observation import Observation
+    from sessionizer_airflow.project import Project
+
+DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOPPED})
+TOLD: Final = OnceToldFile("unwatched.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnwatchedStream:
+    """Stream `name` is wanted, and nothing has moved for `silence` ms since its driver was seen last."""
+
+    name: str
+    seen: Observation
+    silence: int
+
+    @property
+    def line(self) -> str:
+        """What is the matter."""
+        what = f"stream {self.name} should run, but its driver {self.seen.uid} is {self.seen.state.lower()}"
+        return f"{what}, and nobody has done anything about it for {in_words(self.silence)}"
+
+    @property
+    def what_to_do(self) -> str:
+        """To have it watched again, or to say that it is not wanted."""
+        watch = f"unpause {self.name}.supervise and see that Airflow's scheduler and triggerer are up"
+        return f"{watch}, or run {self.name}.stop if it shall not run"
+
+
+class ReportUnwatched(BaseOperator):
+    """Fails, without a retry, as long as there is such a stream; `patience` is in ms."""
+
+    ui_color = "#f3d9d2"
+
+    def __init__(self, *, project: Project, patience: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.project = project
+        self.patience = patience
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002 - the interface
+        """Look at all streams that have a spec."""
+        try:
+            report_unwatched(self.project.home, self.project.streams, self.patience, self.log.info, self._tell)
+        except UnwatchedStreams as error:
+            raise PersonNeeded.by(error) from None
+
+    def _tell(self, alert: Alert) -> None:
+        notify(alert, self.log.warning)
+
+
+def report_unwatched(
+    platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
+) -> None:
+    """Tell people of each such stream that they have not been told of.
+
+    :raises UnwatchedStreams: there are any.
+    """
+    homes = [StreamHome.of(platform_home, path.stem) for path in spec_files(streams)]
+    found = []
+    for home in homes:
+        stream = unwatched(home, patience, epoch_ms())
+        if stream is None:
+            TOLD.forget(home)
+            continue
+        found.append(stream)
+        if TOLD.is_news(home, stream.seen.uid):
+            tell(_alert(stream))
+    if found:
+        raise UnwatchedStreams([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))
+    say("every stream that should run does, or is looked after")
+
+
+def unwatched(home: StreamHome, patience: int, now_ms: int) -> UnwatchedStream | None:
+    """None as well for a stream that was given up: people know, and its DAG is red and paused."""
+    seen = read_observation(home, now_ms)
+    if seen.desired.state is not DesiredState.RUNNING or seen.state not in DOWN or _record(home).given_up:
+        return None
+    silence = now_ms - _last_move(home, seen)
+    return UnwatchedStream(name=home.name, seen=seen, silence=silence) if silence > patience else None
+
+
+def _last_move(home: StreamHome, seen: Observation) -> int:
+    """When the driver, or whoever looks after it, did something (epoch ms)."""
+    launch, record = read_launch(home), _record(home)
+    signs = [seen.desired.at, record.last_failure_ms, launch.at if launch else 0]
+    signs += [part.at for part in (seen.heartbeat, seen.exit_record) if part is not None]
+    return max(signs)
+
+
+def _record(home: StreamHome) -> SupervisionRecord:
+    return read_supervision(home) or SupervisionRecord()
+
+
+def _alert(stream: UnwatchedStream) -> Alert:
+    beat = stream.seen.heartbeat
+    return Alert(
+        stream=stream.name,
+        kind=Kind.UNWATCHED,
+        reason=stream.line,
+        what_to_do=stream.what_to_do,
+        lineage=beat.lineage if beat else None,
+        batch_id=beat.batch_id if beat else None,
+    )

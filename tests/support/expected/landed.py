@@ -1,0 +1,184 @@
+"""The three tables of a stream as they must be and as they are, in a form that can be compared and counted.
+
+What must be comes from the definition, given the batches that the checkpoint says there were; what is, is read without
+Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from deltalake import DeltaTable
+
+from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer_demo.feed.kinds import QUARANTINE_REASONS, RowKind
+from support.expected.checkpoint_log import CheckpointLog
+from support.streams.stage import PAYLOAD_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer_demo.feed.events import ClickEvent
+    from sessionizer_demo.feed.generator import Row
+    from support.expected.checkpoint_log import MicroBatch
+    from support.streams.click_files import ClickFiles
+    from support.streams.stage import Stage
+
+Rows: TypeAlias = "Counter[tuple[Any, ...]]"
+REFUSED = frozenset(QUARANTINE_REASONS) - {RowKind.CONFLICTING_DUPLICATE}
+"""Kinds of rows that the guard turns away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The rows of each table, with how often each is there. A quarantined row is its reason and its raw text, a
+    conflicting duplicate its reason and its event id."""
+
+    sessions: Rows = field(default_factory=Counter)
+    late: Rows = field(default_factory=Counter)
+    quarantine: Rows = field(default_factory=Counter)
+
+
+def assert_as_defined(
+    stage: Stage, files: ClickFiles, timeout_changes: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+) -> None:
+    """The tables hold what the definition makes of ``files`` in the batches that Spark formed of them, each row once.
+
+    ``timeout_changes``: what the punctuations of these names said; every other one was a drain.
+    """
+    logged = CheckpointLog(stage.checkpoint).committed()
+    assert set(files) <= {name for batch in logged for name in batch.files}, "not every file was read"
+    batches = [_batch(batch, files, timeout_changes) for batch in logged]
+    assert_landed(stage, batches, [row for name in sorted(files) for row in files[name]])
+
+
+def assert_landed(stage: Stage, batches: Iterable[Batch], rows: Iterable[Row]) -> None:
+    """As ``assert_as_defined``, of any source: ``rows`` is all that came, ``batches`` what of it was valid."""
+    expected = as_landed(sessionize(batches, rules_of(stage.spec())), rows)
+    found = landed(stage)
+    for table in ("sessions", "late", "quarantine"):
+        _assert_same(table, getattr(expected, table), getattr(found, table))
+
+
+def _assert_same(table: str, expected: Rows, found: Rows) -> None:
+    missing, extra = expected - found, found - expected
+    counts = f"{table}: {missing.total()} rows missing and {extra.total()} too many of {expected.total()}"
+    assert not missing, f"{counts}, such as {list(missing.items())[:3]}"
+    assert not extra, f"{counts}, such as {list(extra.items())[:3]}"
+
+
+# As it must be
+
+
+def _batch(logged: MicroBatch, files: ClickFiles, timeout_changes: Mapping[str, Mapping[str, int]]) -> Batch:
+    rows = [row for name in logged.files & files.keys() for row in files[name]]
+    punctuations = logged.files - files.keys()
+    return Batch(
+        events=tuple(event_of(row.event) for row in rows if is_valid(row)),
+        arrived_at_ms=logged.at_ms,
+        floor_ms=NEVER_MS if punctuations - timeout_changes.keys() else None,
+        timeout_changes={client: ms for name in punctuations for client, ms in timeout_changes.get(name, {}).items()},
+    )
+
+
+def is_valid(row: Row) -> bool:
+    """Whether the guard lets the row pass."""
+    return row.kind not in REFUSED
+
+
+def event_of(click: ClickEvent) -> Event:
+    """The event that a click is mapped to."""
+    return Event(
+        key=click.user_id,
+        client=click.client,
+        event_time_ms=click.ts,
+        event_id=click.event_id,
+        closes=click.closes,
+        timeout_ms=None if click.timeout_s is None else click.timeout_s * 1000,
+        payload=tuple(getattr(click, name) for name in PAYLOAD_COLUMNS),
+        columns=tuple(PAYLOAD_COLUMNS),
+    )
+
+
+def as_landed(outcome: Outcome, rows: Iterable[Row]) -> Landed:
+    """An outcome, and what the guard refuses of ``rows``, as the tables show them."""
+    refused = Counter((QUARANTINE_REASONS[row.kind], _raw(row)) for row in rows if not is_valid(row))
+    conflicting = Counter(("conflicting_duplicate", event.event_id) for event in outcome.conflicting)
+    return Landed(
+        sessions=Counter(map(_session, outcome.closed)),
+        late=Counter(_late(event) for event in outcome.late),
+        quarantine=refused + conflicting,
+    )
+
+
+def _raw(row: Row) -> str:
+    return row.value.decode("utf-8", errors="replace")
+
+
+def _session(session: Session) -> tuple[Any, ...]:
+    events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
+    times = (session.started_at_ms, session.ended_at_ms)
+    reason = session.close_reason.value
+    return (session.session_id, session.key, session.client, *times, session.event_count, reason, events)
+
+
+def _late(event: Event) -> tuple[Any, ...]:
+    return (
+        event.key,
+        event.client,
+        event.event_time_ms,
+        event.event_id,
+        event.closes,
+        event.timeout_ms,
+        *event.payload,
+    )
+
+
+# As it is
+
+
+def landed(stage: Stage) -> Landed:
+    """The tables of the stream now."""
+    session = ("session_id", "key", "client", "started_at", "ended_at", "event_count", "close_reason", "events")
+    late = ("key", "client", "event_time", "event_id", "closes", "timeout_ms", *PAYLOAD_COLUMNS)
+    return Landed(
+        sessions=Counter(plain([row[name] for name in session]) for row in table_rows(stage.table("sessions"))),
+        late=Counter(plain([row[name] for name in late]) for row in table_rows(stage.table("late_events"))),
+        quarantine=Counter(_quarantined(row) for row in table_rows(stage.table("quarantine"))),
+    )
+
+
+def table_rows(path: Path) -> list[dict[str, Any]]:
+    """All rows of a Delta table."""
+    rows: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def _quarantined(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    if row["reason"] == "conflicting_duplicate":
+        return (row["reason"], json.loads(row["raw"])["event_id"])
+    return (row["reason"], row["raw"])
+
+
+def plain(value: Any) -> Any:
+    """Lists and structs as tuples, times as epoch milliseconds."""
+    if isinstance(value, dict):
+        return tuple(plain(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return tuple(plain(part) for part in value)
+    return epoch_ms(value) if hasattr(value, "timestamp") else value
+
+
+def epoch_ms(at: datetime) -> int:
+    """Milliseconds since 1970."""
+    return round(at.timestamp() * 1000)

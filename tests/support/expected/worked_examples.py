@@ -1,0 +1,165 @@
+"""The worked examples of docs/sessions.md: what each brings, and what the page says comes of it.
+
+An example is a block of lines fenced as ``example``. The page explains the notation; what it does not: an event in what
+comes of a batch is written as it was where it came, or by its id alone where one event only has that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY: Final = "ann"
+FAR_FROM_NOW_MS: Final = 10**6
+"""The wall clock of the first batch, where the example does not say: ahead of all its events."""
+_FENCED: Final = re.compile(r"^```example\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_EVENT: Final = re.compile(r"[a-z]\d*(?:@-?\d+)?(?:\[[^]]*\])?")
+_PLAIN_RULES: Final = "gap_timeout 30, watermark_delay 100"
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSession:
+    """A session as the page has it. ``facts``: what else it says about it."""
+
+    events: tuple[Event, ...]
+    reason: str
+    facts: dict[str, str]
+
+
+@dataclass(slots=True)
+class Told:
+    """What the page says comes of a batch; of the watermark None where it says nothing."""
+
+    sessions: list[ToldSession] = field(default_factory=list)
+    late: list[Event] = field(default_factory=list)
+    repeated: list[Event] = field(default_factory=list)
+    conflicting: list[Event] = field(default_factory=list)
+    watermark_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Example:
+    """One block: ``told`` has an entry for each of ``batches``, ``open_events`` are those after the last."""
+
+    line: int
+    rules: Rules
+    batches: list[Batch] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    open_events: list[Event] = field(default_factory=list)
+
+
+def read_examples(page: Path) -> list[Example]:
+    """All examples of a page, in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [_Reading(text[: block.start()].count("\n") + 1).read(block[1]) for block in _FENCED.finditer(text)]
+
+
+class _Reading:
+    """One block being read."""
+
+    def __init__(self, line: int) -> None:
+        self._example = Example(line, _rules(_PLAIN_RULES))
+        self._written: defaultdict[str, list[Event]] = defaultdict(list)
+
+    def read(self, block: str) -> Example:
+        for line in block.splitlines():
+            if line.startswith("rules:"):
+                self._example.rules = _rules(line.removeprefix("rules:"))
+            elif line.startswith("open:"):
+                self._example.open_events = self._named(line.removeprefix("open:"))
+            elif line.startswith("  "):
+                self._come_of(self._example.told[-1], line.strip())
+            else:
+                self._take_batch(line)
+        return self._example
+
+    def _take_batch(self, line: str) -> None:
+        about, _, brings = line.partition(":")
+        events = [self._event(text) for text in _EVENT.findall(brings)]
+        at = re.search(r" at (\d+)", about)
+        floor = re.search(r" floor (\w+)", about)
+        changed = re.search(r" timeout of (\w+) (\d+)", about)
+        assert re.fullmatch(r"batch( (at|with) .*)?|drain", about), about
+        batch = Batch(
+            tuple(events),
+            arrived_at_ms=int(at[1]) if at else FAR_FROM_NOW_MS + len(self._example.batches),
+            floor_ms=NEVER_MS if about == "drain" else _moment(floor[1]) if floor else None,
+            timeout_changes={changed[1]: int(changed[2])} if changed else {},
+        )
+        self._example.batches.append(batch)
+        self._example.told.append(Told())
+
+    def _event(self, text: str) -> Event:
+        head, _, rest = text.partition("[")
+        event_id, _, at = head.partition("@")
+        facts: dict[str, str] = {}
+        for part in filter(None, rest.rstrip("]").split(", ")):
+            name, _, value = part.partition(" ")
+            facts[name] = value
+        payload = (facts.get("action"), int(facts["amount"]) if "amount" in facts else None)
+        event = Event(
+            key=facts.get("key", KEY),
+            client=facts.get("client"),
+            event_time_ms=int(at) if at else None,
+            event_id=event_id,
+            closes="closes" in facts,
+            timeout_ms=int(facts["timeout"]) if "timeout" in facts else None,
+            payload=payload,
+        )
+        for name in (text, event_id):
+            if event not in self._written[name]:
+                self._written[name].append(event)
+        return event
+
+    def _come_of(self, told: Told, line: str) -> None:
+        what, _, rest = line.partition(" ")
+        if what == "session":
+            events, _, about = rest.rpartition(": ")
+            reason, *facts = about.split(", ")
+            told.sessions.append(ToldSession(tuple(self._named(events)), reason, dict(map(_pair, facts))))
+        elif what == "watermark":
+            told.watermark_ms = _moment(rest)
+        else:
+            getattr(told, what).extend(self._named(rest))
+
+    def _named(self, text: str) -> list[Event]:
+        found: list[Event] = []
+        for name in _EVENT.findall(text):
+            written = self._written[name]
+            assert len(written) == 1, f"line {self._example.line}: {len(written)} events are written {name}"
+            found += written
+        return found
+
+
+def _pair(fact: str) -> tuple[str, str]:
+    name, _, value = fact.partition(" ")
+    return name, value
+
+
+def _moment(text: str) -> int:
+    return NEVER_MS if text == "NEVER" else int(text)
+
+
+def _rules(text: str) -> Rules:
+    """``gap_timeout 30, timeout of web 10``: the rest as in a spec that caps nothing."""
+    given: dict[str, Any] = {}
+    clients: dict[str, int] = {}
+    mode = TimeMode.EVENT_TIME
+    for part in map(str.strip, text.split(",")):
+        name, _, value = part.rpartition(" ")
+        if name.startswith("timeout of "):
+            clients[name.removeprefix("timeout of ")] = int(value)
+        elif not name:
+            mode = TimeMode(value)
+        else:
+            given[name if name in ("max_events", "max_bytes") else f"{name}_ms"] = int(value)
+    plain = Rules(mode, 100, 30, {}, None, None)
+    return replace(plain, client_timeouts_ms=clients, **given)

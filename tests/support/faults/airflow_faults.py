@@ -1,0 +1,186 @@
+"""What may befall a supervised stream and the Airflow that supervises it, by a fault's name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil  # type: ignore[import-untyped]
+
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer_demo.local_airflow.api import wait_until
+from support.processes.live_airflow import TASK, tolerant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from support.processes.live_airflow import Platform
+
+API_AWAY_SECONDS = 10.0
+CATCH_SECONDS = 120.0
+DRAINED_SECONDS = 60.0
+BATCHES_WHILE_PAUSED = 10
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`inflict` does it, and undoes what only a person can undo; then either the same driver works on or another."""
+
+    inflict: Callable[[Platform], None]
+    same_driver: bool
+
+
+def kill_driver(platform: Platform) -> None:
+    launch = read_launch(platform.home)
+    assert launch is not None
+    assert launch.pid is not None
+    os.killpg(launch.pid, signal.SIGKILL)
+
+
+def freeze_driver(platform: Platform) -> None:
+    lease = platform.look().lease
+    assert lease is not None
+    assert lease.pid is not None
+    os.kill(lease.pid, signal.SIGSTOP)
+
+
+def restart(part: str) -> Fault:
+    def inflict(platform: Platform) -> None:
+        platform.parts.kill(part)
+        platform.parts.start(part)
+
+    return Fault(inflict, same_driver=True)
+
+
+def api_away(seconds: float) -> Fault:
+    def inflict(platform: Platform) -> None:
+        platform.parts.kill("api-server")
+        time.sleep(seconds)
+        platform.parts.start("api-server")
+
+    return Fault(inflict, same_driver=True)
+
+
+def kill_all_of_airflow(platform: Platform) -> None:
+    platform.parts.kill_all()
+    platform.parts.start_all()
+
+
+def kill_task(platform: Platform) -> None:
+    """The process in which a worker runs the task; if there is none, that of the next watch as soon as it is there."""
+    caught = catch_task(platform)
+    caught.kill()
+
+
+def catch_task(platform: Platform) -> psutil.Process:
+    """The process in which a worker runs the stream's task."""
+    deadline = time.monotonic() + CATCH_SECONDS
+    while time.monotonic() < deadline:
+        for process in task_processes(platform):
+            if is_of(platform, process):
+                return process
+        time.sleep(0.05)
+    raise AssertionError("no worker has run the task")
+
+
+def task_processes(platform: Platform) -> list[psutil.Process]:
+    """Airflow names each for the task instance that it runs."""
+    scheduler = psutil.Process(platform.parts.running["scheduler"].pid)
+    return [process for process in scheduler.children(recursive=True) if task_of(process)]
+
+
+def task_of(process: psutil.Process) -> str | None:
+    try:
+        title = " ".join(process.cmdline()).strip()
+    except psutil.Error:
+        return None
+    found = title.removeprefix("airflow worker -- ")
+    return None if found == title or " " in found else found
+
+
+def is_of(platform: Platform, process: psutil.Process) -> bool:
+    task = task_of(process)
+    return task is not None and platform.task(platform.dag, platform.watch(), TASK)["id"] == task
+
+
+def mark_failed_then_start(platform: Platform) -> None:
+    uid = platform.wait_for_driver()
+    platform.mark_failed()
+    wait_for_pause(platform)
+    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, 10, "the wish")
+    platform.run_now(f"{platform.stream}.start")
+    platform.api.unpause(platform.dag)
+
+
+def wait_for_pause(platform: Platform) -> None:
+    """A run that failed makes the scheduler pause the DAG, a moment later."""
+    wait_until(platform.is_paused, 60, "the DAG to pause itself")
+
+
+def clear(platform: Platform) -> None:
+    uid = platform.wait_for_driver()
+    platform.clear()
+    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+
+
+def pause_for_a_while(platform: Platform) -> None:
+    platform.api.set_paused(platform.dag, paused=True)
+    before = batches(platform)
+    wait_until(lambda: batches(platform) >= before + BATCHES_WHILE_PAUSED, 60, "the driver to work on")
+    platform.api.unpause(platform.dag)
+
+
+def batches(platform: Platform) -> int:
+    beat = read_heartbeat(platform.home)
+    return -1 if beat is None or beat.batch_id is None else beat.batch_id
+
+
+def has_drained(platform: Platform, uid: str) -> bool:
+    record = read_exit(platform.home, uid)
+    return record is not None and record.outcome is Outcome.DRAINED
+
+
+FAULTS = {
+    "kill the driver": Fault(kill_driver, same_driver=False),
+    "freeze the driver": Fault(freeze_driver, same_driver=False),
+    "kill the triggerer": restart("triggerer"),
+    "kill the scheduler": restart("scheduler"),
+    "kill the DAG processor": restart("dag-processor"),
+    "kill the API server": api_away(API_AWAY_SECONDS),
+    "kill the task": Fault(kill_task, same_driver=True),
+    "kill all of Airflow": Fault(kill_all_of_airflow, same_driver=True),
+    "mark failed, then start": Fault(mark_failed_then_start, same_driver=False),
+    "clear": Fault(clear, same_driver=False),
+    "pause for a while": Fault(pause_for_a_while, same_driver=True),
+}
+
+
+def drawn(random: Random, number: int) -> list[str]:
+    """As from a shuffled deck, which is shuffled anew when it is used up: in a long run all of them come up."""
+    names: list[str] = []
+    while len(names) < number:
+        names += random.sample(sorted(FAULTS), len(FAULTS))
+    return names[:number]
+
+
+def survive(platform: Platform, fault: Fault, seconds: float) -> None:
+    """Inflict the fault on a stream that works, and see it work within `seconds`, with the driver that it should have.
+
+    Whichever it was, the next watch begins too: only then do all parts of Airflow do their work again.
+    """
+    uid, watch = platform.wait_for_driver(), platform.watch()
+    fault.inflict(platform)
+    if not fault.same_driver:
+        platform.wait_for_driver(other_than=uid, seconds=seconds)
+    platform.wait_for_watch(other_than=watch, seconds=seconds)
+    wait_until(tolerant(platform.api.is_healthy), seconds, "a healthy Airflow")
+    if fault.same_driver:
+        assert platform.working_uid() == uid

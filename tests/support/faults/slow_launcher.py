@@ -1,0 +1,51 @@
+"""A launch that takes as long as a test wants it to."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
+    from sessionizer_airflow.launching.launcher import DriverTraces, Launcher, Sighting
+
+
+@contextmanager
+def launches_held_up(home: StreamHome) -> Iterator[None]:
+    """Within it, a launch of the stream that has begun does not end."""
+    hold_of(home).touch()
+    try:
+        yield
+    finally:
+        hold_of(home).unlink()
+
+
+def hold_of(home: StreamHome) -> Path:
+    """While this file is there, a launch of the stream goes on."""
+    return home.root / "hold"
+
+
+@dataclass(frozen=True)
+class SlowLauncher:
+    """Launches, and returns when it is let go."""
+
+    launcher: Launcher
+
+    def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
+        record = self.launcher.launch(home, call)
+        while hold_of(home).exists():
+            time.sleep(0.05)
+        return record
+
+    def look_for(self, traces: DriverTraces) -> Sighting:
+        return self.launcher.look_for(traces)
+
+    def end_by_force(self, traces: DriverTraces) -> None:
+        self.launcher.end_by_force(traces)

@@ -1,0 +1,235 @@
+"""Real drivers in processes of their own: started, watched, frozen, killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pyspark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from support.streams.stage import Stage
+
+JOBS = Path(__file__).parents[3] / "jobs"
+SPARK_SETTINGS = Path(__file__).parents[1] / "spark_settings" / "spark-defaults.conf"
+"""Settings that spare short-lived drivers the cost of compiling for a long life."""
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+UP_WITHIN_S = 180.0
+ENDED_WITHIN_S = 300.0
+LOOK_EVERY_S = 0.2
+"""Looking is no more than it must be: the driver needs the processor."""
+
+
+class DriverNeverDidThat(AssertionError):
+    """The driver ended, or took too long, before what the test waited for."""
+
+
+@dataclass(slots=True)
+class DriverProcess:
+    """One driver: a Python process and its JVM. Leaving the context kills what is left of it."""
+
+    process: subprocess.Popen[bytes]
+    uid: str
+    log: Path
+    _frozen: list[int] = field(default_factory=list)
+    _seen: set[int] = field(default_factory=set)
+
+    @classmethod
+    def start(
+        cls, stage: Stage, uid: str, until: str = "drained", master: str = "local[2]", *, apply: bool = False
+    ) -> Self:
+        """Start a driver of the stage's stream, with ``apply`` by its file as it is now; returns at once."""
+        log = stage.root / f"driver-{uid}.log"
+        command = [sys.executable, str(JOBS / "main.py"), "run", stage.name, "--home", str(stage.home)]
+        command += ["--streams", str(stage.streams), "--uid", uid, "--until", until, "--master", master]
+        command += ["--apply"] if apply else []
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, env=_environment(), start_new_session=True
+            )
+        return cls(process, uid, log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for pid in {*self._seen, *self.family()}:
+            _signal(pid, signal.SIGKILL)
+        self.process.wait()
+
+    @property
+    def pid(self) -> int:
+        """The Python process."""
+        return self.process.pid
+
+    @property
+    def jvm(self) -> int | None:
+        """The JVM, None before it runs."""
+        return next((pid for pid in _children(self.pid) if _command(pid) == "java"), None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the Python process has ended."""
+        return self.process.poll() is not None
+
+    @property
+    def said(self) -> str:
+        """All it printed so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def family(self) -> list[int]:
+        """Its process and all that descend from it; remembered, as those of a dead parent cannot be found."""
+        found = list(_descendants(self.pid))
+        self._seen.update(found)
+        return found
+
+    def executors(self) -> list[int]:
+        """The JVMs of the executors that run apart from the driver's."""
+        return [pid for pid in self.family() if "CoarseGrainedExecutorBackend" in _command_line(pid)]
+
+    def wait(self, within_s: float = ENDED_WITHIN_S) -> int:
+        """Its exit code, once it has ended."""
+        try:
+            return self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise DriverNeverDidThat(f"driver {self.uid} runs on: {self._end_of_log()}") from None
+
+    def wait_for(
+        self, condition: Callable[[], bool], what: str, within_s: float = UP_WITHIN_S, every_s: float = LOOK_EVERY_S
+    ) -> None:
+        """Return as soon as ``condition`` holds. Raises DriverNeverDidThat when it cannot any more."""
+        deadline = time.monotonic() + within_s
+        while not condition():
+            if self.ended or time.monotonic() > deadline:
+                raise DriverNeverDidThat(f"driver {self.uid} never got to: {what}; {self._end_of_log()}")
+            time.sleep(every_s)
+
+    def wait_for_line(self, text: str, within_s: float = UP_WITHIN_S) -> None:
+        """Return as soon as it has said ``text``."""
+        self.wait_for(lambda: text in self.said, f"saying {text!r}", within_s)
+
+    def freeze(self) -> None:
+        """SIGSTOP to the JVM and to Python: nothing of it moves until ``thaw``."""
+        self._frozen = [pid for pid in (self.jvm, self.pid) if pid]
+        self.family()
+        for pid in self._frozen:
+            _signal(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let what ``freeze`` stopped run on."""
+        for pid in self._frozen:
+            _signal(pid, signal.SIGCONT)
+        self._frozen = []
+
+    def kill_python(self) -> None:
+        """SIGKILL to the Python process alone; its JVM sees that and ends."""
+        jvm = self.jvm
+        self._kill(self.pid)
+        if jvm:
+            _await(lambda: not _runs(jvm), f"the end of JVM {jvm}")
+
+    def kill_jvm(self) -> int:
+        """SIGKILL to the JVM alone; the exit code with which Python then ends."""
+        jvm = self.jvm
+        assert jvm, "there is no JVM yet"
+        self._kill(jvm)
+        return self.wait()
+
+    def kill_all(self) -> None:
+        """SIGKILL to both at once, as when the machine dies."""
+        self._kill(*filter(None, (self.jvm, self.pid)))
+
+    def _kill(self, *pids: int) -> None:
+        self.family()
+        for pid in pids:
+            _signal(pid, signal.SIGKILL)
+        self.thaw()
+        if self.pid in pids:
+            self.process.wait()
+
+    def _end_of_log(self) -> str:
+        return "\n".join(self.said.splitlines()[-15:])
+
+
+def run_to_end(
+    stage: Stage, uid: str, until: str = "drained", master: str = "local[2]", *, apply: bool = False
+) -> None:
+    """A driver from its start to its own, good end."""
+    with DriverProcess.start(stage, uid, until, master, apply=apply) as driver:
+        assert driver.wait() == 0, driver.said[-4_000:]
+
+
+def kill_process(pid: int) -> None:
+    """SIGKILL to a process of a driver's family."""
+    _signal(pid, signal.SIGKILL)
+
+
+def _environment() -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SESSIONIZER_")}
+    home = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    submit = f"--properties-file {shlex.quote(str(SPARK_SETTINGS))} pyspark-shell"
+    quick = {"PYSPARK_SUBMIT_ARGS": submit, "JAVA_TOOL_OPTIONS": QUICK_JVM}
+    return inherited | home | quick | {"PYSPARK_PYTHON": sys.executable}
+
+
+def _await(condition: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"still waiting for {what}"
+        time.sleep(0.05)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _runs(pid: int) -> bool:
+    """Whether ``pid`` lives; one that ended but was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except OSError:
+        return False
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    if _runs(pid):
+        yield pid
+    for child in _children(pid):
+        yield from _descendants(child)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,68 @@
+"""A folder of specs, a platform home, and drivers that live only in its control directory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typer.testing import CliRunner, Result
+
+from sessionizer.cli.app import app
+from sessionizer.control.lease.lease import Lease, acquire
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = """\
+name: {name}
+source:
+  format: files
+  path: in
+  encoding: json
+  columns: u string, ts bigint, id string
+mapping:
+  key: u
+  event_time: timestamp_millis(ts)
+  event_id: id
+trigger_interval: 5 minutes
+"""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Where the commands look; ``call`` runs one."""
+
+    home: Path
+    streams: Path
+
+    def add(self, name: str, text: str | None = None) -> StreamHome:
+        (self.streams / f"{name}.yaml").write_text(text or SPEC.format(name=name))
+        return StreamHome.of(self.home, name)
+
+    def drive(self, name: str, **figures: object) -> tuple[Lease, StreamHome]:
+        """A driver: this process has the lease and beats."""
+        home = StreamHome.of(self.home, name)
+        home.prepare()
+        lease = acquire(home, "driver-1")
+        beat(home, **figures)
+        return lease, home
+
+    def fall_silent(self, name: str, *, since: int) -> None:
+        """Date the driver's last beat, and its lease before it, back (epoch ms)."""
+        home = StreamHome.of(self.home, name)
+        record = next(home.leases.iterdir())
+        record.write_text(json.dumps({**json.loads(record.read_text()), "acquired_at": since - 1}))
+        beat(home, at=since)
+
+    def call(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, [*arguments, "--streams", str(self.streams), "--home", str(self.home)])
+
+
+def beat(home: StreamHome, **figures: object) -> None:
+    now = epoch_ms()
+    facts: dict[str, object] = {"uid": "driver-1", "at": now, "started_at": now, "phase": Phase.RUNNING, **figures}
+    write_heartbeat(home, Heartbeat(**facts))  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""A stream's query run to its end in the Spark of the tests: what a driver does, without the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import StreamingQueryException
+
+from sessionizer.control.lease.lease import acquire
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.spark.driver.gate import BatchGate
+from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.spark.driver.run import Run
+from sessionizer.spark.driver.vital_signs import VitalSigns
+from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
+from sessionizer.spark.ingest.unreadable import UnreadableFiles
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.sinks.tables import ensure_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.lease.lease import Lease
+    from support.streams.stage import Stage
+
+
+def drain(spark: SparkSession, stage: Stage) -> None:
+    """Read all there is and close every session. Raises what the query dies of."""
+    catch_up(spark, stage)
+    assert stage.lineage
+    punctuation.drain(stage.stream_home.punctuations(stage.lineage))
+    catch_up(spark, stage)
+
+
+def catch_up(spark: SparkSession, stage: Stage) -> list[str]:
+    """Read all there is; returns what the query had to do without. Raises what it dies of."""
+    stage.stream_home.prepare()
+    lease = acquire(stage.stream_home, "tests")
+    try:
+        return _run_to_end(_run(spark, stage, lease))
+    finally:
+        lease.release()
+
+
+def _run_to_end(run: Run) -> list[str]:
+    reasons: list[str] = []
+    while True:
+        try:
+            run.start(until_caught_up=True).awaitTermination()
+        except StreamingQueryException as error:
+            found = run.recovered(error)
+            if found is None or found[1] in reasons:
+                raise
+            run, reason = found
+            reasons.append(reason)
+        else:
+            return reasons
+
+
+def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
+    home, spec = stage.stream_home, stage.spec()
+    unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
+    examined = examine(spark, spec, stage.home, unreadable)
+    locations = table_locations(home, stage.home, spec.sink.path)
+    require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
+    ensure_tables(spark, examined.shapes(spec), locations)
+    lineage = active_lineage(home) or start_lineage(home)
+    remember_types(home, lineage, spec, examined.guarded.payload)
+    return Run(
+        spark=spark,
+        spec=spec,
+        examined=examined,
+        platform_home=stage.home,
+        home=home,
+        lineage=lineage,
+        gate=BatchGate(lambda: False),
+        signs=VitalSigns(home, lease),
+        open_sessions=OpenSessions(home.lineages / lineage / "open_sessions.json"),
+        permit=lambda: None,
+    )

@@ -1,0 +1,185 @@
+"""A real Kafka broker from the jars of ``.jars/broker``: one process, loopback only, in a directory of its own."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from sessionizer.errors import SourceUnreachable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+BROKER_JARS = Path(__file__).parents[3] / ".jars" / "broker"
+
+_UP_WITHIN_S = 60.0
+_DOWN_WITHIN_S = 30.0
+_HEAP = ("-Xms128m", "-Xmx512m")
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+num.partitions=2
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=2000
+log.cleaner.dedupe.buffer.size=8388608
+num.network.threads=2
+num.io.threads=2
+"""
+
+
+class KafkaBroker:
+    """Starts on entering the context, stops on leaving it; ``directory`` gets its data and its log.
+
+    Raises FileNotFoundError without the jars, SourceUnreachable (with the end of the log) if it does not come up.
+    """
+
+    def __init__(self, directory: Path, jars: Path = BROKER_JARS) -> None:
+        if not any(jars.glob("kafka_*.jar")):
+            message = f"no Kafka jars in {jars}: run `make jars`"
+            raise FileNotFoundError(message)
+        self.log = directory / "broker.log"
+        self._properties = directory / "server.properties"
+        self._class_path = str(jars / "*")
+        self._process: subprocess.Popen[bytes] | None = None
+        port, controller_port = _free_ports(2)
+        self.bootstrap_servers = f"127.0.0.1:{port}"
+        self._properties.write_text(
+            _PROPERTIES.format(port=port, controller_port=controller_port, data=directory / "data"), encoding="utf-8"
+        )
+
+    def __enter__(self) -> Self:
+        self._format_storage()
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the broker, None when it is down."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the broker on the data it has and wait until it answers."""
+        if self._process:
+            return
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._properties)), stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            self._await_answer()
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Shut it down in order; what does not end in time is killed."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: the broker gets no chance to tidy up."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Down, and up again on the same port with the same data."""
+        self.stop()
+        self.start()
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """A new topic, whose partitions have a leader when this returns."""
+        admin = self._admin()
+        admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(
+            timeout=_UP_WITHIN_S
+        )
+        deadline = time.monotonic() + _UP_WITHIN_S
+        while _led_partitions(admin, name) < partitions:
+            if time.monotonic() > deadline:
+                raise SourceUnreachable(self.bootstrap_servers, f"topic {name!r} has partitions without a leader")
+            time.sleep(0.05)
+
+    def _java(self, *command: str) -> list[str]:
+        java_home = os.environ.get("JAVA_HOME")
+        java = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java") or "java"
+        return [java, *_HEAP, "-XX:+UseSerialGC", "-cp", self._class_path, *command]
+
+    def _format_storage(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        options = ("format", "--cluster-id", cluster_id, "--config", str(self._properties))
+        with self.log.open("ab") as log:
+            subprocess.run(
+                self._java("kafka.tools.StorageTool", *options), stdout=log, stderr=subprocess.STDOUT, check=True
+            )
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + _UP_WITHIN_S
+        while self._process and self._process.poll() is None and time.monotonic() < deadline:
+            if self._answers():
+                return
+            time.sleep(0.2)
+        raise SourceUnreachable(self.bootstrap_servers, f"the broker did not come up: {self._end_of_log()}")
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self._admin().list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(_DOWN_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _end_of_log(self) -> str:
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+
+
+def _led_partitions(admin: AdminClient, topic: str) -> int:
+    partitions = admin.list_topics(topic, timeout=_UP_WITHIN_S).topics[topic].partitions
+    return sum(partition.leader >= 0 for partition in partitions.values())
+
+
+def _free_ports(count: int) -> list[int]:
+    """Loopback ports that were free a moment ago, all different."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

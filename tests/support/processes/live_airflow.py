@@ -1,0 +1,151 @@
+"""A test's hold on a running Airflow and one stream that it supervises."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.status.observe import read_observation
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.errors import AirflowUnavailable
+from sessionizer_demo.local_airflow.api import Api, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from sessionizer.control.status.observation import Observation
+    from sessionizer_demo.local_airflow.installation import Installation
+    from sessionizer_demo.local_airflow.parts import Parts
+
+TASK = "supervise"
+
+
+@dataclass
+class Platform:
+    """What a test steers, and what it looks at."""
+
+    installation: Installation
+    parts: Parts
+    api: Api
+    stream: str = "clicks"
+
+    def of(self, stream: str) -> Platform:
+        """The same Airflow, with another stream in mind."""
+        return replace(self, stream=stream)
+
+    @property
+    def home(self) -> StreamHome:
+        return StreamHome.of(self.installation.platform_home, self.stream)
+
+    @property
+    def dag(self) -> str:
+        """The DAG that supervises the stream."""
+        return f"{self.stream}.supervise"
+
+    @property
+    def told(self) -> Path:
+        """What people were told, see `file_notifier`."""
+        return self.installation.root / "told.jsonl"
+
+    def token_of(self, user: str) -> str:
+        """Another one than the admin, among the users in the settings: Airflow made up the password."""
+        passwords = json.loads((self.installation.root / "airflow" / "passwords.json").read_text())
+        credentials = {"username": user, "password": passwords[user]}
+        return str(self.api.call("POST", "/auth/token", credentials, authorized=False)["access_token"])
+
+    def look(self) -> Observation:
+        return read_observation(self.home, epoch_ms())
+
+    def behave(self, how: str) -> None:
+        """Drivers that start from now on do so."""
+        (self.installation.platform_home / "behaviour").write_text(how)
+
+    def working_uid(self) -> str | None:
+        """The driver that has committed a batch and lives."""
+        seen = self.look()
+        beat = read_heartbeat(self.home)
+        has_batch = beat is not None and beat.uid == seen.uid and beat.batch_id is not None
+        return seen.uid if seen.state.is_live and has_batch and seen.alive else None
+
+    def wait_for_driver(self, *, other_than: str | None = None, seconds: float = 60.0) -> str:
+        wait_until(lambda: self.working_uid() not in {None, other_than}, seconds, f"a driver other than {other_than}")
+        uid = self.working_uid()
+        assert uid is not None
+        return uid
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """The newest first."""
+        found = self.api.call("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-run_after&limit=100")
+        runs: list[dict[str, Any]] = found["dag_runs"]
+        return runs
+
+    def task(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
+        return found
+
+    def run_now(self, dag_id: str) -> str:
+        self.api.unpause(dag_id)
+        started = self.api.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
+        return str(started["dag_run_id"])
+
+    def watch(self) -> str:
+        """The newest run of the supervision; empty before the first."""
+        runs = self.runs(self.dag)
+        return str(runs[0]["dag_run_id"]) if runs else ""
+
+    def state_of_watch(self) -> str | None:
+        """Of its task."""
+        run = self.watch()
+        return self.task(self.dag, run, TASK)["state"] if run else None
+
+    def is_watched(self) -> bool:
+        """Whether the triggerer has been asked to watch."""
+        return self.state_of_watch() == "deferred"
+
+    def wait_for_watch(self, *, other_than: str | None = None, seconds: float = 60.0) -> None:
+        """Also while the API is away: that is one more thing to wait for."""
+        wait_until(
+            tolerant(lambda: self.is_watched() and self.watch() != other_than), seconds, f"a watch after {other_than}"
+        )
+
+    def is_paused(self) -> bool:
+        return bool(self.api.call("GET", f"/api/v2/dags/{self.dag}")["is_paused"])
+
+    def mark_failed(self) -> None:
+        """As a person does it in the UI."""
+        run = self._run_under_way()
+        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{TASK}"
+        self.api.call("PATCH", path, {"new_state": "failed"})
+
+    def clear(self) -> None:
+        """As a person does it in the UI."""
+        cleared = {"dry_run": False, "task_ids": [TASK], "only_failed": False, "reset_dag_runs": True}
+        run = self._run_under_way()
+        self.api.call("POST", f"/api/v2/dags/{self.dag}/clearTaskInstances", {**cleared, "dag_run_id": run})
+
+    def _run_under_way(self) -> str:
+        """A person acts on a task that is at work, not on one between two watches."""
+        wait_until(lambda: self.state_of_watch() in {"deferred", "running"}, 60, "a task at work")
+        return self.watch()
+
+    def log_of(self, run: str, try_number: int = 1, *, at: Collection[str] = ()) -> list[str]:
+        """The lines that the UI shows of the task's log, with the level filter set to `at`."""
+        path = f"/api/v2/dags/{self.dag}/dagRuns/{run}/taskInstances/{TASK}/logs/{try_number}?full_content=true"
+        found = self.api.call("GET", path)["content"]
+        return [" ".join(str(line["event"]).split()) for line in found if not at or line.get("level") in at]
+
+
+def tolerant(condition: Callable[[], bool]) -> Callable[[], bool]:
+    """`condition`, False while the API does not answer."""
+
+    def holds() -> bool:
+        try:
+            return condition()
+        except AirflowUnavailable:
+            return False
+
+    return holds

@@ -1,0 +1,131 @@
+"""A driver without Spark: lease, heartbeats, stop marker and exit record are the real ones; only the work is missing.
+
+The file `behaviour` in the platform's home says what it does: `steady` (if there is none), `crash`, `refuse` (a
+terminal error), `away` (its source does not answer), `mute` (starts up for ever) or `deaf` (does not
+hear the stop marker).
+
+Each batch adds a line to `journal`, its only sink: the fencing token under which it was written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+from sessionizer.control.lease.lease import Lease, acquire
+from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.errors import SessionizerError, SourceUnreachable, TerminalError
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+
+BATCH_SECONDS = 0.3
+ROWS_PER_BATCH = 7
+JOURNAL = "journal"
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    if arguments.verb == "report":
+        return 0
+    pretend_to_be_elsewhere()
+    home = StreamHome.of(Path(arguments.home), arguments.stream)
+    home.prepare()
+    try:
+        drive(home, arguments.uid, acquire(home, arguments.uid), behaviour(Path(arguments.home)))
+    except SessionizerError as error:
+        outcome = Outcome.LEASE_LOST if type(error).__name__ == "LeaseLost" else Outcome.FAILED
+        leave(home, arguments.uid, outcome, error)
+        return error.exit_code
+    leave(home, arguments.uid, Outcome.DRAINED)
+    return 0
+
+
+def pretend_to_be_elsewhere() -> None:
+    """A driver in a cluster is on a host whose processes nobody here can see."""
+    host = os.environ.get("PRETENDED_HOST")
+    if host is not None:
+        socket.gethostname = lambda: host
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("verb", choices=["run", "report"])
+    parser.add_argument("stream")
+    for option in ("--home", "--streams"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("--uid")
+    return parser.parse_args(words)
+
+
+def behaviour(platform_home: Path) -> str:
+    file = platform_home / "behaviour"
+    return file.read_text() if file.exists() else "steady"
+
+
+def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
+    started = epoch_ms()
+    beat(home, uid, started, None)
+    if how == "refuse":
+        raise TerminalError("the mapping names a column that is not there")
+    if how == "away":
+        raise SourceUnreachable("broker:9092", "refused")
+    if how == "crash":
+        sys.stderr.write("opening the broker with password=hunter2\nit is beyond me\n")
+        sys.stderr.flush()
+        os._exit(137)
+    batch = 0
+    while how == "deaf" or not stop_requested(home, uid):
+        time.sleep(BATCH_SECONDS)
+        lease.check()
+        if how != "mute":
+            write_batch(home, lease)
+            beat(home, uid, started, batch)
+            batch += 1
+
+
+def write_batch(home: StreamHome, lease: Lease) -> None:
+    with (home.root / JOURNAL).open("a") as journal:
+        journal.write(f"{lease.token}\n")
+
+
+def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
+    rows = 0 if batch is None else (batch + 1) * ROWS_PER_BATCH
+    write_heartbeat(
+        home,
+        Heartbeat(
+            uid=uid,
+            at=epoch_ms(),
+            started_at=started,
+            phase=Phase.STARTING if batch is None else Phase.RUNNING,
+            batch_id=batch,
+            watermark_ms=started,
+            lineage="of-the-script",
+            spark_ui="http://127.0.0.1:4040",
+            sessions_version=batch,
+            sessions_rows=rows,
+        ),
+    )
+
+
+def leave(home: StreamHome, uid: str, outcome: Outcome, error: SessionizerError | None = None) -> None:
+    write_exit(
+        home,
+        ExitRecord(
+            uid=uid,
+            at=epoch_ms(),
+            outcome=outcome,
+            terminal=isinstance(error, TerminalError),
+            error_type=type(error).__name__ if error else None,
+            message=str(error) if error else None,
+        ),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""A log through real drivers' queries and Delta tables, with another spec for each of them; and what the tables hold.
+
+Values are compared as text (``plain_values.written``), as Python has no word for some of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.plain_values import plain_values
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.lineage.active import start_lineage
+from support.expected.checkpoint_log import CheckpointLog
+from support.processes.in_process import catch_up
+from support.streams.log_feed import COLUMNS, MAPPING, Feed, batches_that_bring_something
+from support.streams.payload_sql import as_sql
+from support.streams.payloads import shown
+from support.streams.plain_rows import event_of_oracle, event_of_record
+from support.streams.stage import Stage
+from support.streams.strategies import NUMBER_AS_SQL, ChangingSpec, shown_by
+from support.streams.streamed_log import written_rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.definition.event import Batch, Event
+    from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.core.definition.rules import Rules
+    from support.streams.strategies import Log
+
+Rows: TypeAlias = "Counter[tuple[Any, ...]]"
+Record: TypeAlias = "dict[str, Any]"
+TABLES = ("sessions", "late_events", "quarantine")
+MEASURE = "count_of_"
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """What a spec says while one driver runs. ``measured``: the columns whose values are counted."""
+
+    rules: Rules
+    payload: tuple[pa.Field, ...]
+    measured: tuple[str, ...]
+
+    def measures(self) -> dict[str, str]:
+        """The section ``measures``."""
+        return {MEASURE + name: f"count({name})" for name in self.measured}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A stream when it is over: ``batches``, what its drivers were really given, and the edition of each."""
+
+    editions: list[Edition]
+    batches: list[Batch]
+    edition_of: list[Edition]
+    rows: dict[str, list[Record]]
+
+    def outcome(self) -> Outcome:
+        """What the definition makes of it."""
+        return sessionize(self.batches, self.editions[0].rules)
+
+
+def tell(spark: SparkSession, log: Log, seed: int, drivers: int, root: Path) -> Told:
+    """Stream ``log``, whose last batch drains, by at most so many drivers under ``root``, an empty folder."""
+    brought = batches_that_bring_something(log)
+    size = -(-len(brought) // drivers)
+    shares = [brought[start : start + size] for start in range(0, len(brought), size)]
+    editions = editions_of(log.rules, len(shares), random.Random(seed))
+    stage = Stage.set_up(root, spec_of(editions[0]))
+    stage.stream_home.prepare()
+    feed = Feed(brought, stage.home)
+    feed.punctuations = stage.stream_home.punctuations(start_lineage(stage.stream_home))
+    checkpoint, ends = CheckpointLog(stage.checkpoint), []
+    for edition, share in zip(editions, shares, strict=True):
+        stage.write_spec(spec_of(edition))
+        for _ in share:
+            feed.write_next()
+        catch_up(spark, stage)
+        allow_wider_types(spark, stage)
+        ends.append(len(checkpoint.committed()))
+    edition_of = [editions[bisect_right(ends, number)] for number in range(ends[-1])]
+    committed = zip(checkpoint.committed(), edition_of, strict=True)
+    batches = [given(feed.batch_of(batch.files, batch.at_ms), edition) for batch, edition in committed]
+    return Told(editions, batches, edition_of, {name: records_of(spark, stage.table(name)) for name in TABLES})
+
+
+def editions_of(rules: Rules, count: int, chance: random.Random) -> list[Edition]:
+    """The spec of each driver. A spec knows no delay of zero."""
+    spec, found = ChangingSpec(rules, chance), []
+    for _ in range(count):
+        measured = tuple(field.name for field in spec.payload if chance.random() < 0.6)
+        delay_ms = max(1, spec.rules.watermark_delay_ms)
+        found.append(Edition(replace(spec.rules, watermark_delay_ms=delay_ms), spec.payload, measured))
+        spec.change()
+    return found
+
+
+def spec_of(edition: Edition) -> Record:
+    """The file of the stream."""
+    payload = {field.name: as_sql(field.name, field.type, NUMBER_AS_SQL) for field in edition.payload}
+    return {
+        "source": {"format": "files", "path": "events", "encoding": "json", "columns": COLUMNS},
+        "mapping": {**MAPPING, "payload": payload},
+        "measures": edition.measures(),
+        "rules": written_rules(edition.rules, emit_every_ms=7),
+        "key_groups": 2,
+    }
+
+
+def allow_wider_types(spark: SparkSession, stage: Stage) -> None:
+    """As an owner of tables does before a column's type becomes wider."""
+    for name in TABLES[:2]:
+        table = f"delta.`{stage.table(name)}`"
+        spark.sql(f"alter table {table} set tblproperties ('delta.enableTypeWidening' = 'true')")
+
+
+def given(batch: Batch, edition: Edition) -> Batch:
+    """The batch as the definition has it."""
+    events = tuple(shown_by(edition.payload, event) for event in batch.events)
+    return replace(batch, events=events, rules=edition.rules)
+
+
+def records_of(spark: SparkSession, table: Path) -> list[Record]:
+    """All rows of a Delta table, of whatever values."""
+    found = spark.read.format("delta").load(str(table)).toArrow()
+    columns = {name: plain_values(found.column(name)) for name in found.schema.names}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+# As it is and as it must be
+
+
+def sessions_in(told: Told) -> Rows:
+    """The table ``sessions``."""
+    arrivals = {batch.arrived_at_ms for batch in told.batches}
+    names = sorted({MEASURE + name for edition in told.editions for name in edition.measured})
+    return Counter(
+        (
+            *(row[name] for name in ("session_id", "key", "client")),
+            *(row[name] // 1000 for name in ("started_at", "ended_at")),
+            *(row[name] for name in ("event_count", "close_reason")),
+            tuple(event_in(event, arrivals) for event in row["events"]),
+            tuple((name, row[name]) for name in names),
+        )
+        for row in told.rows["sessions"]
+    )
+
+
+def event_in(event: Record, arrivals: set[int]) -> tuple[Any, ...]:
+    """An event without a time of its own is shown at its arrival."""
+    at_ms = event["event_time"] // 1000
+    ours = ("event_time", "event_id", "closes")
+    payload = {name: value for name, value in event.items() if name not in ours}
+    return (None if at_ms in arrivals else at_ms, event["event_id"], event["closes"], shown(payload))
+
+
+def sessions_defined(told: Told, outcome: Outcome) -> Rows:
+    """Each by the edition of the driver that emitted it: that is for the driver to choose, the rest is not."""
+    emitted_by = {row["session_id"]: told.edition_of[row["batch_id"]] for row in told.rows["sessions"]}
+    names = sorted({MEASURE + name for edition in told.editions for name in edition.measured})
+    return Counter(
+        session_defined(session, emitted_by.get(session.session_id, told.editions[-1]), names)
+        for session in outcome.closed
+    )
+
+
+def session_defined(session: Session, edition: Edition, measures: list[str]) -> tuple[Any, ...]:
+    """A session of the definition as ``edition`` shows it."""
+    kept = {field.name for field in edition.payload}
+    counts = {
+        MEASURE + name: sum(event.named_payload.get(name) is not None for event in session.events)
+        for name in edition.measured
+        if name in kept
+    }
+    return (
+        *(session.session_id, session.key, session.client, session.started_at_ms, session.ended_at_ms),
+        *(session.event_count, session.close_reason.value),
+        tuple(
+            (event.event_time_ms, event.event_id, event.closes, shown(event.named_payload, edition.payload))
+            for event in session.events
+        ),
+        tuple((name, counts.get(name)) for name in measures),
+    )
+
+
+def late_in(told: Told) -> Rows:
+    """The table ``late_events``."""
+    ours = ("key", "client", "event_time", "event_id", "closes", "timeout_ms", "date", "lineage", "batch_id")
+    return Counter(
+        (
+            *(row["key"], row["client"], row["event_time"] // 1000, row["event_id"], row["closes"], row["timeout_ms"]),
+            shown({name: value for name, value in row.items() if name not in (*ours, "noticed_at")}),
+        )
+        for row in told.rows["late_events"]
+    )
+
+
+def late_defined(outcome: Outcome) -> Rows:
+    """A late event is shown by the edition it came under."""
+
+    def row(event: Event) -> tuple[Any, ...]:
+        timeout_ms = None if event.timeout_ms is None else min(event.timeout_ms, NEVER_MS)
+        facts = (event.key, event.client, event.event_time_ms, event.event_id, event.closes, timeout_ms)
+        return (*facts, shown(event.named_payload))
+
+    return Counter(map(row, outcome.late))
+
+
+def conflicts_in(told: Told) -> Rows:
+    """The table ``quarantine``: each row must be there for being a conflicting duplicate."""
+    assert {row["reason"] for row in told.rows["quarantine"]} <= {"conflicting_duplicate"}
+    return Counter(event_of_record(json.loads(row["raw"]))[:5] for row in told.rows["quarantine"])
+
+
+def conflicts_defined(outcome: Outcome) -> Rows:
+    """Without their payload."""
+    return Counter(event_of_oracle(event)[:5] for event in outcome.conflicting)

@@ -1,0 +1,120 @@
+"""Sessions and events of a streamed log as tuples: from the tables, from the state, and from the definition.
+
+Times are epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.core.definition.identity import session_id
+from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.wire import schema
+from support.streams.strategies import PAYLOAD_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import pyarrow as pa
+    from pyspark.sql import Row
+
+    from sessionizer.core.definition.event import Event
+    from sessionizer.core.definition.oracle import Session
+    from sessionizer.core.definition.stretch import AdmittedEvent
+
+Plain = tuple[Any, ...]
+Record = dict[str, Any]
+
+
+def records(table: pa.Table | pa.RecordBatch | None) -> list[Record]:
+    """The rows of an Arrow table, if there is one."""
+    return [] if table is None else table.to_pylist()
+
+
+def session_of_row(row: Row, arrivals: set[int]) -> Plain:
+    """A row of ``sessions``; see ``session_of_record``."""
+    record = row.asDict(recursive=True)
+    return (record["session_id"], *_session(record, arrivals))
+
+
+def session_of_record(record: Record, arrivals: set[int]) -> Plain:
+    """A finished session that nothing has emitted yet.
+
+    ``arrivals``: the clocks of the micro-batches. An event without a time of its own is shown at its arrival.
+    """
+    identity = session_id(record["key"], _ms(record["started_at"]), record["first_event_id"])
+    return (identity, *_session(record, arrivals))
+
+
+def session_of_oracle(session: Session) -> Plain:
+    """A session of the definition."""
+    events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
+    facts = (session.session_id, session.key, session.client, session.started_at_ms, session.ended_at_ms)
+    return (*facts, session.event_count, session.close_reason.value, events)
+
+
+def open_event_of_record(record: Record) -> Plain:
+    """An open event in the state, with its clock and the timeout in force."""
+    return (record[schema.CLOCK], record[schema.TIMEOUT], *event_of_record(record))
+
+
+def open_event_of_oracle(admitted: AdmittedEvent) -> Plain:
+    """An open event of the definition."""
+    return (admitted.clock_ms, admitted.timeout_ms, *event_of_oracle(admitted.event))
+
+
+def event_of_record(record: Record) -> Plain:
+    """An event as the key groups know it, without its timeout; 0 stands for no time of its own."""
+    own_time = record[schema.TIE] if schema.TIE in record else record[schema.CLOCK]
+    payload = (record.get(f"{schema.PAYLOAD}_{name}") for name in PAYLOAD_COLUMNS)
+    return (
+        record[schema.KEY],
+        record.get(schema.CLIENT),
+        own_time,
+        record[schema.EVENT_ID],
+        record[schema.CLOSES],
+        *payload,
+    )
+
+
+def event_of_oracle(event: Event) -> Plain:
+    """An event of the definition, without its timeout."""
+    return (event.key, event.client, event.event_time_ms or 0, event.event_id, event.closes, *event.payload)
+
+
+def conflict_of_row(row: Row) -> Plain:
+    """A row of ``quarantine``, which must be there for being a conflicting duplicate."""
+    assert row["reason"] == QuarantineReason.CONFLICTING_DUPLICATE
+    return event_of_record(json.loads(row["raw"]))
+
+
+def late_event_of_row(row: Row) -> Plain:
+    """A row of ``late_events``."""
+    payload = (row[name] for name in PAYLOAD_COLUMNS)
+    identity = (row["key"], row["client"], _ms(row["event_time"]), row["event_id"], row["closes"])
+    return (row["timeout_ms"], *identity, *payload)
+
+
+def late_event_of_oracle(event: Event) -> Plain:
+    """A late event of the definition."""
+    own_ms = None if event.timeout_ms is None else min(event.timeout_ms, NEVER_MS)  # as the guard passes it on
+    return (own_ms, *event_of_oracle(event))
+
+
+def _session(record: Record, arrivals: set[int]) -> Plain:
+    times = (_ms(record["started_at"]), _ms(record["ended_at"]))
+    events = tuple(_session_event(event, arrivals) for event in record["events"])
+    return (record["key"], record["client"], *times, record["event_count"], record["close_reason"], events)
+
+
+def _session_event(event: Mapping[str, Any], arrivals: set[int]) -> Plain:
+    own_time = _ms(event["event_time"])
+    payload = (event[name] for name in PAYLOAD_COLUMNS)
+    return (None if own_time in arrivals else own_time, event["event_id"], event["closes"], *payload)
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

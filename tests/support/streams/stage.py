@@ -1,0 +1,114 @@
+"""A stage: a platform home of its own with one stream on it, for tests that run real drivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage
+from sessionizer.stream_spec.loading.folder import find_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+CLICK_COLUMNS = (
+    "event_id string, user_id string, client string, ts bigint, type string, page string, amount double, "
+    "device string, timeout_s int"
+)
+PAYLOAD_COLUMNS = ("type", "page", "amount", "device")
+
+
+def clicks_spec(files_per_batch: int = 1, **rules: Any) -> dict[str, Any]:
+    """A stream of clicks in JSON files, in few key groups: its batches are small."""
+    return {
+        "source": {
+            "format": "files",
+            "path": "feed",
+            "encoding": "json",
+            "columns": CLICK_COLUMNS,
+            "options": {"maxFilesPerTrigger": files_per_batch},
+        },
+        "mapping": click_mapping(),
+        "rules": {"watermark_delay": "10 seconds", "gap_timeout": "30 seconds", "emit_every": "5 seconds"} | rules,
+        "key_groups": 4,
+        "trigger_interval": "1 second",
+    }
+
+
+def click_mapping() -> dict[str, Any]:
+    """What the columns of a click mean."""
+    return {
+        "key": "user_id",
+        "client": "client",
+        # the two ends of what a timestamp can show: one is in the future, the other is not positive
+        "event_time": "timestamp_millis(case when ts > 253402300799999 then 253402300799999 "
+        "when ts < 0 then 0 else ts end)",
+        "event_id": "event_id",
+        "closes": "type <=> 'logout'",
+        "timeout_ms": "timeout_s * 1000L",
+        "payload": {name: name for name in PAYLOAD_COLUMNS},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The folders of one test: ``home`` is the platform's, ``streams`` holds the spec, ``feed`` is the input."""
+
+    root: Path
+    home: Path
+    name: str = "clicks"
+
+    @classmethod
+    def set_up(cls, root: Path, spec: Mapping[str, Any], *, home: Path | None = None, name: str = "clicks") -> Stage:
+        """A new stage under ``root`` with the spec of its stream, which is called ``name``."""
+        stage = cls(root, home or root / "home", name)
+        for folder in (stage.streams, stage.feed):
+            folder.mkdir(parents=True, exist_ok=True)
+        stage.write_spec(spec)
+        return stage
+
+    @property
+    def streams(self) -> Path:
+        """The folder of specs."""
+        return self.root / "streams"
+
+    @property
+    def feed(self) -> Path:
+        """The folder a source of files reads."""
+        return self.home / "feed"
+
+    @property
+    def stream_home(self) -> StreamHome:
+        """What the stream owns."""
+        return StreamHome.of(self.home, self.name)
+
+    @property
+    def lineage(self) -> str | None:
+        """The active lineage; None before the stream's first start."""
+        return active_lineage(self.stream_home)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's checkpoint of the active lineage."""
+        lineage = self.lineage
+        assert lineage, "the stream never started"
+        return self.stream_home.checkpoint(lineage)
+
+    def write_spec(self, spec: Mapping[str, Any]) -> None:
+        """Give the stream this spec, from the next driver on."""
+        text = yaml.safe_dump({**spec, "name": self.name}, sort_keys=False)
+        (self.streams / f"{self.name}.yaml").write_text(text, encoding="utf-8")
+
+    def spec(self) -> StreamSpec:
+        """The spec as the driver reads it."""
+        return find_stream(self.streams, self.name)
+
+    def table(self, name: str) -> Path:
+        """Where a table of the stream is."""
+        return self.stream_home.table(name)

@@ -1,0 +1,271 @@
+"""A log through a real streaming query: the product's own plan, state and sinks, only that rows end in memory.
+
+Each batch is written when its pace says so. Which micro-batches Spark makes of the files is read from the checkpoint
+afterwards, so nothing depends on luck: ``Streamed.batches`` is what the query was really given, the micro-batches that
+brought nothing among them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.wire import rows
+from sessionizer.core.wire.codec import decode
+from sessionizer.core.wire.seven_bits import from_text
+from sessionizer.spark.query.assembly import session_query
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.write import Sinks
+from sessionizer.stream_spec.document.duration import format_duration
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.expected.checkpoint_log import CheckpointLog
+from support.streams.log_feed import COLUMNS, MAPPING, Feed, batches_that_bring_something
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sessionizer.core.definition.event import Batch
+    from sessionizer.core.wire.schema import Payload
+    from support.expected.checkpoint_log import MicroBatch
+    from support.streams.strategies import Log
+
+PATIENCE_S = 180
+POLL_S = 0.1
+
+
+class Pace(Enum):
+    """When a batch is written or, after the last, what is done before the query is left alone."""
+
+    AT_ONCE = auto()
+    """While the batch before it still runs, so that Spark takes it up next."""
+    IN_QUIET = auto()
+    """When the batch before it is committed, and whatever batch without data Spark wants after it."""
+    AFTER_RESTART = auto()
+    """When the query has been stopped and is about to be started again."""
+    AFTER_REPLAY = auto()
+    """When the query was killed between what a batch emitted and its commit: that batch runs again first."""
+
+
+RESTARTS = (Pace.AFTER_RESTART, Pace.AFTER_REPLAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a log is streamed. ``paces``: one for each batch that brings something but the first, one for the end."""
+
+    key_groups: int
+    emit_every_ms: int
+    paces: tuple[Pace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What one run of a micro-batch emitted: the rows of each table, and how many duplicates it dropped."""
+
+    of_table: dict[str, list[Row]]
+    repeated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """What the query made of a log.
+
+    ``batches``: the micro-batches it committed. ``runs``: for each of them, what it emitted each time it ran.
+    ``state``: the log of open events of each key group after the last of them.
+    """
+
+    batches: list[Batch]
+    runs: list[list[Emitted]]
+    state: dict[int, list[pa.Table]]
+
+    def rows(self, table: str) -> list[Row]:
+        """What a table holds in the end."""
+        return [row for runs in self.runs for row in runs[-1].of_table.get(table, [])]
+
+    @property
+    def repeated(self) -> int:
+        """How many duplicates were dropped."""
+        return sum(runs[-1].repeated for runs in self.runs)
+
+
+def stream(spark: SparkSession, log: Log, setting: Setting, home: Path) -> Streamed:
+    """Stream ``log`` in ``home``, an empty folder. Raises what the query died of."""
+    streaming = _Streaming(spark, log, setting, home)
+    streaming.run()
+    return streaming.outcome()
+
+
+def spec_of(rules: Rules, setting: Setting) -> StreamSpec:
+    """The rules of a log as a user would write them."""
+    return StreamSpec.model_validate(
+        {
+            "name": "log",
+            "source": {"format": "files", "path": "events", "encoding": "json", "columns": COLUMNS},
+            "mapping": MAPPING,
+            "rules": written_rules(rules, setting.emit_every_ms),
+            "key_groups": setting.key_groups,
+        }
+    )
+
+
+def written_rules(rules: Rules, emit_every_ms: int) -> dict[str, Any]:
+    """The section ``rules`` of a spec."""
+    given = {
+        "watermark_delay": rules.watermark_delay_ms,
+        "gap_timeout": rules.gap_timeout_ms,
+        "max_duration": rules.max_duration_ms,
+        "emit_every": emit_every_ms,
+    }
+    return {
+        "time_mode": rules.time_mode.value,
+        "client_timeouts": {name: format_duration(ms) for name, ms in rules.client_timeouts_ms.items()},
+        "max_events": rules.max_events,
+        **({} if rules.max_bytes is None else {"max_bytes": rules.max_bytes}),
+        **{name: None if ms is None else format_duration(ms) for name, ms in given.items()},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _MemorySinks(Sinks):
+    """The product's sinks, which evaluate a batch before they write it, but into ``written``."""
+
+    written: dict[str, list[Row]] = field(default_factory=dict)
+
+    def _append(self, table: str, frame: DataFrame, batch_id: int) -> None:
+        self.written[table] = frame.collect()
+
+
+class _KilledError(Exception):
+    """What a batch dies of whose turn it is to run again."""
+
+
+class _Streaming:
+    """One log on its way through one checkpoint, and as many lives of the query as its paces want."""
+
+    def __init__(self, spark: SparkSession, log: Log, setting: Setting, home: Path) -> None:
+        self._spark, self._home, self._paces = spark, home, setting.paces
+        self._spec = spec_of(log.rules, setting)
+        self._feed = Feed(batches_that_bring_something(log), home)
+        self._checkpoint = CheckpointLog(home / "checkpoint")
+        self._emitted: defaultdict[int, list[Emitted]] = defaultdict(list)
+        self._killed_at = 0
+        """How much had been written when a batch was last killed: once for each pace is enough."""
+
+    def run(self) -> None:
+        self._feed.write_next()
+        self._live()
+        while not self._feed.exhausted:
+            self._lose_commit()
+            self._feed.write_next()
+            self._live()
+        if self._pace in RESTARTS:
+            self._lose_commit()
+            self._live()
+
+    def outcome(self) -> Streamed:
+        committed = self._checkpoint.committed()
+        batches = [self._feed.batch_of(batch.files, batch.at_ms) for batch in committed]
+        return Streamed(batches, [self._emitted[batch.batch_id] for batch in committed], self._read_state())
+
+    @property
+    def _pace(self) -> Pace:
+        """Of the next batch, or of the end."""
+        return self._paces[self._feed.written - 1]
+
+    def _lose_commit(self) -> None:
+        """A batch that was begun and then killed will run again as it is."""
+        if self._pace is Pace.AFTER_REPLAY and self._checkpoint.begun() == self._checkpoint.committed():
+            self._checkpoint.forget_last_commit()
+
+    def _live(self) -> None:
+        """One life of the query: until it must be stopped."""
+        owed = {batch.batch_id for batch in self._checkpoint.begun()}
+        query = self._start()
+        try:
+            self._await(query, lambda: owed <= {batch.batch_id for batch in self._checkpoint.committed()})
+            self._follow(query)
+        finally:
+            query.stop()
+
+    def _start(self) -> StreamingQuery:
+        query = session_query(self._spark, self._spec, self._home, self._feed.punctuations)
+
+        def write(emitted: DataFrame, batch_id: int) -> None:
+            self._take(emitted, batch_id, query.guarded.payload_fields)
+
+        writer = query.for_each_batch(write).trigger(processingTime="0 seconds")
+        return writer.option("checkpointLocation", str(self._checkpoint.location)).start()
+
+    def _take(self, emitted: DataFrame, batch_id: int, payload: Payload) -> None:
+        """Runs inside the batch: the next one starts after it, and finds both sources complete."""
+        sinks = _MemorySinks("lineage", {}, payload, GuardedAggregates.none(), keep_events=True, permit=lambda: None)
+        counts = sinks.write(emitted, batch_id)
+        self._emitted[batch_id].append(Emitted(sinks.written, counts[rows.REPEATED]))
+        if not self._feed.exhausted and self._pace is Pace.AT_ONCE and self._all_in(self._checkpoint.begun()):
+            self._feed.write_next()
+        elif self._owes_kill and self._all_in(self._checkpoint.committed()):
+            self._killed_at = self._feed.written
+            raise _KilledError
+
+    def _follow(self, query: StreamingQuery) -> None:
+        self._await_commit(query)
+        while not self._feed.exhausted and self._pace not in RESTARTS:
+            self._await_quiet(query)
+            self._feed.write_next()
+            self._await_commit(query)
+        if self._owes_kill:
+            self._await(query, lambda: not self._owes_kill and not query.isActive)
+        elif self._pace in (Pace.IN_QUIET, Pace.AFTER_REPLAY):
+            self._await_quiet(query)
+
+    @property
+    def _owes_kill(self) -> bool:
+        """Whether a batch must still die, so that what runs again is not up to the machine.
+
+        On arrival Spark runs batches without data for ever, and one of them dies. In event time they come to an end:
+        then the last one loses its commit.
+        """
+        return self._pace is Pace.AFTER_REPLAY and not self._is_in_event_time and self._killed_at < self._feed.written
+
+    def _await_commit(self, query: StreamingQuery) -> None:
+        """Batches written in the meantime included."""
+        self._await(query, lambda: self._all_in(self._checkpoint.committed()))
+
+    def _await_quiet(self, query: StreamingQuery) -> None:
+        """On arrival Spark runs batches without data for ever, in event time only after the watermark has moved."""
+        if self._is_in_event_time:
+            query.processAllAvailable()
+        else:
+            self._await(query, lambda: not self._checkpoint.committed()[-1].files)
+
+    @property
+    def _is_in_event_time(self) -> bool:
+        return self._spec.rules.time_mode is TimeMode.EVENT_TIME
+
+    def _all_in(self, batches: list[MicroBatch]) -> bool:
+        return self._feed.names <= {name for batch in batches for name in batch.files}
+
+    def _await(self, query: StreamingQuery, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            if not query.isActive:
+                raise query.exception() or AssertionError("the query ended by itself")
+            assert time.monotonic() < deadline, f"nothing happened for {PATIENCE_S} s"
+            time.sleep(POLL_S)
+
+    def _read_state(self) -> dict[int, list[pa.Table]]:
+        reader = self._spark.read.format("statestore").option("stateVarName", "log")
+        groups = reader.option("flattenCollectionTypes", "false").load(str(self._checkpoint.location))
+        return {
+            int(group.key[0]): [decode(from_text(entry.blob)) for entry in group.list_value]
+            for group in groups.collect()
+        }
