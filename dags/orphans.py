@@ -12,7 +12,7 @@ from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.reports.orphans import ReportOrphans
 from sessionizer_airflow.reports.unwatched import ReportUnwatched
-from sessionizer_airflow.supervision.settings import SupervisionSettings
+from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 DOCUMENTATION = """
 Reports drivers that nobody supervises, and streams that should run and do not, while nobody looks after them.

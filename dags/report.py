@@ -12,7 +12,7 @@ from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.launching.argv import Folders, ReportCall
 from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.settings import SupervisionSettings
+from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 DOCUMENTATION = """
 Rebuilds `sessions_daily` from the sessions that have landed.

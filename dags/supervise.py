@@ -12,7 +12,7 @@ from sessionizer_airflow.alerting.overdue import watch_deadline
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.settings import SupervisionSettings
+from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 DOCUMENTATION = """
 Keeps the stream's driver running.

@@ -13,10 +13,10 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify_from_triggerer
 from sessionizer_airflow.metrics import send_gauges
-from sessionizer_airflow.supervision.checkup import Doctor
-from sessionizer_airflow.supervision.levels import level_of_alert
+from sessionizer_airflow.supervision.health import Doctor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.watching import look_at
+from sessionizer_airflow.supervision.tell import level_of_alert
+from sessionizer_airflow.supervision.watch import look_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,9 +19,9 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import SOURCE_ROOT, Project
-from sessionizer_airflow.supervision.decisions import Adopt
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.decide import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.supervisor import Supervisor
 from support.expected.heard import Heard
 from support.processes.standalone_spark import standalone_cluster
 

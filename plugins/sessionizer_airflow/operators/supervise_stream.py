@@ -27,12 +27,10 @@ from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.listener.user_kill import CLEARED, after_kill, ask_to_stop
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.operators.failed_task import PersonNeeded, fitted
-from sessionizer_airflow.supervision.alerts import alert_on_surprise
-from sessionizer_airflow.supervision.checkup import read_health
-from sessionizer_airflow.supervision.labels import GAVE_UP, label_of
-from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.health import read_health
+from sessionizer_airflow.supervision.tell import GAVE_UP, alert_on_surprise, label_of, subject
 from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch, write_watch
-from sessionizer_airflow.supervision.wording import subject
 from sessionizer_airflow.triggers import StreamTrigger
 
 if TYPE_CHECKING:

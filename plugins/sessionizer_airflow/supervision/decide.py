@@ -2,22 +2,86 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.control.status.observation import State
-from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.ends import describe_end, failure_of, left_over, replacement
-from sessionizer_airflow.supervision.history import is_gone_at, reason_to_give_up, with_failure
-from sessionizer_airflow.supervision.wording import clock_time
+from sessionizer.causes.table import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
+from sessionizer.control.status.observation import Stall, State
+from sessionizer.home.clock import clock_time
+from sessionizer.redaction import redacted
+from sessionizer_airflow.supervision.history import (
+    describe_end,
+    failure_of,
+    is_gone_at,
+    reason_to_give_up,
+    with_failure,
+)
 
 if TYPE_CHECKING:
+    from sessionizer.causes.table import Cause
     from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.situation import Driver, Situation
 
 EXIT_GRACE = 60_000
 """Ms that a process may take to end after its exit record: Spark shuts down in between."""
 GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """No driver is there: start one. `why` says what became of the last."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Adopt:
+    """The driver `uid` lives: watch it."""
+
+    uid: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Do nothing before `until_ms` (epoch). It is `orderly` when nothing has failed."""
+
+    until_ms: int
+    why: str
+    orderly: bool = False
+
+
+@dataclass(frozen=True)
+class Replace:
+    """The driver `uid` exists and does not work: take its right to write, so that another may start.
+
+    It is ended by force as well, unless it is `out_of_sight`: then it has ended by itself, or can do no harm.
+    """
+
+    uid: str
+    why: str
+    cause: Cause
+    out_of_sight: bool = False
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """No restart can help, or too many did not: a person has to act."""
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class StandBy:
+    """The stream is not wanted now. `stop` is the uid of a driver that still has to be asked to stop."""
+
+    why: str
+    stop: str | None = None
+
+
+Decision = Launch | Adopt | Wait | Replace | GiveUp | StandBy
 
 
 def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
@@ -89,3 +153,40 @@ def _backing_off(record: SupervisionRecord) -> Wait:
     else:
         count = f"attempt {record.attempts} failed, waiting since {clock_time(record.waiting_since)}"
     return Wait(record.restart_at, f"{record.last_failure} ({count}). What to do: {record.remedy}")
+
+
+def replacement(driver: Driver, now_ms: int) -> Replace:
+    """Why a driver that is `State.STALLED` is replaced."""
+    if driver.without_jvm:
+        return Replace(driver.uid, "its JVM is gone", HALF_GONE)
+    if driver.out_of_sight is not None:
+        silent = f"{driver.out_of_sight} cannot be seen from here, and it has been silent for"
+        return Replace(driver.uid, f"{silent} {_seconds(now_ms - driver.heard_ms)}", OUT_OF_SIGHT, out_of_sight=True)
+    if driver.start_problem is not None:
+        return Replace(
+            driver.uid,
+            f"{_no_batch(driver, now_ms)}: {redacted(driver.start_problem.said)}",
+            driver.start_problem.cause,
+        )
+    if driver.batch_id is None and driver.stall is not Stall.NO_PROGRESS:
+        return Replace(driver.uid, _no_batch(driver, now_ms), NO_START)
+    last = "" if driver.batch_id is None else f", last after batch {driver.batch_id}"
+    if driver.stall is Stall.NO_PROGRESS:
+        stuck = now_ms - (driver.heard_ms if driver.progress_ms is None else driver.progress_ms)
+        return Replace(driver.uid, f"no progress for {_seconds(stuck)}{last}", NO_PROGRESS)
+    return Replace(driver.uid, f"silent for {_seconds(now_ms - driver.heard_ms)}{last}", HUNG)
+
+
+def left_over(driver: Driver) -> Replace:
+    """Why a process is ended whose driver has ended in its own words, or only in part."""
+    if driver.ending is None:
+        return Replace(driver.uid, "only a part of it is left", HALF_GONE)
+    return Replace(driver.uid, "its process did not end after its exit record", NOT_LEAVING)
+
+
+def _no_batch(driver: Driver, now_ms: int) -> str:
+    return f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch"
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms // 1000} s"

@@ -1,16 +1,24 @@
-"""What a failure changes in the record of a stream's supervision: pure."""
+"""How a driver failed, and what a failure changes in the record of a stream's supervision: pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.table import Verdict
+from sessionizer.causes.table import (
+    KILLED,
+    Verdict,
+    cause_of,
+)
 from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.causes.table import Cause
+    from sessionizer_airflow.supervision.observe import Driver
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+LINE_LIMIT = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +38,44 @@ class Failure:
     def remedy(self) -> str:
         """What to do, and where to look."""
         return f"{self.cause.remedy} (its log: {self.log})" if self.log else self.cause.remedy
+
+
+def failure_of(driver: Driver | None) -> Failure | None:
+    """The failure that ended the driver; None if it lives, or ended as it was told to."""
+    if driver is None or not driver.has_ended or driver.ended_on_purpose:
+        return None
+    return Failure(
+        what=describe_end(driver),
+        cause=cause_of_end(driver),
+        uid=driver.uid,
+        lifetime=driver.lifetime,
+        log=driver.log,
+    )
+
+
+def cause_of_end(driver: Driver) -> Cause:
+    """Why it ended, or never began."""
+    if driver.start_problem is not None:
+        return driver.start_problem.cause
+    ending = driver.ending
+    return KILLED if ending is None else cause_of(ending.error_type, ending.message or "", terminal=ending.terminal)
+
+
+def describe_end(driver: Driver) -> str:
+    """How the driver ended, in one line."""
+    ending = driver.ending
+    if driver.start_problem is not None:
+        return f"driver {driver.uid} did not start: {redacted(driver.start_problem.said)}"
+    if ending is None:
+        return f"driver {driver.uid} vanished without an exit record"
+    cause = ": ".join(part for part in (ending.error_type, first_line(ending.message or "")) if part)
+    return f"driver {driver.uid} {ending.outcome}" + (f" ({cause})" if cause else "")
+
+
+def first_line(message: str) -> str:
+    """What fits into a line of a log; the rest is in the exit record and the driver's log."""
+    line = redacted(message).partition("\n")[0]
+    return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + "…"
 
 
 def is_known(record: SupervisionRecord, failure: Failure) -> bool:

@@ -9,7 +9,6 @@ from sessionizer.causes.table import Verdict
 from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.supervision.alerts import alert_on_failure, alert_on_waiting, alert_on_work
 from sessionizer_airflow.supervision.history import (
     after_waiting,
     is_due_to_tell,
@@ -18,6 +17,7 @@ from sessionizer_airflow.supervision.history import (
     with_failure,
     with_unseen,
 )
+from sessionizer_airflow.supervision.tell import alert_on_failure, alert_on_waiting, alert_on_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.supervision.history import Failure
+    from sessionizer_airflow.supervision.observe import Driver
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.situation import Driver
 
 
 @dataclass

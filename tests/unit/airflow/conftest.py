@@ -14,8 +14,8 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.local import LocalLauncher, kill
+from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.supervisor import Supervisor
 from support.expected.heard import Heard
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from sessionizer.control.status.patience import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer_airflow.launching.argv import DriverCall, Folders, ReportCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
-from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.settings import SupervisionSettings
+from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
 
 FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))
 

@@ -19,14 +19,12 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
 from sessionizer.spark.failures.query_failure import UNKNOWN, Cause, classified
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.supervision.decide import decide
-from sessionizer_airflow.supervision.decisions import GiveUp, Launch, Wait
-from sessionizer_airflow.supervision.ends import failure_of
-from sessionizer_airflow.supervision.history import with_failure
+from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
+from sessionizer_airflow.supervision.history import failure_of, with_failure
 from sessionizer_airflow.supervision.ledger import Ledger
+from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.situation import Driver, Situation
-from sessionizer_airflow.supervision.wording import describe
+from sessionizer_airflow.supervision.tell import describe
 from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from sessionizer.control.records.process_identity import is_alive
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.supervisor import Supervisor
-from sessionizer_airflow.supervision.watching import look_at
+from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
 from support.processes import fake_cluster
 

@@ -14,19 +14,18 @@ from sessionizer.control.records.exit_record import ExitRecord, Outcome
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.patience import MINUTE, SECOND
-from sessionizer_airflow.supervision.decide import EXIT_GRACE, decide
-from sessionizer_airflow.supervision.decisions import Adopt, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.ends import failure_of
+from sessionizer_airflow.supervision.decide import EXIT_GRACE, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
 from sessionizer_airflow.supervision.history import (
     Failure,
     after_waiting,
+    failure_of,
     is_due_to_tell,
     told_of_waiting,
     with_failure,
     with_unseen,
 )
+from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.situation import Driver, Situation
 
 NOW = 1_800_000_000_000
 POLICY = SupervisionPolicy()

@@ -11,9 +11,8 @@ from sessionizer.control.records.desired_state import Desired, DesiredState, wri
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.status.patience import MINUTE
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.supervision import checkup
-from sessionizer_airflow.supervision.checkup import Doctor
-from sessionizer_airflow.supervision.health import Ailment, Health, examined
+from sessionizer_airflow.supervision import health
+from sessionizer_airflow.supervision.health import Ailment, Doctor, Health, examined
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
     write_heartbeat(home, beat())
     told = []
     for minute in range(40):
-        monkeypatch.setattr(checkup, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
+        monkeypatch.setattr(health, "epoch_ms", lambda minute=minute: NOW + minute * MINUTE)
         if minute == 30:
             write_heartbeat(home, beat(NOW + 30 * MINUTE))
         for doctor in (Doctor(home, POLICY), Doctor(home, POLICY)):
@@ -99,10 +98,10 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
 def test_stopping_a_stale_stream_is_no_recovery(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
     home.prepare()
     write_heartbeat(home, beat())
-    monkeypatch.setattr(checkup, "epoch_ms", lambda: NOW)
+    monkeypatch.setattr(health, "epoch_ms", lambda: NOW)
     doctor = Doctor(home, POLICY)
     doctor.look()
-    monkeypatch.setattr(checkup, "epoch_ms", lambda: NOW + 20 * MINUTE)
+    monkeypatch.setattr(health, "epoch_ms", lambda: NOW + 20 * MINUTE)
     alert = doctor.look().alert
     assert alert is not None
     assert alert.kind is Kind.STALE

@@ -26,8 +26,8 @@ from sessionizer_airflow.errors import ProgramMissing, SupervisionEnded
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.supervision import ledger as ledgers
-from sessionizer_airflow.supervision.decisions import Adopt, Wait
-from sessionizer_airflow.supervision.watching import look_at
+from sessionizer_airflow.supervision.decide import Adopt, Wait
+from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
 from support.processes.fabricated_platform import Platform
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.supervision.supervisor import Supervisor
+    from sessionizer_airflow.supervision.act import Supervisor
 
     NewSupervisor = Callable[[], Supervisor]
 

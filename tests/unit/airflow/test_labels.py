@@ -6,10 +6,9 @@ import logging
 
 import pytest
 
-from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, StandBy, Wait
+from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, StandBy, Wait
 from sessionizer_airflow.supervision.health import Ailment, Health
-from sessionizer_airflow.supervision.labels import label_of
-from sessionizer_airflow.supervision.levels import level_of
+from sessionizer_airflow.supervision.tell import label_of, level_of
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.supervision import checkup, supervisor, watching
-from sessionizer_airflow.supervision.decisions import Adopt
-from sessionizer_airflow.supervision.settings import SupervisionSettings
-from sessionizer_airflow.supervision.supervisor import Supervisor
-from sessionizer_airflow.supervision.wording import subject
+from sessionizer_airflow.supervision import act, health, watch
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.decide import Adopt
+from sessionizer_airflow.supervision.policy import SupervisionSettings
+from sessionizer_airflow.supervision.tell import subject
 from sessionizer_airflow.triggers import StreamTrigger
 from support.processes.fabricated_platform import beat
 
@@ -76,7 +76,7 @@ def test_a_quiet_day(tmp_path: Path, said: Heard, monkeypatch: pytest.MonkeyPatc
     home.prepare()
     acquire(home, "driver-1")
     day = Day(home)
-    for module in (triggers, watching, checkup, supervisor):
+    for module in (triggers, watch, health, act):
         monkeypatch.setattr(module, "epoch_ms", day.epoch_ms)
     monkeypatch.setattr("asyncio.sleep", day.sleep)
     monkeypatch.setattr(StreamTrigger, "log", Log(said))

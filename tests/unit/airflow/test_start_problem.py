@@ -18,11 +18,10 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.supervision.decide import decide
-from sessionizer_airflow.supervision.decisions import GiveUp, Replace, Wait
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.decide import GiveUp, Replace, Wait, decide
+from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.situation import Driver, Situation
-from sessionizer_airflow.supervision.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,11 +29,11 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.listener import marks, user_kill
-from sessionizer_airflow.supervision import reading
-from sessionizer_airflow.supervision.decisions import Adopt, StandBy, Wait
-from sessionizer_airflow.supervision.supervisor import Supervisor
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
+from sessionizer_airflow.supervision.observe import read_situation
+from sessionizer_airflow.supervision.watch import look_at
 from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
-from sessionizer_airflow.supervision.watching import look_at
 from support.expected.supervision_records import recorded
 
 if TYPE_CHECKING:
@@ -394,6 +394,6 @@ def test_a_driver_that_ends_while_it_is_looked_at_is_not_taken_for_half_of_one(
         return look_at_launched(home, launch)
 
     monkeypatch.setattr(newest_driver, "_launched_lives", end_it_before_looking)
-    driver = reading.read_situation(home, supervisor.policy, epoch_ms()).driver
+    driver = read_situation(home, supervisor.policy, epoch_ms()).driver
     assert driver is not None
     assert driver.without_jvm is False

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
-    from sessionizer_airflow.supervision.supervisor import Supervisor
+    from sessionizer_airflow.supervision.act import Supervisor
 
 REPOSITORY = Path(__file__).parents[3]
 REAL_DRIVER = [sys.executable, str(REPOSITORY / "jobs" / "main.py")]

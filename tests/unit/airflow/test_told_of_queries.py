@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer_airflow.launching.argv import DriverCall
-    from sessionizer_airflow.supervision.supervisor import Supervisor
+    from sessionizer_airflow.supervision.act import Supervisor
 
 DRIVER = Path(__file__).parents[3] / "jobs" / "main.py"
 CLICK_TYPES = pa.schema(

@@ -10,18 +10,15 @@ from sessionizer.control.records.supervision_record import SupervisionRecord, re
 from sessionizer.control.status.observation import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.supervision.decide import decide
-from sessionizer_airflow.supervision.decisions import Adopt, Decision, StandBy, Wait
-from sessionizer_airflow.supervision.ends import failure_of
-from sessionizer_airflow.supervision.history import is_due_to_tell, is_known
-from sessionizer_airflow.supervision.levels import level_of
-from sessionizer_airflow.supervision.reading import read_situation
-from sessionizer_airflow.supervision.wording import describe, milestone, subject
+from sessionizer_airflow.supervision.decide import Adopt, Decision, StandBy, Wait, decide
+from sessionizer_airflow.supervision.history import failure_of, is_due_to_tell, is_known
+from sessionizer_airflow.supervision.observe import read_situation
+from sessionizer_airflow.supervision.tell import describe, level_of, milestone, subject
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.situation import Driver, Situation
 
 
 @dataclass(frozen=True)

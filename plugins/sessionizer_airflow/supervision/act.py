@@ -21,14 +21,21 @@ from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
 from sessionizer_airflow.launching.remedies import cause_of_error
 from sessionizer_airflow.pages.log_tail import last_words
-from sessionizer_airflow.supervision.decide import GO_ON, decide
-from sessionizer_airflow.supervision.decisions import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.ends import failure_of, first_line
-from sessionizer_airflow.supervision.history import Failure, after_person, reason_to_give_up
+from sessionizer_airflow.supervision.decide import (
+    GO_ON,
+    Adopt,
+    Decision,
+    GiveUp,
+    Launch,
+    Replace,
+    StandBy,
+    Wait,
+    decide,
+)
+from sessionizer_airflow.supervision.history import Failure, after_person, failure_of, first_line, reason_to_give_up
 from sessionizer_airflow.supervision.ledger import Ledger
-from sessionizer_airflow.supervision.levels import level_of
-from sessionizer_airflow.supervision.reading import read_situation
-from sessionizer_airflow.supervision.wording import describe
+from sessionizer_airflow.supervision.observe import read_situation
+from sessionizer_airflow.supervision.tell import describe, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +43,9 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.launching.launcher import Launcher
-    from sessionizer_airflow.supervision.levels import Say
+    from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
-    from sessionizer_airflow.supervision.situation import Driver, Situation
+    from sessionizer_airflow.supervision.tell import Say
 
 
 @dataclass

@@ -1,0 +1,171 @@
+"""What people read of a decision: a line, a label, how loud it is said, and what they are alerted to. Pure."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sessionizer.causes.table import Verdict, cause_of
+from sessionizer.control.status.observation import State
+from sessionizer.control.status.progress_line import in_words
+from sessionizer.home.clock import clock_time
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.supervision.decide import GO_ON, Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
+from sessionizer_airflow.supervision.history import first_line, reason_to_give_up
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer_airflow.supervision.health import Health
+    from sessionizer_airflow.supervision.history import Failure
+    from sessionizer_airflow.supervision.observe import Driver, Situation
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
+
+WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
+"""A stream may alternate between these every few seconds: no change worth a line."""
+
+
+def describe(decision: Decision, situation: Situation | None, now_ms: int) -> str:
+    """The line for a decision made at `now_ms` (epoch)."""
+    match decision:
+        case Launch(why):
+            return f"launching a driver: {why}"
+        case Adopt(uid, state):
+            return f"watching driver {uid}: {_word_for(state)}{_progress(situation)}"
+        case Wait(until_ms, why):
+            return f"waiting until {clock_time(until_ms)} ({max(0, until_ms - now_ms) / 1000:.0f} s): {why}"
+        case Replace(uid, why, out_of_sight=out_of_sight):
+            return f"replacing driver {uid}: {why}" if out_of_sight else f"ending driver {uid} by force: {why}"
+        case GiveUp(reason, remedy):
+            return f"giving up: {reason}. What to do: {remedy}"
+        case StandBy(why, stop):
+            asked = f"; driver {stop} is asked to stop" if stop else ""
+            return f"standing by: {why}{asked}"
+
+
+def subject(decision: Decision) -> tuple[str, ...]:
+    """What a decision is about, without what changes all the time: a line is due when this changes."""
+    match decision:
+        case Adopt(uid, state):
+            return ("adopt", uid, _word_for(state))
+        case Wait(_, why) | StandBy(why, _):
+            return (type(decision).__name__, why)
+        case _:
+            return (type(decision).__name__,)
+
+
+def milestone(situation: Situation, now_ms: int) -> tuple[str, ...]:
+    """Changes 1, 2, 4, 8 … minutes after a long batch began: so often a line is due about it."""
+    driver = situation.driver
+    if driver is None or driver.under_way is None or driver.under_way_since is None:
+        return ()
+    minutes = (now_ms - driver.under_way_since) // 60_000
+    return (f"a batch for {2 ** (minutes.bit_length() - 1)} m and more",) if minutes > 0 else ()
+
+
+def _word_for(state: str) -> str:
+    return "working" if state in WORKING else state.lower()
+
+
+def _progress(situation: Situation | None) -> str:
+    driver = situation.driver if situation else None
+    if driver is not None and driver.under_way is not None:
+        return f", {driver.under_way}"
+    return "" if driver is None or driver.batch_id is None else f", batch {driver.batch_id}"
+
+
+GAVE_UP: Final = "gave up"
+OF_DRIVER: Final = {
+    State.RUNNING: "working",
+    State.IDLE: "working",
+    State.STARTING: "starting",
+    State.DRAINING: "stopping",
+}
+
+
+def label_of(decision: Decision, health: Health | None) -> str:
+    """A word or two for what the stream is at; a stream that works may still be `stale` or `lagging`."""
+    match decision:
+        case Adopt(_, state):
+            word = OF_DRIVER.get(State(state), state.lower())
+            ailment = health.ailment if health else None
+            return f"{word}, {ailment}" if ailment else word
+        case Wait(orderly=orderly):
+            return "restarting" if orderly else "backing off"
+        case StandBy():
+            return "standing by"
+        case GiveUp():
+            return GAVE_UP
+        case _:
+            return "starting"
+
+
+class Say(Protocol):
+    """Takes one line; `level` is one of `logging`."""
+
+    def __call__(self, line: str, level: int = logging.INFO) -> None:
+        """Say it."""
+
+
+def level_of(decision: Decision) -> int:
+    """ERROR when a person has to act, WARNING for a driver that failed or hung and what is done about it, else INFO."""
+    match decision:
+        case GiveUp():
+            return logging.ERROR
+        case Replace():
+            return logging.WARNING
+        case Wait(orderly=orderly):
+            return logging.INFO if orderly else logging.WARNING
+        case _:
+            return logging.INFO
+
+
+def level_of_alert(alert: Alert) -> int:
+    """INFO for good news."""
+    return logging.INFO if alert.kind is Kind.RECOVERED else logging.WARNING
+
+
+def alert_on_failure(
+    stream: str, failure: Failure, record: SupervisionRecord, policy: SupervisionPolicy, driver: Driver | None
+) -> Alert | None:
+    """Told at once of a failure that is new on `record`; None of a transient cause, which may be over in a moment."""
+    if record.given_up:
+        return _alert(stream, Kind.GAVE_UP, reason_to_give_up(record, policy), f"{record.remedy}; {GO_ON}", driver)
+    if failure.cause.verdict is Verdict.TRANSIENT:
+        return None
+    return _alert(stream, Kind.REPLACED, failure.what, failure.remedy, driver)
+
+
+def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
+    """Told once, when a transient cause has lasted."""
+    reason = f"{_what_for(record)}, for {_lasted(record, now_ms)}: {record.last_failure}"
+    return _alert(stream, Kind.WAITING, reason, f"{record.remedy}. It is tried again until then", driver)
+
+
+def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
+    """Told once, when what a stream waited for is over."""
+    return _alert(stream, Kind.RECOVERED, f"it waited for {_lasted(record, now_ms)}: {_what_for(record)}", "", driver)
+
+
+def alert_on_surprise(stream: str, error: Exception) -> Alert:
+    """Told when the task fails for good of something that nobody foresaw."""
+    reason = f"its supervision failed: {type(error).__name__}: {first_line(str(error))}"
+    return _alert(stream, Kind.GAVE_UP, reason, f"read the task's log; {GO_ON}", None)
+
+
+def _what_for(record: SupervisionRecord) -> str:
+    return cause_of(record.cause).called or record.last_failure
+
+
+def _lasted(record: SupervisionRecord, now_ms: int) -> str:
+    return in_words(now_ms - (record.waiting_since or now_ms))
+
+
+def _alert(stream: str, kind: Kind, reason: str, what_to_do: str, driver: Driver | None) -> Alert:
+    return Alert(
+        stream=stream,
+        kind=kind,
+        reason=reason,
+        what_to_do=what_to_do,
+        lineage=driver.lineage if driver else None,
+        batch_id=driver.batch_id if driver else None,
+    )
