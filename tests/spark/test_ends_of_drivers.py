@@ -13,7 +13,8 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.exit_record import Outcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
-from sessionizer.spark.driver.drive import DriverOptions, drive
+from sessionizer.spark.driver.drive import drive
+from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
 from support.streams.stage import Stage

@@ -15,7 +15,7 @@ from sessionizer.deployment.named_variables import named_variables
 from sessionizer.errors import SessionizerError
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import driver_environment
-from sessionizer.spark.driver.until import Until
+from sessionizer.spark.driver.options import Until
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def run(  # noqa: PLR0913  one parameter per option
     platform = home_folder(home)
     file = _spec_file(stream, streams, platform, uid)
     _forget_other_variables(StreamHome.of(platform, stream), streams_folder(streams))
-    from sessionizer.spark.driver.drive import DriverOptions, drive  # noqa: PLC0415  fast --help
+    from sessionizer.spark.driver.drive import drive  # noqa: PLC0415  fast --help
+    from sessionizer.spark.driver.options import DriverOptions  # noqa: PLC0415  fast --help
 
     options = DriverOptions(
         platform_home=platform,

@@ -15,8 +15,8 @@ from typing import Final
 from pyspark import SparkContext
 
 from sessionizer.launch.local_jvm import class_archive
-from sessionizer.spark.driver.drive import DriverOptions, drive
-from sessionizer.spark.driver.until import Until
+from sessionizer.spark.driver.drive import drive
+from sessionizer.spark.driver.options import DriverOptions, Until
 from sessionizer.spark.session import jar_folder
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import SpecFile

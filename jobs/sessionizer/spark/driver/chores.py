@@ -1,0 +1,94 @@
+"""What a driver does for its stream between two looks at the query: none of it may end the stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.core.definition.idleness import IdleClock
+from sessionizer.home.bounded_log import BoundedLog
+from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.driver.options import Until
+from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
+from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sessionizer.spark.driver.run import Run
+
+TIMEOUT_TABLE_EVERY_MS: Final = 5_000
+
+
+class Chores:
+    """Of the driver of ``run``, which ends by itself unless ``until`` says STOPPED; ``say`` takes a line for people."""
+
+    def __init__(self, run: Run, until: Until, say: Callable[[str], None]) -> None:
+        self._run, self._signs, self._say = run, run.signs, say
+        self._punctuations = run.home.punctuations(run.lineage)
+        self._timeouts, self._next_timeouts = self._announcer(), 0
+        self._taken = TakenPunctuations.left_behind(self._punctuations, run.home.checkpoint(run.lineage))
+        self._log = BoundedLog.from_environment()
+        self._idle = self._idle_clock() if until is Until.STOPPED else None
+
+    @property
+    def follows_a_quiet_source(self) -> bool:
+        """Whether the watermark is moved while the source is quiet."""
+        return self._idle is not None
+
+    def do(self, query: StreamingQuery) -> None:
+        """Whatever is due now."""
+        self._remove_taken_punctuations()
+        if self._log is not None:
+            self._log.trim()
+        self._wake_quiet_stream(query)
+        self._announce_timeouts()
+
+    def _idle_clock(self) -> IdleClock | None:
+        rules = self._run.spec.rules
+        every = max(self._run.spec.trigger_interval_ms, rules.emit_every_ms)
+        return IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
+
+    def _announcer(self) -> TimeoutAnnouncer | None:
+        """Clients' timeouts are looked at before the query starts, so that its first batch has them."""
+        run = self._run
+        table = TimeoutTable.of(run.spark, run.spec, run.platform_home, run.home.lineages / run.lineage)
+        if table is None:
+            return None
+        announcer = TimeoutAnnouncer(table)
+        found = announcer.look()
+        if found is not None and announcer.warning is not None:
+            self._say(found)
+        return announcer
+
+    def _remove_taken_punctuations(self) -> None:
+        """What cannot be removed costs room, not the stream."""
+        try:
+            self._taken.sweep(self._signs.beat.batch_id)
+        except OSError as error:
+            self._say(f"punctuations that were read cannot be removed: {error}")
+            self._taken.swept = self._signs.beat.batch_id
+
+    def _announce_timeouts(self) -> None:
+        if self._timeouts is None or epoch_ms() < self._next_timeouts:
+            return
+        self._next_timeouts = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
+        if (line := self._timeouts.look()) is not None:
+            self._say(line)
+        if self._timeouts.warning != self._signs.beat.warning:
+            self._signs.say(warning=self._timeouts.warning)
+
+    def _wake_quiet_stream(self, query: StreamingQuery) -> None:
+        if self._idle is None:
+            return
+        now, events_at = epoch_ms(), self._signs.take_events_at()
+        if events_at is not None:
+            self._idle.saw_events(events_at)
+        beat = self._signs.beat
+        caught_up = self._signs.is_caught_up(now, query.status)
+        latest_due_ms = self._run.open_sessions.latest_due_ms
+        floor = self._idle.floor(now, beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
+        if floor is not None:
+            punctuation.move_watermark(self._punctuations, floor)

@@ -1,0 +1,193 @@
+"""One life of a driver, after it got the lease: prepared, its query run and watched to the end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import StreamingQueryException
+
+from sessionizer.control.lease.watch import LeaseWatch
+from sessionizer.control.records.exit_record import Outcome
+from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.status.progress_line import ProgressTeller, progress_line
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
+from sessionizer.spark.driver.chores import Chores
+from sessionizer.spark.driver.gate import BatchGate
+from sessionizer.spark.driver.options import Until
+from sessionizer.spark.driver.preparation import Preparation
+from sessionizer.spark.driver.query_watch import POLL_S, QueryWatch, cut_off
+from sessionizer.spark.driver.vital_signs import VitalSigns
+from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.hidden_files import files_passed_over
+from sessionizer.spark.ingest.source import check_reachable
+from sessionizer.spark.session import spark_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.deployment.running_spec import RunningSpec
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.driver.options import DriverOptions
+    from sessionizer.spark.driver.run import Run
+    from sessionizer.spark.driver.stop_signals import StopSignals
+
+ANNOUNCED: Final = (
+    "when it has read what there is now, every session is closed for good and the stream is over; "
+    "to go on another time, stop it now and use --until caught-up"
+)
+
+
+class DriverLife:
+    """The life of the driver that holds ``lease``, by the spec that is ``running``."""
+
+    def __init__(
+        self,
+        running: RunningSpec,
+        options: DriverOptions,
+        home: StreamHome,
+        lease: Lease,
+        signals: StopSignals,
+        say: Callable[[str], None],
+    ) -> None:
+        self._running, self._spec = running, running.spec
+        self._options, self._home, self._lease = options, home, lease
+        self._lease_watch = LeaseWatch(lease)
+        self._query: StreamingQuery | None = None
+        self._signals, self._say = signals, say
+        self._signs = VitalSigns(home, lease)
+        self._gate = BatchGate(self._must_stop)
+        disks = (home.root, Path(tempfile.gettempdir()))
+        self._watch = QueryWatch(self._signs, self._gate, self._lease_watch, disks)
+        self._progress = ProgressTeller(int(options.progress_every_s * 1000))
+
+    def run(self) -> tuple[Outcome, int | None]:
+        """Live it; returns how it ended and the last batch, if there was one. Raises what it died of."""
+        self._begin()
+        with self._signs.beating():
+            self._run = self._prepared()
+        self._chores = Chores(self._run, self._options.until, self._say)
+        if passed_over := files_passed_over(self._spec.source, self._options.platform_home):
+            self._say(passed_over)
+        self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
+        if self._must_stop():
+            self._gate.close()  # asked to while Spark was starting
+        else:
+            self._run_to_end(self._until())
+        outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
+        self._run.spark.stop()
+        if self._signs.beat.batch_id is not None:
+            self._say(progress_line(self._signs.beat))
+        return outcome, self._signs.beat.batch_id
+
+    def _begin(self) -> None:
+        self._signs.say(phase=Phase.STARTING)
+        for line in self._running.lines():
+            self._say(line)
+        if self._options.until is Until.DRAINED:
+            self._say(ANNOUNCED)
+        check_reachable(self._spec.source)
+        self._say(f"starting Spark for stream {self._spec.name}")
+
+    def _prepared(self) -> Run:
+        spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
+        self._signals.take_over()
+        preparation = Preparation(
+            running=self._running,
+            platform_home=self._options.platform_home,
+            home=self._home,
+            gate=self._gate,
+            signs=self._signs,
+            permit=self._lease_watch.require,
+        )
+        return preparation.run(spark)
+
+    def query_has_ended(self) -> bool:
+        """Cut the query off if it still runs, whatever kept us from watching it; False if it would not end."""
+        return self._query is None or cut_off(self._query)
+
+    def _run_to_end(self, until: Until) -> None:
+        if self._run.resumes and self._needs_waking(until):
+            punctuation.wake(self._home.punctuations(self._run.lineage))
+        self._run_query(until_caught_up=until is not Until.STOPPED)
+        if until is Until.DRAINED and not self._gate.closed:
+            self._drain_lineage()
+
+    def _needs_waking(self, until: Until) -> bool:
+        """Whether a first batch is wanted though nothing new may come.
+
+        It tells a driver that goes on where the watermark stands, and on the wall clock one that ends by itself closes
+        with it what is over by now.
+        """
+        if until is Until.STOPPED:
+            return self._chores.follows_a_quiet_source
+        return self._spec.rules.time_mode is not TimeMode.EVENT_TIME
+
+    def _drain_lineage(self) -> None:
+        """Close every session, for good."""
+        lineage = self._run.lineage
+        begin_drain(self._home, lineage)
+        self._say(f"draining lineage {lineage}: every session is closed now; what comes later would be late")
+        punctuation.drain(self._home.punctuations(lineage))
+        self._run_query(until_caught_up=True)
+        if not self._gate.closed:
+            end_drain(self._home, lineage)
+            self._say(f"stream {self._home.name} is drained and over: no later run goes on from here")
+
+    def _until(self) -> Until:
+        """When to end: a drain that was begun is finished, whatever is asked for now."""
+        if read_drain(self._home, self._run.lineage) is not None:
+            self._say("a drain was begun and cut short: it is finished now")
+            return Until.DRAINED
+        return self._options.until
+
+    def _run_query(self, *, until_caught_up: bool) -> None:
+        """Run the query to its end, again where something ended it that it can go on without."""
+        recovered_from: set[str] = set()
+        while True:
+            try:
+                self._follow(self._run.start(until_caught_up=until_caught_up))
+            except StreamingQueryException as error:
+                found = self._run.recovered(error)
+                if found is None or found[1] in recovered_from:
+                    raise
+                self._run, reason = found
+                recovered_from.add(reason)
+                self._say(reason)
+            else:
+                return
+
+    def _must_stop(self) -> bool:
+        return self._signals.received or stop_requested(self._home, self._lease.uid)
+
+    def _follow(self, query: StreamingQuery) -> None:
+        """Watch the query to its end. Raises what it died of, unless that was our own request."""
+        self._query = query
+        while query.isActive:
+            self._lease_watch.look()
+            if self._must_stop():
+                self._say("stop requested: finishing the running batch")
+                self._watch.stop(self._run.spark, query, self._say)
+                break
+            self._watch.look(self._run.spark, query)
+            self._tell_progress()
+            self._chores.do(query)
+            time.sleep(POLL_S)
+        error = query.exception()
+        if error is not None and not self._gate.refused:
+            self._lease_watch.look()
+            raise error
+
+    def _tell_progress(self) -> None:
+        line = self._progress.line(self._signs.beat, epoch_ms())
+        if line is not None:
+            self._say(line)

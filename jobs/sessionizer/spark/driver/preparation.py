@@ -1,0 +1,95 @@
+"""Everything up to a stream's query. What a spec can get wrong comes out before the lineage exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.deployment.running_spec import new_record, note_spec
+from sessionizer.home.identity import owner_name
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.spark.driver.continuity import require_continuity
+from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.spark.driver.python_start import python_starting
+from sessionizer.spark.driver.run import Run
+from sessionizer.spark.driver.vital_signs import ProgressListener
+from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
+from sessionizer.spark.ingest.unreadable import UnreadableFiles
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.sinks.table_owner import claim_tables, require_ours
+from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.sinks.tables import ensure_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.deployment.running_spec import RunningSpec
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.driver.gate import BatchGate
+    from sessionizer.spark.driver.vital_signs import VitalSigns
+    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.spark.sinks.table_shapes import TableShape
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a driver has when it begins to prepare; ``permit`` returns only while the lease is known to be ours."""
+
+    running: RunningSpec
+    platform_home: Path
+    home: StreamHome
+    gate: BatchGate
+    signs: VitalSigns
+    permit: Callable[[], None]
+
+    def run(self, spark: SparkSession) -> Run:
+        """The run, with the tables made and a lineage to go on in. Raises InvalidSpec and what keeps tables away."""
+        spec, lineage = self.running.spec, active_lineage(self.home)
+        with python_starting(spark):
+            if lineage is not None:
+                require_continuity(spark, self.running, self.home, self.platform_home, lineage)
+            examined = self._examined(spark, lineage)
+        spark.streams.addListener(ProgressListener(self.signs))
+        lineage = self._lineage_to_go_on_in(lineage)
+        remember_types(self.home, lineage, spec, examined.guarded.payload)
+        counts = OpenSessions(self.home.lineages / lineage / "open_sessions.json")
+        self.signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
+        return Run(
+            spark=spark,
+            spec=spec,
+            examined=examined,
+            platform_home=self.platform_home,
+            home=self.home,
+            lineage=lineage,
+            gate=self.gate,
+            signs=self.signs,
+            open_sessions=counts,
+            permit=self.permit,
+        )
+
+    def _lineage_to_go_on_in(self, active: str | None) -> str:
+        if active is None:
+            return start_lineage(self.home, spec=new_record(self.home, self.running.spec))
+        note_spec(self.home, active, self.running)
+        return active
+
+    def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
+        """What the spec comes to over its source, with its tables made."""
+        unreadable = UnreadableFiles.of(self.home, lineage).uris() if lineage else []
+        examined = examine(spark, self.running.spec, self.platform_home, unreadable)
+        require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
+        self._ensure_tables(spark, examined.shapes(self.running.spec))
+        return examined
+
+    def _ensure_tables(self, spark: SparkSession, shapes: Iterable[TableShape]) -> None:
+        """Have the tables of the stream, which no other one writes."""
+        owner = owner_name(self.home.name, self.platform_home)
+        locations = table_locations(self.home, self.platform_home, self.running.spec.sink.path)
+        ours = {name: locations[name] for name in STREAMED}
+        claim_tables(spark, ours, owner, {folder.name for folder in self.home.lineages.iterdir()})
+        ensure_tables(spark, shapes, ours, owner)
+        require_ours(spark, ours, owner)
