@@ -77,6 +77,6 @@ def new_supervisor(home: StreamHome, tmp_path: Path, said: Heard, alerts: list[A
 def notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the notifier that people configured leaves what it is told; read it with ``file_notifier.told``."""
     path = tmp_path / "told.jsonl"
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.FileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.FileNotifier")
     monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(path)}))
     return path

@@ -37,7 +37,7 @@ ALERT = Alert(
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "told.jsonl"
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.FileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.FileNotifier")
     monkeypatch.setenv("SESSIONIZER_NOTIFIER_ARGUMENTS", json.dumps({"path": str(path)}))
     return path
 
@@ -68,7 +68,7 @@ def test_the_notifier_is_told_everything(where: str, file: Path, said: list[str]
 
 @pytest.mark.parametrize("where", ["worker", "triggerer"])
 def test_one_that_can_only_be_awaited(where: str, file: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "file_notifier.AsyncFileNotifier")
+    monkeypatch.setenv("SESSIONIZER_NOTIFIER", "support.processes.file_notifier.AsyncFileNotifier")
     tell(where, said)
     assert told(file) == [{"kind": "gave_up"}]
     assert said == []
