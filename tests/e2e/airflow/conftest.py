@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).parents[3]
-SCRIPTED_DRIVER = REPOSITORY / "tests" / "scripted_driver.py"
+SCRIPTED_DRIVER = REPOSITORY / "tests" / "support" / "processes" / "scripted_driver.py"
 STREAMS = ("clicks", "visits")
 SPEC = """
 name: {name}
@@ -48,7 +48,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             "SESSIONIZER_REPORT_INTERVAL": "10 seconds",
             "SESSIONIZER_STALE_LIMIT": "10 seconds",
             "SESSIONIZER_FIRST_BACKOFF": "2 seconds",
-            "SESSIONIZER_NOTIFIER": "file_notifier.FileNotifier",
+            "SESSIONIZER_NOTIFIER": "support.processes.file_notifier.FileNotifier",
             "SESSIONIZER_NOTIFIER_ARGUMENTS": json.dumps({"path": str(root / "told.jsonl")}),
             # as users have it who keep their own notifiers beside ours
             "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "demo", "tests")),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[3]
 REAL_DRIVER = [sys.executable, str(REPOSITORY / "jobs" / "main.py")]
-SCRIPTED_DRIVER = [sys.executable, str(REPOSITORY / "tests" / "scripted_driver.py")]
+SCRIPTED_DRIVER = [sys.executable, str(REPOSITORY / "tests" / "support" / "processes" / "scripted_driver.py")]
 KAFKA_AWAY = """name: clicks
 source:
   format: kafka
