@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
-REPOSITORY = Path(__file__).parents[2]
+from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

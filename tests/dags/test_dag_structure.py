@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -14,8 +14,12 @@ from sessionizer.stream_spec.loading.folder import load_streams
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
+from support.places import REPOSITORY
 
-STREAMS = Path(__file__).parents[2] / "dags" / "streams"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STREAMS = REPOSITORY / "dags" / "streams"
 VERBS = {"supervise", "report", "stop", "start"}
 OF_THE_PLATFORM = {"sessionizer.orphans"}
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from support.places import REPOSITORY
+
 STREAM_COUNT = 50
 DAGS_PER_STREAM = 4
 DAGS_OF_THE_PLATFORM = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +14,14 @@ from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.connection import SparkTarget
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from airflow.dag_processing.dagbag import DagBag
 
-REPOSITORY = Path(__file__).parents[2]
 UID = "0123456789ab"
 CONNECTIONS = {
     "local": {"conn_type": "spark", "host": "local[2]"},

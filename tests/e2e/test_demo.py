@@ -9,18 +9,18 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
 READY_SECONDS = 180
 FIRST_SESSION_SECONDS = 180
 ENDING_SECONDS = 90

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +11,13 @@ import pytest
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
+from support.places import REPOSITORY, SUPPORT
 from support.processes.live_airflow import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REPOSITORY = Path(__file__).parents[3]
-SCRIPTED_DRIVER = REPOSITORY / "tests" / "support" / "processes" / "scripted_driver.py"
+SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 STREAMS = ("clicks", "visits")
 SPEC = """
 name: {name}
@@ -52,7 +51,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
             "SESSIONIZER_NOTIFIER_ARGUMENTS": json.dumps({"path": str(root / "told.jsonl")}),
             # as users have it who keep their own notifiers beside ours
             "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "demo", "tests")),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "tests" / "support" / "faults" / "slow_dags"),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(SUPPORT / "faults" / "slow_dags"),
             **getattr(request.module, "SETTINGS", {}),
         },
     )

@@ -18,6 +18,7 @@ from sessionizer.control.status.progress_line import running_line
 from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
+from support.places import REPOSITORY
 from support.streams.many_clicks import write_many_clicks
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.long
 
 STALE_MS, GRACE_MS = 30_000, 60_000
 SETTINGS = {
-    "SESSIONIZER_APPLICATION": str(Path(__file__).parents[3] / "jobs" / "main.py"),
+    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
     "SESSIONIZER_STALE_LIMIT": f"{STALE_MS // 1000} seconds",
     "SESSIONIZER_STARTUP_GRACE": f"{GRACE_MS // 1000} seconds",
     "SESSIONIZER_WATCH_LEASE": "60 seconds",

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Self
 
 import pyspark
 
+from support.places import REPOSITORY, SUPPORT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from support.streams.stage import Stage
 
-JOBS = Path(__file__).parents[3] / "jobs"
-SPARK_SETTINGS = Path(__file__).parents[1] / "spark_settings" / "spark-defaults.conf"
+JOBS = REPOSITORY / "jobs"
+SPARK_SETTINGS = SUPPORT / "spark_settings" / "spark-defaults.conf"
 """Settings that spare short-lived drivers the cost of compiling for a long life."""
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

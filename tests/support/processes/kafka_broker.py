@@ -18,11 +18,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sessionizer.errors import SourceUnreachable
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-BROKER_JARS = Path(__file__).parents[3] / ".jars" / "broker"
+BROKER_JARS = REPOSITORY / ".jars" / "broker"
 
 _UP_WITHIN_S = 60.0
 _DOWN_WITHIN_S = 30.0

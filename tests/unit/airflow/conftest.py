@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,13 +16,15 @@ from sessionizer_airflow.launching.local import LocalLauncher, kill
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.expected.heard import Heard
+from support.places import SUPPORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from sessionizer_airflow.alerting.alert import Alert
 
-SCRIPTED_DRIVER = Path(__file__).parents[2] / "support" / "processes" / "scripted_driver.py"
+SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 IMPATIENT = SupervisionPolicy(
     startup_grace=8_000,
     stale_limit=4_000,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.stream_home import StreamHome
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.processes.fabricated_platform import Platform
 
-JOBS = Path(__file__).parents[3] / "jobs"
+JOBS = REPOSITORY / "jobs"
 
 
 def test_help_does_not_load_spark() -> None:

@@ -14,6 +14,7 @@ from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, in_words, progress_line
 from sessionizer.errors import SessionizerError
 from sessionizer.spark.failures.query_failure import CAUSES as CAUSES_OF_DEATH
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
 
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SessionizerError)]
-DOCUMENTATION = Path(__file__).parents[3] / "docs" / "command-line.md"
+DOCUMENTATION = REPOSITORY / "docs" / "command-line.md"
 EXAMPLES: list[SessionizerError] = [
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.UnknownStream("clik", ["clicks"]),

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sessionizer.core.definition.oracle import sessionize
 from support.expected.worked_examples import Example, ToldSession, read_examples
+from support.places import REPOSITORY
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_rows_of
 
 if TYPE_CHECKING:
     from sessionizer.core.definition.oracle import Session
 
-PAGE = Path(__file__).parents[3] / "docs" / "sessions.md"
+PAGE = REPOSITORY / "docs" / "sessions.md"
 EXAMPLES = read_examples(PAGE)
 by_line = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"line {example.line}")
 

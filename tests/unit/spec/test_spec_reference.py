@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessionizer.stream_spec.json_schema import stream_schema
+from support.places import REPOSITORY
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "stream-spec.md"
+REFERENCE = REPOSITORY / "docs" / "stream-spec.md"
 BLOCKS = [
     ("", None),
     ("mapping.", "Mapping"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +11,13 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from sessionizer.stream_spec.json_schema import SCHEMA_FILE, stream_schema, stream_schema_text
 from sessionizer.stream_spec.loading.folder import load_streams
 from support.faults.spoiled_specs import KAFKA, changed
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-STREAMS = Path(__file__).parents[3] / "dags" / "streams"
+STREAMS = REPOSITORY / "dags" / "streams"
 EXAMPLES = sorted(STREAMS.glob("*.yaml"))
 
 

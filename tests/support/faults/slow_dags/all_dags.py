@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING
 
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.operators import supervise_stream as operators
 from support.faults.slow_launcher import SlowLauncher
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
@@ -20,5 +20,5 @@ def slow_launcher(project: Project) -> SlowLauncher:
 
 # Each parse of this file, and each task, has a process of its own, so nothing else is changed by this.
 vars(operators)["ConnectionLauncher"] = slow_launcher
-for file in sorted((Path(__file__).parents[4] / "dags").glob("*.py")):
+for file in sorted((REPOSITORY / "dags").glob("*.py")):
     run_path(str(file))

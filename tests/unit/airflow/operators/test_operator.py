@@ -24,13 +24,14 @@ from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch
+from support.places import SUPPORT
 
 if TYPE_CHECKING:
     from sessionizer.control.records.process_identity import ProcessIdentity
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
 
-SCRIPTED_DRIVER = Path(__file__).parents[2] / "support" / "processes" / "scripted_driver.py"
+SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 
 
 @pytest.fixture

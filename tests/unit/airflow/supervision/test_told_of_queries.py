@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,17 +20,19 @@ from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
 from support.faults.bad_clicks import click, line
 from support.faults.small_disk import fill
+from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.supervision.act import Supervisor
 
-DRIVER = Path(__file__).parents[3] / "jobs" / "main.py"
+DRIVER = REPOSITORY / "jobs" / "main.py"
 CLICK_TYPES = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("event_id", "user_id", "client")),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,7 @@ from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.rules import NEVER_MS, TimeMode
 from sessionizer.spark.sinks import table_shapes
 from support.expected.worked_examples import FAR_FROM_NOW_MS, Example, Told, read_examples
+from support.places import REPOSITORY
 from support.streams.log_feed import batches_that_bring_something
 from support.streams.plain_rows import conflict_of_row, event_of_oracle, late_event_of_oracle, late_event_of_row
 from support.streams.strategies import Log
@@ -24,10 +24,11 @@ from support.streams.streamed_log import Pace, Setting, Streamed, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[2] / "docs" / "sessions.md"
+PAGE = REPOSITORY / "docs" / "sessions.md"
 APART_MS = 100_000
 END_MS = 50_000
 """From the start of an example: later than all of it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,14 +16,17 @@ from deltalake import write_deltalake
 from sessionizer.spark.ingest.lines import FAULT, parse_lines
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
+from support.places import REPOSITORY
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
-ACCESS_LOG = Path(__file__).parents[2] / "dags" / "streams" / "access_log.yaml"
+ACCESS_LOG = REPOSITORY / "dags" / "streams" / "access_log.yaml"
 
 
 def reasons_of(stage: Stage) -> Counter[str]:

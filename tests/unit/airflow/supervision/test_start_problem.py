@@ -1,9 +1,8 @@
-"""Stuck starts are told apart, by what spark-submit really printed (tests/start_logs, paths and hosts replaced)."""
+"""Stuck starts are told apart, by what spark-submit really printed (paths and hosts replaced)."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,14 +21,16 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import GiveUp, Replace, Wait, decide
 from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from support.places import SUPPORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
     from support.expected.heard import Heard
 
-LOGS = Path(__file__).parents[2] / "start_logs"
+LOGS = SUPPORT / "start_logs"
 NOW = 1_800_000_000_000
 PROBLEMS = {
     "no_java": (StartFault.NO_JAVA, "there is no Java"),

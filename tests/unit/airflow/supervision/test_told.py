@@ -10,7 +10,6 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,19 +20,20 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
+from support.places import REPOSITORY, SUPPORT
 from support.processes.fabricated_platform import Platform
 from support.processes.file_notifier import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.supervision.act import Supervisor
 
-REPOSITORY = Path(__file__).parents[3]
 REAL_DRIVER = [sys.executable, str(REPOSITORY / "jobs" / "main.py")]
-SCRIPTED_DRIVER = [sys.executable, str(REPOSITORY / "tests" / "support" / "processes" / "scripted_driver.py")]
+SCRIPTED_DRIVER = [sys.executable, str(SUPPORT / "processes" / "scripted_driver.py")]
 KAFKA_AWAY = """name: clicks
 source:
   format: kafka

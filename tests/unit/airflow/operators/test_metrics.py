@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +15,12 @@ from airflow.sdk.observability.metrics import stats_utils as utils_of_a_worker
 
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer_airflow.metrics import COUNTERS, OF_HEARTBEAT, count, full_name, gauges, send_gauges
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DOCUMENTATION = Path(__file__).parents[3] / "docs" / "metrics.md"
+DOCUMENTATION = REPOSITORY / "docs" / "metrics.md"
 BEAT = Heartbeat(
     uid="a",
     at=1,

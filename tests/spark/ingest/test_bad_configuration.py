@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from sessionizer.errors import DuplicateStream, InvalidSpec, SourceUnreachable, UnwritablePath
+from support.places import REPOSITORY
 
-PROGRAM = Path(__file__).parents[2] / "jobs" / "main.py"
+PROGRAM = REPOSITORY / "jobs" / "main.py"
 GOOD = {
     "name": "visits",
     "source": {"format": "files", "path": "in", "encoding": "json", "columns": "u string, ts bigint, id string"},
