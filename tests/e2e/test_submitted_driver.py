@@ -7,7 +7,7 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.home.bounded_log import LIMIT_BYTES, BoundedLog
@@ -51,7 +51,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         assert "stop requested" in log.read_text(), "it goes on printing into the same file"
         ended = read_exit(home, "0123ab")
         assert ended is not None
-        assert ended.outcome is Outcome.DRAINED
+        assert ended.outcome is ExitOutcome.STOPPED
     finally:
         assert launch.process is not None
         kill(launch.process)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from support.expected.landed import assert_as_defined
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
@@ -42,7 +42,7 @@ def kill(driver: DriverProcess, victim: Victim, stage: Stage) -> None:
         assert driver.kill_jvm() == 22
         ended = read_exit(stage.stream_home, driver.uid)
         assert ended
-        assert (ended.outcome, ended.terminal, ended.error_type) == (Outcome.FAILED, False, "driver_jvm_died")
+        assert (ended.outcome, ended.terminal, ended.error_type) == (ExitOutcome.FAILED, False, "driver_jvm_died")
 
 
 def killed_at(stage: Stage, moment: Moment, victim: Victim, uid: str) -> None:

@@ -7,7 +7,7 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
@@ -81,7 +81,7 @@ def test_a_first_batch_longer_than_the_stale_limit(tmp_path: Path) -> None:
     assert any("batch 0: " in line and " of 4 tasks" in line for line in told), told
     ended = read_exit(stage.stream_home, "a")
     assert ended
-    assert (ended.outcome, ended.batch_id) == (Outcome.DRAINED, 0)
+    assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 0)
     assert [file.name for file in (stage.checkpoint / "commits").glob("[0-9]*")] == ["0"]
 
 
@@ -91,7 +91,7 @@ def watched_to_its_end(stage: Stage, driver: DriverProcess) -> set[str]:
 
     def has_ended() -> bool:
         seen = look(stage)
-        assert seen.state in {State.DRAINING, State.STOPPED}, (seen.state, seen.stall, seen.heartbeat)
+        assert seen.state in {State.STOPPING, State.STOPPED}, (seen.state, seen.stall, seen.heartbeat)
         line = running_line(seen.heartbeat, epoch_ms()) if seen.heartbeat else None
         told.update([line] if line else [])
         return seen.state is State.STOPPED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.cli.patience import patience
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
@@ -48,4 +48,4 @@ def test_a_driver_that_waits_for_its_trigger_is_well_and_one_that_hangs_is_not(t
         assert driver.wait() == 0, driver.said[-4_000:]
     ended = read_exit(stage.stream_home, "a")
     assert ended
-    assert ended.outcome is Outcome.DRAINED
+    assert ended.outcome is ExitOutcome.STOPPED

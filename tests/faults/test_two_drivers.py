@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.lease.lease import acquire, fence
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
 from support.expected.landed import assert_as_defined, table_rows
@@ -61,7 +61,7 @@ def fenced_while_frozen(stage: Stage, uid: str, moment: Moment) -> None:
     assert written(stage) == before
     ended = read_exit(stage.stream_home, uid)
     assert ended
-    assert ended.outcome is Outcome.LEASE_LOST
+    assert ended.outcome is ExitOutcome.LEASE_LOST
 
 
 def test_another_host_takes_the_lease_of_a_driver_that_stands_still_and_of_no_other(
@@ -95,7 +95,7 @@ def test_a_driver_that_cannot_read_its_lease_ends_itself(tmp_path: Path) -> None
         assert driver.wait() == ControlUnreachable.exit_code
     ended = read_exit(stage.stream_home, "a")
     assert ended
-    assert (ended.outcome, ended.terminal) == (Outcome.FAILED, False)
+    assert (ended.outcome, ended.terminal) == (ExitOutcome.FAILED, False)
 
 
 @pytest.mark.long

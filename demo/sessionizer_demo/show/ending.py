@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from sessionizer_demo.local_airflow.installation import Installation
 
-DRAIN_SECONDS = 40.0
+STOP_SECONDS = 40.0
 
 
-def drain_drivers(installation: Installation, say: Callable[[str], None]) -> None:
+def stop_drivers(installation: Installation, say: Callable[[str], None]) -> None:
     """Ask every driver of the installation to stop at its batch boundary, and wait for it."""
     for home in _stream_homes(installation):
         for uid in live_drivers(home):
             request_stop(home, uid, "the demo ends")
-            say(f"draining the driver of {home.name}")
-    deadline = time.monotonic() + DRAIN_SECONDS
+            say(f"stopping the driver of {home.name}")
+    deadline = time.monotonic() + STOP_SECONDS
     while left_behind(installation) and time.monotonic() < deadline:
         time.sleep(0.5)
 

@@ -23,7 +23,7 @@ from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import REPORT_POOL
 from sessionizer_demo.local_airflow.parts import Parts
 from sessionizer_demo.show import words
-from sessionizer_demo.show.ending import drain_drivers, end_the_rest
+from sessionizer_demo.show.ending import end_the_rest, stop_drivers
 from sessionizer_demo.show.feed_process import Feed
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Show:
         self.feed.stop()
         self._say("stopping Airflow")
         self.parts.stop_all()
-        drain_drivers(self.installation, self._say)
+        stop_drivers(self.installation, self._say)
         end_the_rest(self.installation, self._say)
         self._say(f"ended; the data is kept in {self.installation.root}")
 

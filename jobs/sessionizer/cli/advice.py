@@ -118,7 +118,7 @@ def _shown_by(seen: Observation) -> str:
 
 def _on_desired_state(name: str, seen: Observation) -> str | None:
     """A desired state that nobody ever set is not missed."""
-    if seen.as_desired or not seen.desired.at or seen.state is State.DRAINING:
+    if seen.as_desired or not seen.desired.at or seen.state is State.STOPPING:
         return None
     if seen.desired.state is DesiredState.RUNNING:
         return f"{seen.desired.by} wants it RUNNING, but nothing drives it: `sessionizer run {name}`"

@@ -39,7 +39,7 @@ def run(  # noqa: PLR0913  one parameter per option
     every: Annotated[float, typer.Option(help="Seconds between two lines of progress.", min=0)] = 10.0,
     master: Master = None,
 ) -> None:
-    """Run the stream until it is stopped, or (--until) has caught up or is drained. Ctrl-C drains it."""
+    """Run the stream until it is stopped (Ctrl-C: at a batch boundary), or (--until) has caught up or is drained."""
     platform = home_folder(home)
     file = _spec_file(stream, streams, platform, uid)
     _forget_other_variables(StreamHome.of(platform, stream), streams_folder(streams))

@@ -26,7 +26,7 @@ COLUMNS: Final = (
     "last sign", "driver",
 )  # fmt: skip
 _COLOURS: Final = {
-    State.RUNNING: "green", State.IDLE: "green", State.STARTING: "cyan", State.DRAINING: "cyan",
+    State.RUNNING: "green", State.IDLE: "green", State.STARTING: "cyan", State.STOPPING: "cyan",
     State.STALLED: "yellow", State.FAILED: "red", State.VANISHED: "red",
 }  # fmt: skip
 _WIDTH_OF_A_FILE: Final = 200

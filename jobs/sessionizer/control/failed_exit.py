@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.errors import (
     DiskFull,
     LeaseLost,
@@ -30,7 +30,7 @@ def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
     record = ExitRecord(
         uid=uid,
         at=epoch_ms(),
-        outcome=Outcome.LEASE_LOST if isinstance(error, LeaseLost) else Outcome.FAILED,
+        outcome=ExitOutcome.LEASE_LOST if isinstance(error, LeaseLost) else ExitOutcome.FAILED,
         terminal=isinstance(error, TerminalError),
         error_type=_kind_of(error),
         message=str(error),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
-WORKING = frozenset({Phase.RUNNING, Phase.IDLE, Phase.DRAINING})
+WORKING = frozenset({Phase.RUNNING, Phase.IDLE, Phase.STOPPING})
 
 
 class Ailment(StrEnum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.start_problem import start_problem_in
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.exit_record import Outcome
+from sessionizer.control.records.exit_record import ExitOutcome
 from sessionizer.control.records.launch_record import own_file
 from sessionizer.control.status.newest_driver import acquired_at, newest_driver
 from sessionizer.control.status.observation import Observation, State
@@ -75,7 +75,7 @@ class Driver:
     @property
     def ended_on_purpose(self) -> bool:
         """Whether it was stopped, finished its input or stepped back for another driver."""
-        return self.ending is not None and self.ending.outcome is not Outcome.FAILED
+        return self.ending is not None and self.ending.outcome is not ExitOutcome.FAILED
 
 
 @dataclass(frozen=True, kw_only=True)

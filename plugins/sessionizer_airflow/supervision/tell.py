@@ -78,7 +78,7 @@ OF_DRIVER: Final = {
     State.RUNNING: "working",
     State.IDLE: "working",
     State.STARTING: "starting",
-    State.DRAINING: "stopping",
+    State.STOPPING: "stopping",
 }
 
 

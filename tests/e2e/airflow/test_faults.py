@@ -16,7 +16,7 @@ from support.faults.airflow_faults import (
     FAULTS,
     api_away,
     drawn,
-    has_drained,
+    has_stopped,
     kill_driver,
     kill_task,
     survive,
@@ -78,7 +78,7 @@ def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
         platform.mark_failed()
     # The worker is let go before its next heartbeat, the only way in which Airflow would tell the worker itself.
     wait_for_pause(platform)
-    wait_until(lambda: has_drained(platform, uid), SURVIVED_SECONDS, "the driver to drain")
+    wait_until(lambda: has_stopped(platform, uid), SURVIVED_SECONDS, "the driver to stop")
     assert read_desired(platform.home).state is DesiredState.STOPPED
     platform.run_now(f"{platform.stream}.start")
     platform.api.unpause(platform.dag)

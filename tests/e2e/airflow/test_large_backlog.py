@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.supervision_record import read_supervision
 from sessionizer.control.status.observation import Observation, Stall, State
@@ -103,11 +103,11 @@ def test_a_stop_is_heard_at_the_end_of_the_batch(platform: Platform) -> None:
     uid = platform.look().uid
     assert uid is not None
     platform.run_now(f"{platform.stream}.stop")
-    wait_until(lambda: look(platform).state is State.DRAINING, 120, "the driver to hear of it")
+    wait_until(lambda: look(platform).state is State.STOPPING, 120, "the driver to hear of it")
     wait_until(lambda: read_exit(platform.home, uid) is not None, 1_500, "the end of its batch")
     ended = read_exit(platform.home, uid)
     assert ended is not None
-    assert (ended.outcome, ended.batch_id) == (Outcome.DRAINED, 1)
+    assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 1)
 
 
 def _command(pid: int) -> str:

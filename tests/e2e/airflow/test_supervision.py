@@ -16,7 +16,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family, left_behind
 from support.expected.supervision_records import recorded
-from support.faults.airflow_faults import batches, freeze_driver, has_drained, kill_driver, wait_for_pause
+from support.faults.airflow_faults import batches, freeze_driver, has_stopped, kill_driver, wait_for_pause
 from support.processes.file_notifier import told
 from support.processes.live_airflow import TASK
 
@@ -32,7 +32,7 @@ FIRST_BACKOFF_MS = 2_000
 NOTICED_SECONDS = 15.0
 RUNNING_AGAIN_SECONDS = 60.0
 STALE_SECONDS = 10.0
-DRAINED_SECONDS = 30.0
+STOPPED_SECONDS = 30.0
 
 
 def test_dag_run_starts_a_driver_and_defers(platform: Platform) -> None:
@@ -95,7 +95,7 @@ def test_clearing_the_task_starts_another_driver(platform: Platform) -> None:
     platform.wait_for_watch()
     platform.clear()
     platform.wait_for_driver(other_than=uid)
-    assert has_drained(platform, uid)
+    assert has_stopped(platform, uid)
 
 
 def test_terminal_error_pauses_the_dag_until_a_person_lets_it_go_on(platform: Platform) -> None:
@@ -113,7 +113,7 @@ def test_marked_failed_while_the_driver_works(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.wait_for_watch()
     mark_failed(platform)
-    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
     assert_stands_by(platform)
 
 
@@ -125,7 +125,7 @@ def test_marked_failed_while_the_driver_starts(platform: Platform) -> None:
     uid = platform.look().uid
     assert uid is not None
     mark_failed(platform)
-    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
     assert_stands_by(platform)
 
 
@@ -137,7 +137,7 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     platform.wait_for_watch()
     history = recorded(platform.home)
     mark_failed(platform)
-    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, DRAINED_SECONDS, "the wish")
+    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, STOPPED_SECONDS, "the wish")
     wait_until(lambda: epoch_ms() > end_of_backoff(history), 60, "the backoff to end")
     assert_stands_by(platform)
     assert last_launch(platform) == history.counted_uid
@@ -152,7 +152,7 @@ def test_a_run_marked_failed_stops_the_stream_and_one_of_the_past_does_not(platf
     mark_run(platform, past, "success")
     assert read_desired(platform.home).state is DesiredState.RUNNING
     mark_run(platform, platform.watch(), "failed")
-    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to stop")
+    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
     assert not platform.is_paused()
     assert_stands_by(platform)
 
@@ -171,7 +171,7 @@ def test_a_run_marked_failed_while_its_task_waits_for_a_worker(platform: Platfor
         assert platform.task(platform.dag, waiting, TASK)["state"] == "skipped", "its task was at work"
     finally:
         set_slots(platform, 128)
-    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to stop")
+    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
     assert_stands_by(platform)
 
 
@@ -260,7 +260,7 @@ def assert_stands_by(platform: Platform) -> None:
     platform.api.unpause(platform.dag)
     platform.wait_for_watch()
     processes = [record.process for record in (launch, lease) if record is not None and record.process is not None]
-    wait_until(lambda: not any(is_alive(process) for process in processes), DRAINED_SECONDS, "the driver's end")
+    wait_until(lambda: not any(is_alive(process) for process in processes), STOPPED_SECONDS, "the driver's end")
     # Whoever watches now began to do so after the wish; a launch would have come before.
     assert read_launch(platform.home) == launch
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.failed_exit import record_failure
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.spark.driver.drive import drive
@@ -95,5 +95,5 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
     asked.join()
     ended = read_exit(stage.stream_home, "a")
     assert ended
-    assert (ended.outcome, ended.batch_id) == (Outcome.FAILED, None)
+    assert (ended.outcome, ended.batch_id) == (ExitOutcome.FAILED, None)
     assert not list((stage.checkpoint / "commits").glob("[0-9]*"))

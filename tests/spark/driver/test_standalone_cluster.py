@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sessionizer.control.lease.ledger import read_lease
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.process_identity import is_alive
@@ -89,7 +89,7 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
         eventually(lambda: read_exit(home, decision.uid), 60)
         record = read_exit(home, decision.uid)
         assert record is not None
-        assert record.outcome is Outcome.DRAINED
+        assert record.outcome is ExitOutcome.STOPPED
         assert list((tmp_path / "cluster" / "work").glob("app-*/0")), "its executors ran on the worker"
     finally:
         supervisor.launcher.end_by_force(supervisor._traces(supervisor_uid(home)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psutil  # type: ignore[import-untyped]
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.exit_record import Outcome, read_exit
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 API_AWAY_SECONDS = 10.0
 CATCH_SECONDS = 120.0
-DRAINED_SECONDS = 60.0
+STOPPED_SECONDS = 60.0
 BATCHES_WHILE_PAUSED = 10
 
 
@@ -114,7 +114,7 @@ def mark_failed_then_start(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.mark_failed()
     wait_for_pause(platform)
-    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
     wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, 10, "the wish")
     platform.run_now(f"{platform.stream}.start")
     platform.api.unpause(platform.dag)
@@ -128,7 +128,7 @@ def wait_for_pause(platform: Platform) -> None:
 def clear(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.clear()
-    wait_until(lambda: has_drained(platform, uid), DRAINED_SECONDS, "the driver to drain")
+    wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
 
 
 def pause_for_a_while(platform: Platform) -> None:
@@ -143,9 +143,9 @@ def batches(platform: Platform) -> int:
     return -1 if beat is None or beat.batch_id is None else beat.batch_id
 
 
-def has_drained(platform: Platform, uid: str) -> bool:
+def has_stopped(platform: Platform, uid: str) -> bool:
     record = read_exit(platform.home, uid)
-    return record is not None and record.outcome is Outcome.DRAINED
+    return record is not None and record.outcome is ExitOutcome.STOPPED
 
 
 FAULTS = {

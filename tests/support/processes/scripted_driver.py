@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from sessionizer.control.lease.lease import Lease, acquire
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.errors import SessionizerError, SourceUnreachable, TerminalError
@@ -39,10 +39,10 @@ def main() -> int:
     try:
         drive(home, arguments.uid, acquire(home, arguments.uid), behaviour(Path(arguments.home)))
     except SessionizerError as error:
-        outcome = Outcome.LEASE_LOST if type(error).__name__ == "LeaseLost" else Outcome.FAILED
+        outcome = ExitOutcome.LEASE_LOST if type(error).__name__ == "LeaseLost" else ExitOutcome.FAILED
         leave(home, arguments.uid, outcome, error)
         return error.exit_code
-    leave(home, arguments.uid, Outcome.DRAINED)
+    leave(home, arguments.uid, ExitOutcome.STOPPED)
     return 0
 
 
@@ -113,7 +113,7 @@ def beat(home: StreamHome, uid: str, started: int, batch: int | None) -> None:
     )
 
 
-def leave(home: StreamHome, uid: str, outcome: Outcome, error: SessionizerError | None = None) -> None:
+def leave(home: StreamHome, uid: str, outcome: ExitOutcome, error: SessionizerError | None = None) -> None:
     write_exit(
         home,
         ExitRecord(

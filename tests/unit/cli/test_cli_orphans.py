@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.observation import Evidence, State
 from sessionizer.control.status.observe import observe
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def test_only_live_drivers_without_a_spec(platform: Platform, specified: tuple[str, ...], found: list[str]) -> None:
     lease, home = platform.drive("visits")
     assert [orphan.name for orphan in find_orphans(platform.home, specified)] == found
-    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     assert find_orphans(platform.home, specified) == []
 
 
@@ -65,5 +65,5 @@ def test_stop_needs_no_spec(platform: Platform) -> None:
 
 def test_a_dead_stream_without_a_spec_is_unknown(platform: Platform) -> None:
     lease, home = platform.drive("visits")
-    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     assert isinstance(platform.call("status", "visits").exception, UnknownStream)

@@ -10,7 +10,7 @@ from sessionizer.causes.table import HUNG
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
@@ -116,7 +116,7 @@ def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
 def test_only_an_expressed_wish_is_missed(platform: Platform) -> None:
     home = platform.add("visits")
     lease, _ = platform.drive("visits")
-    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     assert "wants" not in platform.call("status").stdout
     write_desired(home, DesiredState.RUNNING, by="airflow", why="test")
     assert "airflow wants it RUNNING, but nothing drives it" in platform.call("status").stdout

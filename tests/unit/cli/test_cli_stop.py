@@ -11,7 +11,7 @@ import pytest
 
 from sessionizer.cli.stop import STILL_RUNNING
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.stop_marker import stop_reason, stop_requested
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
@@ -37,21 +37,21 @@ def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform) -> None:
     platform.add("visits")
     lease, home = platform.drive("visits")
 
-    def drain() -> None:
+    def end_at_the_request() -> None:
         while not stop_requested(home, lease.uid):
             time.sleep(0.01)
-        write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED, batch_id=7))
+        write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED, batch_id=7))
 
-    driver = threading.Thread(target=drain)
+    driver = threading.Thread(target=end_at_the_request)
     driver.start()
     result = platform.call("stop", "visits", "--why", "a rest")
     driver.join()
     assert result.exit_code == 0
-    assert "driver driver-1 has ended (drained after batch 7)" in result.stdout
+    assert "driver driver-1 has ended (stopped after batch 7)" in result.stdout
     assert stop_reason(home, "driver-1") == "a rest"
     again = platform.call("stop", "visits")
     assert again.exit_code == 0
-    assert "not running (drained after batch 7)" in again.stdout
+    assert "not running (stopped after batch 7)" in again.stdout
 
 
 def test_a_driver_that_goes_on_is_reported(platform: Platform) -> None:
@@ -59,7 +59,7 @@ def test_a_driver_that_goes_on_is_reported(platform: Platform) -> None:
     _, home = platform.drive("visits")
     result = platform.call("stop", "visits", "--wait", "0.3")
     assert result.exit_code == STILL_RUNNING
-    assert "still runs after 0.3 s (state DRAINING)" in result.stdout
+    assert "still runs after 0.3 s (state STOPPING)" in result.stdout
     assert stop_requested(home, "driver-1")
 
 

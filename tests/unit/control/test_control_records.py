@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,8 +20,8 @@ from sessionizer.control.records.desired_state import (
 )
 from sessionizer.control.records.exit_record import (
     MESSAGE_LIMIT,
+    ExitOutcome,
     ExitRecord,
-    Outcome,
     examine_exit,
     read_exit,
     write_exit,
@@ -74,6 +75,13 @@ def test_a_wrong_value_is_damage(home: StreamHome, change: dict[str, object], co
     assert complaint in (examine_heartbeat(home).damage or "")
 
 
+def test_a_stop_told_by_a_driver_of_an_earlier_release_is_one(home: StreamHome) -> None:
+    write_json(home.control / "heartbeat.json", {**BEAT.to_json(), "phase": "draining"})
+    write_json(home.control / "exit.a.json", {"uid": "a", "at": 7, "outcome": "drained"})
+    assert read_heartbeat(home) == replace(BEAT, phase=Phase.STOPPING)
+    assert read_exit(home, "a") == ExitRecord("a", 7, ExitOutcome.STOPPED)
+
+
 def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
     request_stop(home, "a", "an upgrade")
     request_stop(home, "a", "an upgrade after all")
@@ -89,10 +97,10 @@ def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
 
 def test_an_exit_record_comes_back_with_a_bounded_message(home: StreamHome) -> None:
     assert read_exit(home, "a") is None
-    write_exit(home, ExitRecord("a", 7, Outcome.FAILED, True, "QueryFailed", "\ud800" + "x" * 1_000_000, 3))
+    write_exit(home, ExitRecord("a", 7, ExitOutcome.FAILED, True, "QueryFailed", "\ud800" + "x" * 1_000_000, 3))
     record = read_exit(home, "a")
     assert record is not None
-    assert (record.outcome, record.terminal, record.batch_id) == (Outcome.FAILED, True, 3)
+    assert (record.outcome, record.terminal, record.batch_id) == (ExitOutcome.FAILED, True, 3)
     assert len(record.message or "") == MESSAGE_LIMIT
     (home.control / "exit.b.json").write_text("{}")
     assert read_exit(home, "b") is None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.lease.ledger import LeaseRecord, Vacancy, give_out, owned_by
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.records.process_identity import identify
 from sessionizer.control.records.stop_marker import request_stop
@@ -41,7 +41,7 @@ CASES: dict[str, tuple[Evidence, State, int | None]] = {
     "launched long ago": (Evidence(uid="a", launched_at=NOW - GRACE - 1), State.VANISHED, GRACE + 1),
     "launched beside another": (replace(LIVE, uid="b", launched_at=NOW - 3), State.STARTING, 3),
     "refused before the lease": (
-        replace(LIVE, uid="b", exit_record=ExitRecord("b", NOW - 2, Outcome.FAILED, terminal=True)),
+        replace(LIVE, uid="b", exit_record=ExitRecord("b", NOW - 2, ExitOutcome.FAILED, terminal=True)),
         State.FAILED,
         2,
     ),
@@ -66,18 +66,18 @@ CASES: dict[str, tuple[Evidence, State, int | None]] = {
         10,
     ),
     "asked to stop, no progress": (
-        replace(LIVE, stop_requested=True, heartbeat=replace(BEAT, phase=Phase.DRAINING, progress_at=NOW - 99)),
+        replace(LIVE, stop_requested=True, heartbeat=replace(BEAT, phase=Phase.STOPPING, progress_at=NOW - 99)),
         State.STALLED,
         10,
     ),
-    "draining": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.DRAINING)), State.DRAINING, 10),
-    "asked to stop": (replace(LIVE, stop_requested=True), State.DRAINING, 10),
+    "stopping": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STOPPING)), State.STOPPING, 10),
+    "asked to stop": (replace(LIVE, stop_requested=True), State.STOPPING, 10),
     "asked to stop, silent": (
         replace(LIVE, stop_requested=True, heartbeat=replace(BEAT, at=NOW - 99)),
         State.STALLED,
         99,
     ),
-    "fenced, not yet killed": (replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED)), State.DRAINING, 10),
+    "fenced, not yet killed": (replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED)), State.STOPPING, 10),
     "fenced and killed": (
         replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED), alive=False),
         State.VANISHED,
@@ -86,11 +86,11 @@ CASES: dict[str, tuple[Evidence, State, int | None]] = {
     "fenced elsewhere": (replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED), alive=None), State.VANISHED, 10),
     "released": (Evidence(lease=replace(LEASE, vacancy=Vacancy.RELEASED), alive=True), State.STOPPED, 1_000),
     "killed": (replace(LIVE, alive=False), State.VANISHED, 10),
-    "drained": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, Outcome.DRAINED)), State.STOPPED, 4),
-    "lost the lease": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, Outcome.LEASE_LOST)), State.STOPPED, 4),
-    "failed": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, Outcome.FAILED)), State.FAILED, 4),
+    "stopped": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, ExitOutcome.STOPPED)), State.STOPPED, 4),
+    "lost the lease": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, ExitOutcome.LEASE_LOST)), State.STOPPED, 4),
+    "failed": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, ExitOutcome.FAILED)), State.FAILED, 4),
     "failed in an earlier attempt": (
-        replace(LIVE, exit_record=ExitRecord("a", NOW - 1_001, Outcome.FAILED)),
+        replace(LIVE, exit_record=ExitRecord("a", NOW - 1_001, ExitOutcome.FAILED)),
         State.RUNNING,
         10,
     ),
@@ -144,7 +144,7 @@ _records = st.builds(
     ),
     alive=st.none() | st.booleans(),
     heartbeat=st.none() | st.builds(Heartbeat, _uids, _times, _times, st.sampled_from(Phase)),
-    exit_record=st.none() | st.builds(ExitRecord, _uids, _times, st.sampled_from(Outcome)),
+    exit_record=st.none() | st.builds(ExitRecord, _uids, _times, st.sampled_from(ExitOutcome)),
     stop_requested=st.booleans(),
     uid=st.none() | _uids,
     launched_at=st.none() | _times,
@@ -200,9 +200,9 @@ def test_the_life_of_a_driver_as_read_from_disk(home: StreamHome) -> None:
     write_heartbeat(home, Heartbeat("a", epoch_ms(), epoch_ms(), Phase.IDLE))
     assert state() is State.IDLE
     request_stop(home, "a", "a test")
-    assert state() is State.DRAINING
+    assert state() is State.STOPPING
     write_desired(home, DesiredState.STOPPED, by="a test", why="")
-    write_exit(home, ExitRecord("a", epoch_ms(), Outcome.DRAINED))
+    write_exit(home, ExitRecord("a", epoch_ms(), ExitOutcome.STOPPED))
     lease.release()
     observation = read_observation(home, epoch_ms())
     assert observation.state is State.STOPPED

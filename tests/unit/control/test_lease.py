@@ -17,7 +17,7 @@ from sessionizer.control.lease import ledger as lease_ledger
 from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.lease.ledger import Vacancy, give_out, highest_token, owned_by, read_lease
 from sessionizer.control.lease.watch import LeaseWatch
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
@@ -188,12 +188,12 @@ def test_release_outlives_a_full_disk(home: StreamHome) -> None:
 
 def test_an_exit_record_frees_the_lease_of_a_process_that_lingers(home: StreamHome) -> None:
     lease = acquire(home, "first")
-    write_exit(home, ExitRecord("first", epoch_ms(), Outcome.DRAINED))
+    write_exit(home, ExitRecord("first", epoch_ms(), ExitOutcome.STOPPED))
     assert acquire(home, "second").token == lease.token + 1
 
 
 def test_an_exit_record_of_an_earlier_attempt_frees_nothing(home: StreamHome) -> None:
-    write_exit(home, ExitRecord("first", epoch_ms() - 1_000, Outcome.FAILED))
+    write_exit(home, ExitRecord("first", epoch_ms() - 1_000, ExitOutcome.FAILED))
     acquire(home, "first")
     with pytest.raises(LeaseHeld):
         acquire(home, "second")
@@ -250,7 +250,7 @@ def test_the_heartbeat_of_another_driver_keeps_nobody_alive(home: StreamHome) ->
 
 def test_a_holder_elsewhere_that_ends_while_it_is_watched_is_followed_at_once(home: StreamHome) -> None:
     _held_elsewhere(home, 3_600_000)
-    end = threading.Timer(0.1, lambda: write_exit(home, ExitRecord("far", epoch_ms(), Outcome.DRAINED)))
+    end = threading.Timer(0.1, lambda: write_exit(home, ExitRecord("far", epoch_ms(), ExitOutcome.STOPPED)))
     end.start()
     assert acquire(home, "near", takeover_after_ms=600_000).token == 2
     end.join()

@@ -20,13 +20,18 @@ MESSAGE_LIMIT: Final = 8_000
 """Characters of ``message`` that are kept: a JVM's nested stack traces reach megabytes."""
 
 
-class Outcome(StrEnum):
-    """How a driver ended."""
+class ExitOutcome(StrEnum):
+    """How a driver ended. STOPPED: at a batch boundary, as it was asked to. FINISHED: at the end of its input."""
 
-    DRAINED = "drained"
+    STOPPED = "stopped"
     FINISHED = "finished"
     FAILED = "failed"
     LEASE_LOST = "lease_lost"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ExitOutcome | None:
+        """An earlier release wrote a stop as ``drained``."""
+        return cls.STOPPED if value == "drained" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class ExitRecord(JsonRecord):
 
     uid: str
     at: int
-    outcome: Outcome
+    outcome: ExitOutcome
     terminal: bool = False
     error_type: str | None = None
     message: str | None = None

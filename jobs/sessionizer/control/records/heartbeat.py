@@ -24,7 +24,12 @@ class Phase(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     IDLE = "idle"
-    DRAINING = "draining"
+    STOPPING = "stopping"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Phase | None:
+        """A driver of an earlier release, which may still run, says ``draining`` when it stops."""
+        return cls.STOPPING if value == "draining" else None
 
 
 @dataclass(frozen=True, slots=True)

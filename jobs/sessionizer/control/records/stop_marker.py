@@ -26,17 +26,17 @@ class StopRequest(JsonRecord):
 
 
 def request_stop(home: StreamHome, uid: str, why: str) -> None:
-    """Ask driver ``uid`` to drain. Harmless when repeated or when it is gone. Raises UnwritablePath."""
+    """Ask driver ``uid`` to stop. Harmless when repeated or when it is gone. Raises UnwritablePath."""
     write_json(_path(home, uid), StopRequest(uid, epoch_ms(), why).to_json())
 
 
 def stop_requested(home: StreamHome, uid: str) -> bool:
-    """Whether driver ``uid`` was asked to drain. The file's presence is the request, so ``touch`` works by hand."""
+    """Whether driver ``uid`` was asked to stop. The file's presence is the request, so ``touch`` works by hand."""
     return _path(home, uid).exists()
 
 
 def stop_reason(home: StreamHome, uid: str) -> str | None:
-    """Why driver ``uid`` was asked to drain, if it was and a reason was given."""
+    """Why driver ``uid`` was asked to stop, if it was and a reason was given."""
     request = read_record(StopRequest, _path(home, uid))
     return request.why if request else None
 

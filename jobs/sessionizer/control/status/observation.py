@@ -24,9 +24,10 @@ class State(StrEnum):
     IDLE = "IDLE"
     STALLED = "STALLED"
     """It should live but does not work; ``Stall`` says how that shows."""
-    DRAINING = "DRAINING"
+    STOPPING = "STOPPING"
+    """It ends at the next batch boundary."""
     STOPPED = "STOPPED"
-    """It ended as it was told to: drained, finished its input, gave up the lease, or noticed its loss."""
+    """It ended as it was told to: stopped, finished its input, gave up the lease, or noticed its loss."""
     FAILED = "FAILED"
     VANISHED = "VANISHED"
     """Its process is gone without a word."""
@@ -34,7 +35,7 @@ class State(StrEnum):
     @property
     def is_live(self) -> bool:
         """Whether there is, or may be, a process."""
-        return self in {State.STARTING, State.RUNNING, State.IDLE, State.STALLED, State.DRAINING}
+        return self in {State.STARTING, State.RUNNING, State.IDLE, State.STALLED, State.STOPPING}
 
 
 class Stall(StrEnum):

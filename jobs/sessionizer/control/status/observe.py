@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.ledger import LeaseRecord, Vacancy, examine_token, read_lease
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, examine_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, examine_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import stop_requested
@@ -118,7 +118,7 @@ def _last_sign(known: Evidence) -> int | None:
 
 def _state(known: Evidence, stall: Stall | None, now: int, startup_grace_ms: int) -> State:
     if known.exit_record is not None:
-        return State.FAILED if known.exit_record.outcome is Outcome.FAILED else State.STOPPED
+        return State.FAILED if known.exit_record.outcome is ExitOutcome.FAILED else State.STOPPED
     if known.lease is None:
         return _state_before_lease(known, now, startup_grace_ms)
     if known.lease.vacancy is Vacancy.RELEASED:
@@ -156,6 +156,6 @@ def _stall(
 
 def _state_of_live(known: Evidence, lease: LeaseRecord) -> State:
     phase = known.heartbeat.phase if known.heartbeat else Phase.STARTING
-    if phase is Phase.DRAINING or known.stop_requested or lease.vacancy is Vacancy.FENCED:
-        return State.DRAINING
+    if phase is Phase.STOPPING or known.stop_requested or lease.vacancy is Vacancy.FENCED:
+        return State.STOPPING
     return {Phase.STARTING: State.STARTING, Phase.IDLE: State.IDLE}.get(phase, State.RUNNING)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class DrainRequested(Exception):
+class GateClosed(Exception):
     """Raised at the start of a batch that will not be run."""
 
 
@@ -41,12 +41,12 @@ class BatchGate:
 
     @contextmanager
     def batch(self, batch_id: int) -> Iterator[None]:
-        """Hold the gate for one batch. Raises DrainRequested instead when no batch may start."""
+        """Hold the gate for one batch. Raises GateClosed instead when no batch may start."""
         with self._in_batch:
             if self.closed or self._must_stop():
                 self._closed.set()
                 self._refused.set()
-                raise DrainRequested
+                raise GateClosed
             self._batch_id = batch_id
             try:
                 yield

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import StreamingQueryException
 
 from sessionizer.control.lease.watch import LeaseWatch
-from sessionizer.control.records.exit_record import Outcome
+from sessionizer.control.records.exit_record import ExitOutcome
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
@@ -70,7 +70,7 @@ class DriverLife:
         self._watch = QueryWatch(self._signs, self._gate, self._lease_watch, disks)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
 
-    def run(self) -> tuple[Outcome, int | None]:
+    def run(self) -> tuple[ExitOutcome, int | None]:
         """Live it; returns how it ended and the last batch, if there was one. Raises what it died of."""
         self._begin()
         with self._signs.beating():
@@ -83,7 +83,7 @@ class DriverLife:
             self._gate.close()  # asked to while Spark was starting
         else:
             self._run_to_end(self._until())
-        outcome = Outcome.DRAINED if self._gate.closed else Outcome.FINISHED
+        outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
         self._run.spark.stop()
         if self._signs.beat.batch_id is not None:
             self._say(progress_line(self._signs.beat))

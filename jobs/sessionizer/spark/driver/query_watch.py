@@ -54,7 +54,7 @@ class QueryWatch:
         A batch that gets on is waited for. Rows that are written are committed a moment later: a query that is
         stopped in between runs the batch again.
         """
-        self._signs.say(phase=Phase.DRAINING)
+        self._signs.say(phase=Phase.STOPPING)
         self._gate.close()
         while query.isActive and query.status["isTriggerActive"]:
             self._lease.look()

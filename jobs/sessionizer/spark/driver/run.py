@@ -1,4 +1,4 @@
-"""One run of a stream's query inside a driver: built, started, fed with punctuations, drained."""
+"""One run of a stream's query inside a driver: built, started, recovered from what it can go on without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a request to drain."""
+"""SIGTERM and SIGINT as a request to stop."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class VitalSigns:
         self.say(phase=self._phase(Phase.IDLE), progress_at=epoch_ms(), **NOTHING_UNDER_WAY)
 
     def _phase(self, phase: Phase) -> Phase:
-        return Phase.DRAINING if self._beat.phase is Phase.DRAINING else phase
+        return Phase.STOPPING if self._beat.phase is Phase.STOPPING else phase
 
 
 class ProgressListener(StreamingQueryListener):

@@ -131,7 +131,7 @@ def replaced(in_cluster: NewSupervisor, home: StreamHome, uid: str) -> bool:
     return launched(home).uid != uid
 
 
-def test_driver_on_another_host_is_watched_and_drained(in_cluster: NewSupervisor, home: StreamHome) -> None:
+def test_driver_on_another_host_is_watched_and_stopped(in_cluster: NewSupervisor, home: StreamHome) -> None:
     uid = launch_and_wait(in_cluster())
     assert in_cluster().settle() == Adopt(uid, "RUNNING")
     lease = read_lease(home)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.launch_record import LaunchRecord, own_file, write_launch
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
@@ -114,7 +114,7 @@ def test_the_spark_ui_is_where_the_live_driver_says(platform: Platform) -> None:
     lease, home = platform.drive("clicks", spark_ui="http://127.0.0.1:4040")
     answer = client_of(platform).get("/clicks.supervise/spark-ui")
     assert (answer.status_code, answer.headers["location"]) == (307, "http://127.0.0.1:4040")
-    write_exit(home, ExitRecord(lease.uid, epoch_ms(), Outcome.DRAINED))
+    write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     assert "No driver runs now (STOPPED)" in client_of(platform).get("/clicks.supervise/spark-ui").text
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
@@ -40,7 +40,7 @@ def died(platform: Platform, name: str, *, minutes_ago: int) -> StreamHome:
     _, home = platform.drive(name)
     then = epoch_ms() - minutes_ago * MINUTE
     platform.fall_silent(name, since=then)
-    write_exit(home, ExitRecord(uid="driver-1", at=then, outcome=Outcome.FAILED, message="it broke"))
+    write_exit(home, ExitRecord(uid="driver-1", at=then, outcome=ExitOutcome.FAILED, message="it broke"))
     return home
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sessionizer.causes.table import CAUSES, NO_PROGRESS
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitRecord, Outcome
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.patience import MINUTE, SECOND
@@ -47,7 +47,9 @@ def driver(
     )
 
 
-def ending(outcome: Outcome = Outcome.FAILED, *, terminal: bool = False, kind: str = "QueryFailed") -> ExitRecord:
+def ending(
+    outcome: ExitOutcome = ExitOutcome.FAILED, *, terminal: bool = False, kind: str = "QueryFailed"
+) -> ExitRecord:
     return ExitRecord("abc123", NOW, outcome, terminal, kind, "first line\nsecond line")
 
 
@@ -62,7 +64,7 @@ def failures(count: int, at: int = NOW) -> SupervisionRecord:
     )
 
 
-@pytest.mark.parametrize("state", [State.STARTING, State.RUNNING, State.IDLE, State.DRAINING])
+@pytest.mark.parametrize("state", [State.STARTING, State.RUNNING, State.IDLE, State.STOPPING])
 def test_live_driver_is_adopted(state: State) -> None:
     assert decide(Situation(desired=RUNNING, driver=driver(state)), SupervisionRecord(), POLICY, NOW) == Adopt(
         "abc123", state
@@ -206,7 +208,9 @@ def test_a_stream_that_is_over_or_not_ours_is_given_up_with_its_remedy(kind: str
 
 
 def test_leaving_process_is_awaited_then_ended() -> None:
-    situation = Situation(desired=RUNNING, driver=driver(State.STOPPED, present=True, ending=ending(Outcome.DRAINED)))
+    situation = Situation(
+        desired=RUNNING, driver=driver(State.STOPPED, present=True, ending=ending(ExitOutcome.STOPPED))
+    )
     assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE), Wait)
     assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE + 1), Replace)
 
@@ -224,7 +228,7 @@ situations = st.builds(
         heard_ms=st.integers(NOW - 10 * MINUTE, NOW),
         stop_requested=st.booleans(),
         batch_id=st.none() | st.integers(0, 9),
-        ending=st.none() | st.builds(ending, st.sampled_from(Outcome), terminal=st.booleans()),
+        ending=st.none() | st.builds(ending, st.sampled_from(ExitOutcome), terminal=st.booleans()),
     ),
 )
 histories = st.builds(

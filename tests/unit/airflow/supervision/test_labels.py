@@ -18,7 +18,7 @@ from sessionizer_airflow.supervision.tell import label_of, level_of
         (Adopt("a", "STARTING"), "starting", logging.INFO),
         (Adopt("a", "RUNNING"), "working", logging.INFO),
         (Adopt("a", "IDLE"), "working", logging.INFO),
-        (Adopt("a", "DRAINING"), "stopping", logging.INFO),
+        (Adopt("a", "STOPPING"), "stopping", logging.INFO),
         (Wait(1, "driver a vanished"), "backing off", logging.WARNING),
         (Wait(1, "driver a is leaving", orderly=True), "restarting", logging.INFO),
         (StandBy("desired state is STOPPED"), "standing by", logging.INFO),

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.causes.start_problem import StartFault, StartProblem, start_problem
 from sessionizer.causes.table import CAUSES, OF_STARTS
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitRecord, Outcome, write_exit
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import State
 from sessionizer.home.clock import epoch_ms
@@ -121,7 +121,7 @@ def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: P
 
     def command(call: object) -> list[str]:
         home.prepare()
-        write_exit(home, ExitRecord(call.uid, epoch_ms() + 1, Outcome.FAILED, True, "InvalidSpec", "gap is 'x'"))  # type: ignore[attr-defined]
+        write_exit(home, ExitRecord(call.uid, epoch_ms() + 1, ExitOutcome.FAILED, True, "InvalidSpec", "gap is 'x'"))  # type: ignore[attr-defined]
         return ["cat", log]
 
     with pytest.raises(SupervisionEnded, match="InvalidSpec: gap is 'x'"):

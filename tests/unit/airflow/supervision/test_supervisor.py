@@ -201,7 +201,9 @@ def test_terminal_error_is_not_retried(new_supervisor: NewSupervisor, home: Stre
     assert "unpause" in caught.value.remedy
 
 
-def test_stopped_stream_is_drained_and_left_alone(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+def test_a_stopped_stream_has_its_driver_stopped_and_is_left_alone(
+    new_supervisor: NewSupervisor, home: StreamHome
+) -> None:
     uid = launch_and_wait(new_supervisor())
     write_desired(home, DesiredState.STOPPED, by="ops", why="maintenance window")
     assert look_at(home, new_supervisor().policy).call
@@ -224,7 +226,7 @@ def test_cancelled_supervisor_launches_nothing(new_supervisor: NewSupervisor, ho
 
 
 @pytest.mark.parametrize(
-    ("state", "wish", "drained"),
+    ("state", "desired", "asked_to_stop"),
     [
         ("failed", DesiredState.STOPPED, True),
         ("success", DesiredState.STOPPED, True),
@@ -243,18 +245,18 @@ def test_cancelled_supervisor_launches_nothing(new_supervisor: NewSupervisor, ho
 )
 def test_what_a_killed_watch_means(
     state: str | None,
-    wish: DesiredState,
-    drained: bool,
+    desired: DesiredState,
+    asked_to_stop: bool,
     new_supervisor: NewSupervisor,
     home: StreamHome,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     uid = launch_and_wait(new_supervisor())
-    write_desired(home, wish, by="a mark", why="")
+    write_desired(home, desired, by="a mark", why="")
     monkeypatch.setattr(user_kill, "_state_of", lambda _: state)
     user_kill.after_kill(home, KILLED, print)
-    assert read_desired(home).state is wish
-    assert stop_requested(home, uid) is drained
+    assert read_desired(home).state is desired
+    assert stop_requested(home, uid) is asked_to_stop
 
 
 @pytest.mark.parametrize(
