@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.home.stream_home import HOME_VARIABLE
+from sessionizer.home.platform_home import HOME_VARIABLE
 from sessionizer_airflow.errors import HomeMissing
 
 if TYPE_CHECKING:

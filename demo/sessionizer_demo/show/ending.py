@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.live_drivers import live_drivers
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import stream_homes
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ STOP_SECONDS = 40.0
 
 def stop_drivers(installation: Installation, say: Callable[[str], None]) -> None:
     """Ask every driver of the installation to stop at its batch boundary, and wait for it."""
-    for home in _stream_homes(installation):
+    for home in stream_homes(installation.platform_home):
         for uid in live_drivers(home):
             request_stop(home, uid, "the demo ends")
             say(f"stopping the driver of {home.name}")
@@ -35,8 +35,3 @@ def end_the_rest(installation: Installation, say: Callable[[str], None]) -> None
     if rest:
         say(f"killing {len(rest)} processes that did not end: {', '.join(str(process.pid) for process in rest)}")
         end_processes(rest, seconds=0.0)
-
-
-def _stream_homes(installation: Installation) -> list[StreamHome]:
-    folder = installation.platform_home / "streams"
-    return [StreamHome(root) for root in sorted(folder.iterdir())] if folder.is_dir() else []

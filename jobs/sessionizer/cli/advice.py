@@ -93,7 +93,7 @@ def _start_problem(home: StreamHome, newest: NewestDriver) -> StartProblem | Non
     told = seen.exit_record is not None and seen.exit_record.error_type != "unknown"
     if worked or told or seen.uid is None:
         return None
-    return start_problem_in(home.logs / f"driver.{seen.uid}.log")
+    return start_problem_in(home.driver_log(seen.uid))
 
 
 def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from sessionizer.home.stream_home import platform_home
+from sessionizer.home.platform_home import platform_home
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:

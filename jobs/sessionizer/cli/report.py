@@ -28,7 +28,7 @@ def report(stream: Stream, *, streams: Streams = None, home: Home = None, master
             sessions=locations[table_shapes.SESSIONS],
             daily=locations[table_shapes.SESSIONS_DAILY],
             measures=tuple(spec.measures),
-            bookmarks=where.root / "reports",
+            bookmarks=where.bookmarks,
         )
         done = daily.refresh()
     spark.stop()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
+from sessionizer.home.control_files import PATTERNS_OF_DRIVERS
+from sessionizer.home.stream_home import LOG_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +25,6 @@ FORGOTTEN_AFTER_S: Final = 14 * 86_400
 LOGS_KEPT: Final = 20
 """Earlier drivers whose logs are kept."""
 
-_LOG_NAME: Final = re.compile(r"driver\.([A-Za-z0-9_-]+)\.log(\.\d+)?")
-
 
 def sweep(home: StreamHome, uid: str) -> None:
     """Remove abandoned temporary files, forgotten records and old logs.
@@ -34,7 +33,7 @@ def sweep(home: StreamHome, uid: str) -> None:
     """
     for directory in (home.control, home.leases):
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
-    for pattern in ("exit.*.json", "stop.*", "submit.*"):
+    for pattern in PATTERNS_OF_DRIVERS:
         _remove_older(home.control, pattern, FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)
@@ -44,7 +43,7 @@ def _prune_logs(logs: Path, uid: str) -> None:
     """Keep the logs, with all their parts, of the ``LOGS_KEPT`` drivers that printed last."""
     parts: dict[str, list[Path]] = defaultdict(list)
     for path in logs.iterdir():
-        named = _LOG_NAME.fullmatch(path.name)
+        named = LOG_NAME.fullmatch(path.name)
         if named and named[1] != uid:
             parts[named[1]].append(path)
     by_age = sorted(parts.values(), key=lambda paths: max(path.stat().st_mtime for path in paths), reverse=True)

@@ -11,7 +11,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
-from sessionizer.lineage.kept_spec import LineageSpec, lineage_spec_file, read_lineage_spec, write_lineage_spec
+from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec, write_lineage_spec
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of
 from sessionizer.stream_spec.fingerprint import spec_fingerprint
 from sessionizer.stream_spec.loading.folder import find_stream
@@ -68,7 +68,7 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
     if file.spec is None:
         if apply:
             file.required()
-        spec = recorded_spec(record.document, lineage_spec_file(home, lineage))
+        spec = recorded_spec(record.document, home.lineage(lineage).spec)
         return RunningSpec(
             spec, record, decided_by(record.document), remark=f"runs by the last good spec: {file.problem}"
         )
@@ -112,7 +112,7 @@ def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
         lineage = active_lineage(home)
         record = read_lineage_spec(home, lineage) if lineage else None
         if lineage is not None and record is not None and record.document is not None:
-            return recorded_spec(record.document, lineage_spec_file(home, lineage))
+            return recorded_spec(record.document, home.lineage(lineage).spec)
     except SessionizerError:
         pass
     return spec
@@ -153,5 +153,5 @@ def _of_lineage(home: StreamHome, lineage: str, record: LineageSpec, spec: Strea
     approved = wish.approved if wish is not None and wish.at != record.wish_at else None
     if changes and (apply or approved == spec_fingerprint(spec)):
         return RunningSpec(spec, record, before, applied=changes)
-    kept = recorded_spec(record.document or {}, lineage_spec_file(home, lineage))
+    kept = recorded_spec(record.document or {}, home.lineage(lineage).spec)
     return RunningSpec(kept, record, before, pending=changes, remark=EDITED_AGAIN if changes and approved else None)

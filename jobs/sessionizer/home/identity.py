@@ -9,8 +9,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.home.atomic_file import create_json
-from sessionizer.home.json_record import JsonRecord, require_undamaged
+from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
+from sessionizer.home.platform_home import identity_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,10 +25,10 @@ class HomeIdentity(JsonRecord):
 
 def home_id(platform_home: Path) -> str:
     """The id of the home, made now if it has none. Raises DamagedFile and UnwritablePath."""
-    path = platform_home / "home.json"
+    path = identity_file(platform_home)
     known = require_undamaged(HomeIdentity, path)
     if known is None:
-        create_json(path, HomeIdentity(secrets.token_hex(8)).to_json())  # whoever comes first
+        create_record(path, HomeIdentity(secrets.token_hex(8)))  # whoever comes first
         known = require_undamaged(HomeIdentity, path)
     assert known is not None  # noqa: S101  it has just been made
     return known.id

@@ -7,10 +7,11 @@ import types
 import typing
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.atomic_file import JsonObject, examine_json
+from sessionizer.home.atomic_file import JsonObject, create_json, examine_json, write_json
+from sessionizer.home.stamp import UNSTAMPED, stamped, unknown_format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,12 @@ class UnfitValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JsonRecord:
-    """Base of all control records: fields are str, int, float, bool or a StrEnum, or one of these ``| None``."""
+    """Base of all control records: fields are str, int, float, bool or a StrEnum, or one of these ``| None``.
+
+    ``FORMAT`` grows when a field changes its meaning; a field more or less needs none. ``from_json`` reads them all.
+    """
+
+    FORMAT: ClassVar[int] = UNSTAMPED
 
     def to_json(self) -> JsonObject:
         """The fields by name; a float that is not finite becomes null, which JSON can say."""
@@ -58,11 +64,24 @@ class RecordReading(Generic[Record]):
     damage: str | None = None
 
 
+def write_record(path: Path, record: JsonRecord, *, durable: bool = True) -> None:
+    """Replace ``path`` by ``record``, with its format and its writer. Raises as ``write_json``."""
+    write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
+
+
+def create_record(path: Path, record: JsonRecord) -> bool:
+    """Create ``path`` unless it exists; True for the one caller that did. Raises as ``create_json``."""
+    return create_json(path, stamped(record.to_json(), record.FORMAT))
+
+
 def examine_record(kind: type[Record], path: Path) -> RecordReading[Record]:
     """The ``kind`` in ``path``, telling an absent file from a damaged one. Never raises."""
     reading = examine_json(path)
     if reading.value is None:
         return RecordReading(damage=reading.damage)
+    damage = unknown_format(reading.value, kind.FORMAT)
+    if damage is not None:
+        return RecordReading(damage=f"{path}: {damage}")
     try:
         return RecordReading(value=kind.from_json(reading.value))
     except ValueError as error:

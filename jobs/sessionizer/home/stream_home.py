@@ -1,41 +1,28 @@
-"""Where a stream keeps everything it owns: one directory per stream under the platform's home."""
+"""Where a stream keeps everything it owns: one directory per stream under the platform's home.
+
+What controls it (a few KB, which Airflow and the drivers see) and its data (which drivers and executors see) are two
+directories to everybody but this module, though they have one parent today.
+"""
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import ControlUnreachable, InvalidSpec
+from sessionizer.errors import ControlUnreachable
+from sessionizer.home.control_files import ControlFiles
+from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
+from sessionizer.home.platform_home import streams_folder
 from sessionizer.home.room import unwritable
 
-HOME_VARIABLE: Final = "SESSIONIZER_HOME"
-DEFAULT_HOME: Final = ".sessionizer"
+if TYPE_CHECKING:
+    from pathlib import Path
 
-NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
-"""Of a stream or table: safe as a directory, a SQL identifier and part of an Airflow DAG id."""
-
-IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
-"""Of a driver (uid) or lineage: safe as part of a file name."""
-
-
-def platform_home() -> Path:
-    """The absolute directory all streams live under: ``$SESSIONIZER_HOME``, else ``.sessionizer`` where we run."""
-    return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).expanduser().absolute()
-
-
-def checked_identifier(field: str, value: str) -> str:
-    """``value``, if it may stand in a file name; raises InvalidSpec for ``field`` otherwise."""
-    return _checked(field, value, IDENTIFIER_PATTERN)
-
-
-def _checked(field: str, value: str, pattern: str) -> str:
-    if not re.fullmatch(pattern, value):
-        raise InvalidSpec(field, value, f"a name matching ^{pattern}$")
-    return value
+LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
+"""Of a driver's log or an older part of it; its group is the driver's uid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +34,7 @@ class StreamHome:
     @classmethod
     def of(cls, platform_home: Path, name: str) -> StreamHome:
         """The home of stream ``name``; raises InvalidSpec if the name could leave the platform's home."""
-        return cls(platform_home.absolute() / "streams" / _checked("name", name, NAME_PATTERN))
+        return cls(streams_folder(platform_home) / checked_name("name", name))
 
     @property
     def name(self) -> str:
@@ -60,36 +47,59 @@ class StreamHome:
         return self.root / "control"
 
     @property
+    def control_files(self) -> ControlFiles:
+        """The files of the control directory."""
+        return ControlFiles(self.control)
+
+    @property
     def leases(self) -> Path:
         """One file per fencing token; the highest is the lease."""
-        return self.control / "leases"
-
-    @property
-    def lineages(self) -> Path:
-        """One directory per checkpoint's life."""
-        return self.root / "lineages"
-
-    @property
-    def tables(self) -> Path:
-        """The Delta tables, unless the spec puts them elsewhere."""
-        return self.root / "tables"
+        return self.control_files.leases
 
     @property
     def logs(self) -> Path:
         """What drivers print, one file per driver."""
         return self.root / "logs"
 
+    def driver_log(self, uid: str) -> Path:
+        """What driver ``uid`` prints, when it was launched from Airflow."""
+        return self.logs / f"driver.{checked_identifier('uid', uid)}.log"
+
+    @property
+    def data(self) -> Path:
+        """Lineages and tables: what Spark writes."""
+        return self.root
+
+    @property
+    def lineages(self) -> Path:
+        """One directory per checkpoint's life."""
+        return self.data / "lineages"
+
+    @property
+    def tables(self) -> Path:
+        """The Delta tables, unless the spec puts them elsewhere."""
+        return self.data / "tables"
+
+    def lineage(self, lineage: str) -> LineageHome:
+        """The directory of ``lineage``."""
+        return LineageHome(self.lineages / checked_identifier("lineage", lineage))
+
     def checkpoint(self, lineage: str) -> Path:
         """Spark's checkpoint location of ``lineage``."""
-        return self.lineages / checked_identifier("lineage", lineage) / "checkpoint"
+        return self.lineage(lineage).checkpoint
 
     def punctuations(self, lineage: str) -> Path:
         """The folder of control rows that the query of ``lineage`` reads as a source."""
-        return self.lineages / checked_identifier("lineage", lineage) / "punctuations"
+        return self.lineage(lineage).punctuations
 
     def table(self, name: str) -> Path:
         """The directory of Delta table ``name``."""
-        return self.tables / _checked("table", name, NAME_PATTERN)
+        return self.tables / checked_name("table", name)
+
+    @property
+    def bookmarks(self) -> Path:
+        """How far each report has read the sessions."""
+        return self.data / "reports"
 
     def prepare(self) -> None:
         """Make the directories and prove that they can be written; raises UnwritablePath, DiskFull."""
@@ -99,14 +109,14 @@ class StreamHome:
 
 def stream_homes(platform_home: Path) -> list[StreamHome]:
     """The homes of all streams that ever ran, by name; raises ControlUnreachable."""
-    folder = platform_home.absolute() / "streams"
+    folder = streams_folder(platform_home)
     try:
         names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     except FileNotFoundError:
         return []
     except OSError as error:
         raise ControlUnreachable(folder, error.strerror or str(error)) from error
-    return [StreamHome(folder / name) for name in names if re.fullmatch(NAME_PATTERN, name)]
+    return [StreamHome(folder / name) for name in names if is_name(name)]
 
 
 def _make_writable(directory: Path) -> None:

@@ -8,15 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord, require_undamaged
+from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.room import unwritable
 from sessionizer.lineage.kept_spec import write_lineage_spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_spec import LineageSpec
 
@@ -41,9 +38,11 @@ def read_lineage(home: StreamHome) -> Lineage | None:
 
     To take a lost file for a stream that never started would start it from scratch and emit every session again.
     """
-    record = require_undamaged(Lineage, _path(home))
+    record = require_undamaged(Lineage, home.control_files.lineage)
     if record is None and _has_history(home):
-        raise DamagedFile(_path(home), "the file is gone, but there are checkpoints that it must choose from")
+        raise DamagedFile(
+            home.control_files.lineage, "the file is gone, but there are checkpoints that it must choose from"
+        )
     return record
 
 
@@ -67,14 +66,10 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
             raise unwritable(directory, "a directory of a new lineage", error) from error
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
-    write_json(_path(home), Lineage(lineage, now, parent).to_json())
+    write_record(home.control_files.lineage, Lineage(lineage, now, parent))
     return lineage
 
 
 def _has_history(home: StreamHome) -> bool:
     """Whether Spark ever wrote into a checkpoint of this stream."""
     return any(home.lineages.glob("*/checkpoint/*"))
-
-
-def _path(home: StreamHome) -> Path:
-    return home.control / "lineage.json"

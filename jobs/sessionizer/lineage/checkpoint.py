@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.home.lineage_home import commit_log, offset_log
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def begun_batch(checkpoint: Path) -> int | None:
     """The newest batch whose input is settled; None if there was no batch."""
-    return _newest(checkpoint / "offsets")
+    return _newest(offset_log(checkpoint))
 
 
 def committed_batch(checkpoint: Path) -> int | None:
     """The newest batch that is over; None if none is."""
-    return _newest(checkpoint / "commits")
+    return _newest(commit_log(checkpoint))
 
 
 def _newest(log: Path) -> int | None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.heartbeat import YEAR_9999_MS
 from sessionizer.errors import SessionizerError, StreamDrained
-from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord, require_undamaged
+from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.lineage_home import offset_log
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch, committed_batch
 
@@ -38,19 +38,21 @@ class DrainRecord(JsonRecord):
 def begin_drain(home: StreamHome, lineage: str) -> None:
     """Written before the punctuation that closes everything: from then on there is no way back."""
     if read_drain(home, lineage) is None:
-        write_json(_path(home, lineage), DrainRecord(epoch_ms()).to_json())
+        write_record(home.lineage(lineage).drained, DrainRecord(epoch_ms()))
 
 
 def end_drain(home: StreamHome, lineage: str) -> None:
     """Every session is closed, and the batch that closed the last one is committed."""
     known = read_drain(home, lineage) or DrainRecord(epoch_ms())
     batch_id = committed_batch(home.checkpoint(lineage))
-    write_json(_path(home, lineage), replace(known, over_at=epoch_ms(), batch_id=batch_id).to_json())
+    write_record(home.lineage(lineage).drained, replace(known, over_at=epoch_ms(), batch_id=batch_id))
 
 
 def read_drain(home: StreamHome, lineage: str) -> DrainRecord | None:
     """The record; None if nobody ever drained ``lineage``. Raises DamagedFile."""
-    return require_undamaged(DrainRecord, _path(home, lineage)) or _drained_unrecorded(home.checkpoint(lineage))
+    return require_undamaged(DrainRecord, home.lineage(lineage).drained) or _drained_unrecorded(
+        home.checkpoint(lineage)
+    )
 
 
 def require_not_drained(home: StreamHome) -> None:
@@ -75,14 +77,10 @@ def _drained_unrecorded(checkpoint: Path) -> DrainRecord | None:
     batch_id = committed_batch(checkpoint)
     if batch_id is None or batch_id != begun_batch(checkpoint):
         return None
-    log = checkpoint / "offsets" / str(batch_id)
+    log = offset_log(checkpoint) / str(batch_id)
     try:
         drained = json.loads(log.read_text().splitlines()[1])["batchWatermarkMs"] >= YEAR_9999_MS
         at = int(log.stat().st_mtime * 1000)
     except (OSError, ValueError, LookupError, TypeError):
         return None
     return DrainRecord(at, at, batch_id) if drained else None
-
-
-def _path(home: StreamHome, lineage: str) -> Path:
-    return home.checkpoint(lineage).with_name("drained.json")

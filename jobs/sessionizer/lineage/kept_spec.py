@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
+from sessionizer.home.stamp import UNSTAMPED, format_of, require_known_format, stamped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ class LineageSpec:
 
 def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
     """The record; None before the first driver of ``lineage``. Raises DamagedFile."""
-    path = lineage_spec_file(home, lineage)
+    path = home.lineage(lineage).spec
     reading = examine_json(path)
     if reading.damage is not None:
         raise DamagedFile(path, reading.damage)
@@ -41,20 +42,14 @@ def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
     """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
-    content = {"format": FORMAT, "since": spec.since, "wish_at": spec.wish_at, "spec": spec.document}
-    write_json(lineage_spec_file(home, lineage), content)
-
-
-def lineage_spec_file(home: StreamHome, lineage: str) -> Path:
-    """Where the record of ``lineage`` is."""
-    return home.checkpoint(lineage).with_name("spec.json")
+    content = {"since": spec.since, "wish_at": spec.wish_at, "spec": spec.document}
+    write_json(home.lineage(lineage).spec, stamped(content, FORMAT))
 
 
 def _decoded(value: JsonObject, path: Path) -> LineageSpec:
-    if "format" not in value:
+    require_known_format(path, value, FORMAT)
+    if format_of(value) == UNSTAMPED:
         return LineageSpec(document=None, fields=value)
-    if value["format"] != FORMAT:
-        raise DamagedFile(path, f"it has format {value['format']!r}, of which this release knows nothing")
     document, since, wish_at = value.get("spec"), value.get("since"), value.get("wish_at")
     if not (isinstance(document, dict) and isinstance(since, int) and isinstance(wish_at, int)):
         raise DamagedFile(path, "it lacks the spec, or what belongs to it")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.atomic_file import examine_json, write_json
+from sessionizer.home.stamp import require_known_format, stamped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
 
@@ -37,12 +37,13 @@ class KeptTypes:
 
 def read_kept_types(home: StreamHome, lineage: str) -> KeptTypes | None:
     """The record; None before the first driver of ``lineage``. Raises DamagedFile."""
-    path = _path(home, lineage)
+    path = home.lineage(lineage).types
     reading = examine_json(path)
     if reading.damage is not None:
         raise DamagedFile(path, reading.damage)
     if reading.value is None:
         return None
+    require_known_format(path, reading.value)
     time_mode, payload = reading.value.get("time_mode"), reading.value.get("payload")
     if not isinstance(time_mode, str) or not isinstance(payload, dict):
         raise DamagedFile(path, "it lacks the time mode, or the types of the payload")
@@ -51,8 +52,4 @@ def read_kept_types(home: StreamHome, lineage: str) -> KeptTypes | None:
 
 def write_kept_types(home: StreamHome, lineage: str, kept: KeptTypes) -> None:
     """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
-    write_json(_path(home, lineage), {"time_mode": kept.time_mode, "payload": kept.payload})
-
-
-def _path(home: StreamHome, lineage: str) -> Path:
-    return home.checkpoint(lineage).with_name("types.json")
+    write_json(home.lineage(lineage).types, stamped({"time_mode": kept.time_mode, "payload": kept.payload}))

@@ -6,12 +6,11 @@ driver reads them from its environment, under the names that the stream spec giv
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.stream_home import NAME_PATTERN, checked_identifier
+from sessionizer.home.names import checked_identifier, checked_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +43,7 @@ class DriverCall:
     folders: Folders
 
     def __post_init__(self) -> None:
-        require_stream_name(self.stream)
+        checked_name("name", self.stream)
         checked_identifier("uid", self.uid)
 
     def argv(self) -> tuple[str, ...]:
@@ -60,14 +59,8 @@ class ReportCall:
     folders: Folders
 
     def __post_init__(self) -> None:
-        require_stream_name(self.stream)
+        checked_name("name", self.stream)
 
     def argv(self) -> tuple[str, ...]:
         """What follows `jobs/main.py`."""
         return ("report", self.stream, *self.folders.argv())
-
-
-def require_stream_name(name: str) -> None:
-    """:raises InvalidSpec: a name that could be read as an option or leave the stream's folder."""
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise InvalidSpec("name", name, f"a name matching ^{NAME_PATTERN}$")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sessionizer.control.records.launch_record import LaunchRecord, exit_file, write_launch
+from sessionizer.control.records.launch_record import LaunchRecord, write_launch
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import ClusterUnreachable, DriverWouldNotEnd, ProgramMissing
@@ -69,10 +69,10 @@ class ClusterLauncher:
         if shutil.which(command[0], path=environment["PATH"]) is None:
             raise ProgramMissing(command[0])
         home.prepare()
-        log = home.logs / f"driver.{call.uid}.log"
+        log = home.driver_log(call.uid)
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(log), master=self.master, submission=submission)
         write_launch(home, launch)
-        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(exit_file(home, call.uid)), *command]
+        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(home.control_files.submission(call.uid)), *command]
         launch = launch.of_process(start_detached(noting, Path(launch.log), environment))
         write_launch(home, launch)
         return launch

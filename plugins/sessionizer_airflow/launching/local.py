@@ -43,7 +43,7 @@ class LocalLauncher:
         """See `Launcher.launch`."""
         command = self.command_of(call)
         home.prepare()
-        launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.logs / f"driver.{call.uid}.log"))
+        launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)))
         write_launch(home, launch)
         named = named_variables(home, call.folders.streams)
         environment = {**job_environment(os.environ, named), LOG_VARIABLE: launch.log}

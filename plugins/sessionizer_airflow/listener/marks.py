@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from airflow.listeners import hookimpl
 
 from sessionizer.control.records.desired_state import DesiredState, examine_desired
-from sessionizer.home.stream_home import HOME_VARIABLE, StreamHome
+from sessionizer.control.records.watch_record import read_watch
+from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import HomeMissing
 from sessionizer_airflow.listener.user_kill import stop_for_good
 from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.watch_record import read_watch
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

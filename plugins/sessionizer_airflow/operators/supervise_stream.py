@@ -12,8 +12,10 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.health_record import read_health
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer.control.status.live_drivers import live_drivers
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.running_spec import changed_line
@@ -28,9 +30,7 @@ from sessionizer_airflow.listener.user_kill import CLEARED, after_kill, ask_to_s
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.operators.failed_task import PersonNeeded, fitted
 from sessionizer_airflow.supervision.act import Supervisor
-from sessionizer_airflow.supervision.health import read_health
 from sessionizer_airflow.supervision.tell import GAVE_UP, alert_on_surprise, label_of, subject
-from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer_airflow.triggers import StreamTrigger
 
 if TYPE_CHECKING:

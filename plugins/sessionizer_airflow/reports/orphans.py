@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from sessionizer.control.records.told_record import TOLD_OF_ORPHAN
 from sessionizer.fleet.orphans import Orphan, find_orphans
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.stream_spec.loading.folder import spec_files
@@ -13,7 +14,6 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import OrphanedDrivers
 from sessionizer_airflow.operators.failed_task import PersonNeeded
-from sessionizer_airflow.reports.told import OnceToldFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sessionizer_airflow.project import Project
-
-
-TOLD = OnceToldFile("orphan.json")
 
 
 class ReportOrphans(BaseOperator):
@@ -58,12 +55,12 @@ def report_orphans(
     found = find_orphans(platform_home, {path.stem for path in spec_files(streams)})
     for orphan in found:
         say(orphan.line)
-        if TOLD.is_news(StreamHome.of(platform_home, orphan.name), orphan.seen.uid):
+        if TOLD_OF_ORPHAN.is_news(StreamHome.of(platform_home, orphan.name), orphan.seen.uid):
             tell(_alert(orphan))
     names = {orphan.name for orphan in found}
     for home in stream_homes(platform_home):
         if home.name not in names:
-            TOLD.forget(home)
+            TOLD_OF_ORPHAN.forget(home)
     if found:
         raise OrphanedDrivers([orphan.line for orphan in found], "; ".join(what_to_do(orphan) for orphan in found))
     say("every driver that runs has a spec")

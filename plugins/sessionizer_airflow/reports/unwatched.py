@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision
+from sessionizer.control.records.told_record import TOLD_OF_UNWATCHED
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.progress_line import in_words
@@ -23,7 +24,6 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import UnwatchedStreams
 from sessionizer_airflow.operators.failed_task import PersonNeeded
-from sessionizer_airflow.reports.told import OnceToldFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
 
 DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOPPED})
-TOLD: Final = OnceToldFile("unwatched.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +91,10 @@ def report_unwatched(
     for home in homes:
         stream = unwatched(home, patience, epoch_ms())
         if stream is None:
-            TOLD.forget(home)
+            TOLD_OF_UNWATCHED.forget(home)
             continue
         found.append(stream)
-        if TOLD.is_news(home, stream.seen.uid):
+        if TOLD_OF_UNWATCHED.is_news(home, stream.seen.uid):
             tell(_alert(stream))
     if found:
         raise UnwatchedStreams([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
+from sessionizer.control.records.health_record import Ailment, Health, read_health, write_health
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, read_heartbeat
 from sessionizer.control.records.supervision_record import read_supervision
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.errors import SessionizerError
-from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord, read_record
 from sessionizer_airflow.alerting.alert import Alert, Kind
 
 if TYPE_CHECKING:
@@ -23,22 +21,6 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 WORKING = frozenset({Phase.RUNNING, Phase.IDLE, Phase.STOPPING})
-
-
-class Ailment(StrEnum):
-    """What a stream may suffer from."""
-
-    STALE = "stale"
-    LAGGING = "lagging"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Health(JsonRecord):
-    """The stream was last seen working at `worked_at`, and has had its `ailment` `since` then (epoch ms)."""
-
-    worked_at: int
-    ailment: Ailment | None = None
-    since: int | None = None
 
 
 def examined(
@@ -105,7 +87,6 @@ def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, n
     return Kind.RECOVERED, f"it was {before.ailment} for {in_words(now_ms - (before.since or now_ms))}", ""
 
 
-FILE = "health.json"
 WRITTEN_EVERY = 60_000
 """Ms between two records of a stream that is well."""
 
@@ -161,13 +142,3 @@ class Doctor:
 
 def _worth_writing(written: Health, health: Health) -> bool:
     return written.ailment is not health.ailment or health.worked_at - written.worked_at >= WRITTEN_EVERY
-
-
-def read_health(home: StreamHome) -> Health | None:
-    """What is on record; None when there is nothing, or nothing readable."""
-    return read_record(Health, home.control / FILE)
-
-
-def write_health(home: StreamHome, health: Health) -> None:
-    """:raises UnwritablePath: the control directory cannot be written."""
-    write_json(home.control / FILE, health.to_json(), durable=False)

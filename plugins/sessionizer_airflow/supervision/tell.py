@@ -14,8 +14,8 @@ from sessionizer_airflow.supervision.decide import GO_ON, Adopt, Decision, GiveU
 from sessionizer_airflow.supervision.history import first_line, reason_to_give_up
 
 if TYPE_CHECKING:
+    from sessionizer.control.records.health_record import Health
     from sessionizer.control.records.supervision_record import SupervisionRecord
-    from sessionizer_airflow.supervision.health import Health
     from sessionizer_airflow.supervision.history import Failure
     from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
 from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.home.lineage_home import LineageHome
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
@@ -48,7 +49,7 @@ def said(home: Path) -> dict[str, int]:
 
 def table(spark: SparkSession, home: Path, **rules: Any) -> TimeoutTable | None:
     (home / "lineage" / "punctuations").mkdir(parents=True, exist_ok=True)
-    return TimeoutTable.of(spark, spec(**rules), home, home / "lineage")
+    return TimeoutTable.of(spark, spec(**rules), home, LineageHome(home / "lineage"))
 
 
 def announcer(spark: SparkSession, home: Path) -> TimeoutAnnouncer:

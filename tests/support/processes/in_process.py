@@ -77,6 +77,6 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
         lineage=lineage,
         gate=BatchGate(lambda: False),
         signs=VitalSigns(home, lease),
-        open_sessions=OpenSessions(home.lineages / lineage / "open_sessions.json"),
+        open_sessions=OpenSessions(home.lineage(lineage).open_sessions),
         permit=lambda: None,
     )

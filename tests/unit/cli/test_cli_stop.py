@@ -12,9 +12,10 @@ import pytest
 from sessionizer.cli.stop import STILL_RUNNING
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
-from sessionizer.control.records.stop_marker import stop_reason, stop_requested
+from sessionizer.control.records.stop_marker import StopRequest, stop_requested
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import read_record
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
@@ -48,7 +49,9 @@ def test_it_waits_for_the_exit_record_and_tells_it(platform: Platform) -> None:
     driver.join()
     assert result.exit_code == 0
     assert "driver driver-1 has ended (stopped after batch 7)" in result.stdout
-    assert stop_reason(home, "driver-1") == "a rest"
+    request = read_record(StopRequest, home.control / "stop.driver-1")
+    assert request is not None
+    assert request.why == "a rest"
     again = platform.call("stop", "visits")
     assert again.exit_code == 0
     assert "not running (stopped after batch 7)" in again.stdout

@@ -27,10 +27,11 @@ from sessionizer.control.records.exit_record import (
     write_exit,
 )
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat, read_heartbeat, write_heartbeat
-from sessionizer.control.records.stop_marker import request_stop, stop_reason, stop_requested
+from sessionizer.control.records.stop_marker import StopRequest, request_stop, stop_requested
 from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import read_record
 from sessionizer.lineage.active import active_lineage, mint_lineage, read_lineage, start_lineage
 
 if TYPE_CHECKING:
@@ -87,8 +88,9 @@ def test_a_stop_is_for_one_driver(home: StreamHome) -> None:
     request_stop(home, "a", "an upgrade after all")
     assert stop_requested(home, "a")
     assert not stop_requested(home, "b")
-    assert stop_reason(home, "a") == "an upgrade after all"
-    assert stop_reason(home, "b") is None
+    request = read_record(StopRequest, home.control / "stop.a")
+    assert request is not None
+    assert request.why == "an upgrade after all"
     (home.control / "stop.b").touch()
     assert stop_requested(home, "b")
     with pytest.raises(InvalidSpec):

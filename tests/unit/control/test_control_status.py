@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.control.lease.lease import acquire, fence
-from sessionizer.control.lease.ledger import LeaseRecord, Vacancy, give_out, owned_by
+from sessionizer.control.lease.ledger import give_out
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, owned_by
 from sessionizer.control.records.process_identity import identify
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import Evidence, Stall, State

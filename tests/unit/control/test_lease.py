@@ -15,10 +15,11 @@ import pytest
 
 from sessionizer.control.lease import ledger as lease_ledger
 from sessionizer.control.lease.lease import acquire, fence
-from sessionizer.control.lease.ledger import Vacancy, give_out, highest_token, owned_by, read_lease
+from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
 from sessionizer.control.lease.watch import LeaseWatch
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
+from sessionizer.control.records.lease_record import Vacancy, owned_by
 from sessionizer.control.records.process_identity import this_process
 from sessionizer.errors import ControlUnreachable, InvalidSpec, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from sessionizer.errors import InvalidSpec, UnwritablePath
-from sessionizer.home.stream_home import StreamHome, platform_home
+from sessionizer.home.control_files import PATTERNS_OF_DRIVERS, ControlFiles
+from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.platform_home import platform_home
+from sessionizer.home.stream_home import LOG_NAME, StreamHome
 
 
 def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,14 +21,55 @@ def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, m
     assert platform_home() == tmp_path / "elsewhere"
 
 
-def test_layout(tmp_path: Path) -> None:
+OF_CONTROL = {
+    "desired": "desired.json", "lineage": "lineage.json", "leases": "leases", "lease_for_people": "lease.json",
+    "heartbeat": "heartbeat.json", "launch": "launch.json", "supervision": "supervision.json",
+    "health": "health.json", "watch": "watch.json",
+}  # fmt: skip
+OF_LINEAGE = {
+    "checkpoint": "checkpoint", "punctuations": "punctuations", "spec": "spec.json", "types": "types.json",
+    "drained": "drained.json", "open_sessions": "open_sessions.json", "unreadable_files": "unreadable_files.json",
+    "announced_timeouts": "announced_timeouts.json",
+}  # fmt: skip
+
+
+def test_layout_which_streams_of_earlier_releases_have(tmp_path: Path) -> None:
     home = StreamHome.of(tmp_path, "clicks")
     assert home.name == "clicks"
     assert home.control == tmp_path / "streams/clicks/control"
-    assert home.checkpoint("20261121T105501-3fa9c2") == home.lineages / "20261121T105501-3fa9c2/checkpoint"
-    assert home.punctuations("a") == home.lineages / "a/punctuations"
+    assert {name: getattr(home.control_files, name) for name in properties(ControlFiles)} == {
+        name: home.control / file for name, file in OF_CONTROL.items()
+    }
+    files = home.control_files
+    named = [files.lease(7), files.exit("a"), files.stop("a"), files.submission("a"), files.told("orphan")]
+    assert [path.relative_to(home.control).as_posix() for path in named] == [
+        "leases/00000007.json", "exit.a.json", "stop.a", "submit.a", "orphan.json",
+    ]  # fmt: skip
+    lineage = home.lineage("20261121T105501-3fa9c2")
+    assert lineage.root == home.root / "lineages/20261121T105501-3fa9c2"
+    assert {name: getattr(lineage, name) for name in properties(LineageHome)} == {
+        name: lineage.root / file for name, file in OF_LINEAGE.items()
+    }
+    assert (home.checkpoint("a"), home.punctuations("a")) == (
+        home.lineage("a").checkpoint,
+        home.root / "lineages/a/punctuations",
+    )
     assert home.table("sessions") == home.root / "tables/sessions"
-    assert home.logs == home.root / "logs"
+    assert home.driver_log("a") == home.root / "logs/driver.a.log"
+
+
+def test_what_drivers_leave_behind_is_found_by_its_pattern(tmp_path: Path) -> None:
+    files = StreamHome.of(tmp_path, "clicks").control_files
+    for path in (files.exit("a"), files.stop("a"), files.submission("a")):
+        assert any(path.match(pattern) for pattern in PATTERNS_OF_DRIVERS)
+    assert not any(files.desired.match(pattern) for pattern in PATTERNS_OF_DRIVERS)
+    log = LOG_NAME.fullmatch(StreamHome.of(tmp_path, "clicks").driver_log("ab-1").name)
+    assert log is not None
+    assert log[1] == "ab-1"
+
+
+def properties(kind: type) -> list[str]:
+    return [name for name, value in vars(kind).items() if isinstance(value, property)]
 
 
 @pytest.mark.parametrize("name", ["", "Clicks", "../x", "a/b", "1a", "a\n", "a" * 64, "ä"])

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, require_undamaged
+from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, require_undamaged, write_record
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.stream_home import StreamHome
 
 
@@ -41,19 +38,15 @@ class Desired(JsonRecord):
 def write_desired(home: StreamHome, state: DesiredState, *, by: str, why: str, approved: str | None = None) -> Desired:
     """Record the wish, in place of any earlier one; raises UnwritablePath."""
     desired = Desired(state, epoch_ms(), by, why, approved)
-    write_json(_path(home), desired.to_json())
+    write_record(home.control_files.desired, desired)
     return desired
 
 
 def read_desired(home: StreamHome) -> Desired:
     """The wish; RUNNING if nobody ever said. Raises DamagedFile: guessing could restart a stopped stream."""
-    return require_undamaged(Desired, _path(home)) or Desired(DesiredState.RUNNING)
+    return require_undamaged(Desired, home.control_files.desired) or Desired(DesiredState.RUNNING)
 
 
 def examine_desired(home: StreamHome) -> RecordReading[Desired]:
     """What the file says, for those who only look. Never raises."""
-    return examine_record(Desired, _path(home))
-
-
-def _path(home: StreamHome) -> Path:
-    return home.control / "desired.json"
+    return examine_record(Desired, home.control_files.desired)

@@ -6,14 +6,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.atomic_file import write_json
-from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record
-from sessionizer.home.stream_home import checked_identifier
+from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, write_record
 from sessionizer.redaction import redacted_and_cut
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.stream_home import StreamHome
 
 MESSAGE_LIMIT: Final = 8_000
@@ -53,7 +49,7 @@ def write_exit(home: StreamHome, record: ExitRecord) -> None:
     Its message is kept without credentials.
     """
     message = redacted_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
-    write_json(_path(home, record.uid), replace(record, message=message).to_json())
+    write_record(home.control_files.exit(record.uid), replace(record, message=message))
 
 
 def read_exit(home: StreamHome, uid: str) -> ExitRecord | None:
@@ -63,8 +59,4 @@ def read_exit(home: StreamHome, uid: str) -> ExitRecord | None:
 
 def examine_exit(home: StreamHome, uid: str) -> RecordReading[ExitRecord]:
     """As ``read_exit``, with the damage."""
-    return examine_record(ExitRecord, _path(home, uid))
-
-
-def _path(home: StreamHome, uid: str) -> Path:
-    return home.control / f"exit.{checked_identifier('uid', uid)}.json"
+    return examine_record(ExitRecord, home.control_files.exit(uid))

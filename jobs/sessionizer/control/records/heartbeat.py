@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.atomic_file import write_json
-from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record
+from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, write_record
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.stream_home import StreamHome
 
 
@@ -88,7 +85,7 @@ class Heartbeat(JsonRecord):
 def write_heartbeat(home: StreamHome, heartbeat: Heartbeat) -> None:
     """Replace the stream's heartbeat; raises UnwritablePath."""
     # Not fsynced: a beat lost in a power cut told of a driver that the power cut ended.
-    write_json(_path(home), heartbeat.to_json(), durable=False)
+    write_record(home.control_files.heartbeat, heartbeat, durable=False)
 
 
 def read_heartbeat(home: StreamHome) -> Heartbeat | None:
@@ -98,8 +95,4 @@ def read_heartbeat(home: StreamHome) -> Heartbeat | None:
 
 def examine_heartbeat(home: StreamHome) -> RecordReading[Heartbeat]:
     """As ``read_heartbeat``, with the damage."""
-    return examine_record(Heartbeat, _path(home))
-
-
-def _path(home: StreamHome) -> Path:
-    return home.control / "heartbeat.json"
+    return examine_record(Heartbeat, home.control_files.heartbeat)

@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import ProcessIdentity
-from sessionizer.home.atomic_file import write_json
-from sessionizer.home.json_record import JsonRecord, read_record
-from sessionizer.home.stream_home import checked_identifier
+from sessionizer.home.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-
-FILE = "launch.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +56,7 @@ class LaunchRecord(JsonRecord):
 
 def read_launch(home: StreamHome) -> LaunchRecord | None:
     """The newest launch; None if nothing was launched from here, or the file is damaged."""
-    return read_record(LaunchRecord, home.control / FILE)
+    return read_record(LaunchRecord, home.control_files.launch)
 
 
 def own_file(home: StreamHome, named: str) -> Path | None:
@@ -77,17 +73,12 @@ def own_file(home: StreamHome, named: str) -> Path | None:
 
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
     """:raises UnwritablePath: the control directory cannot be written."""
-    write_json(home.control / FILE, launch.to_json())
-
-
-def exit_file(home: StreamHome, uid: str) -> Path:
-    """Where the exit code of the process that submits driver `uid` to a cluster is noted."""
-    return home.control / f"submit.{checked_identifier('uid', uid)}"
+    write_record(home.control_files.launch, launch)
 
 
 def submission_failed(home: StreamHome, uid: str) -> bool:
     """Whether spark-submit ended without having handed driver `uid` over to its cluster."""
     try:
-        return exit_file(home, uid).read_text().strip() not in {"", "0"}
+        return home.control_files.submission(uid).read_text().strip() not in {"", "0"}
     except OSError:
         return False

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.home.atomic_file import write_json
-from sessionizer.home.json_record import JsonRecord, read_record
+from sessionizer.home.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-
-FILE = "supervision.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,9 +39,9 @@ class SupervisionRecord(JsonRecord):
 
 def read_supervision(home: StreamHome) -> SupervisionRecord | None:
     """What is on record; None when there is nothing, or nothing readable."""
-    return read_record(SupervisionRecord, home.control / FILE)
+    return read_record(SupervisionRecord, home.control_files.supervision)
 
 
 def write_supervision(home: StreamHome, record: SupervisionRecord) -> None:
     """:raises UnwritablePath: the control directory cannot be written."""
-    write_json(home.control / FILE, record.to_json())
+    write_record(home.control_files.supervision, record)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sessionizer.control.records.desired_state import Desired, DesiredState
 
 if TYPE_CHECKING:
-    from sessionizer.control.lease.ledger import LeaseRecord
     from sessionizer.control.records.exit_record import ExitRecord
     from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.records.lease_record import LeaseRecord
     from sessionizer.home.atomic_file import JsonObject
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.ledger import LeaseRecord, Vacancy, examine_token, read_lease
+from sessionizer.control.lease.ledger import examine_token, read_lease
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, examine_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat
+from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.observation import Evidence, Observation, Stall, State

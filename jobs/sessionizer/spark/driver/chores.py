@@ -54,7 +54,7 @@ class Chores:
     def _announcer(self) -> TimeoutAnnouncer | None:
         """Clients' timeouts are looked at before the query starts, so that its first batch has them."""
         run = self._run
-        table = TimeoutTable.of(run.spark, run.spec, run.platform_home, run.home.lineages / run.lineage)
+        table = TimeoutTable.of(run.spark, run.spec, run.platform_home, run.home.lineage(run.lineage))
         if table is None:
             return None
         announcer = TimeoutAnnouncer(table)

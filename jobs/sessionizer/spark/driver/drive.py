@@ -13,7 +13,6 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.exit_record import ExitRecord, write_exit
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import Reserve
 from sessionizer.home.stream_home import StreamHome
@@ -38,7 +37,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     home = StreamHome.of(options.platform_home, file.name)
     home.prepare()
     lease = _acquired(home, options.uid, say)
-    reserve = Reserve(home.control / f".reserve.{lease.uid}{TEMPORARY_SUFFIX}")
+    reserve = Reserve(home.control_files.reserve(lease.uid))
     reserve.take()
     driver: DriverLife | None = None
     try:

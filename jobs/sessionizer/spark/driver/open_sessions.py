@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing, latest
 from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.stamp import content_of, stamped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,8 @@ class OpenSessions:
     def __init__(self, file: Path) -> None:
         self._file = file
         kept: dict[str, Any] = read_json(file) or {}
-        self._of_group = {int(group): _standing(said) for group, said in kept.items() if group != _BATCH}
+        groups = content_of(file, kept, _GROUPS, _FORMAT)
+        self._of_group = {int(group): _standing(said) for group, said in groups.items() if group != _BATCH}
         self._batch_id = kept.get(_BATCH)
 
     @property
@@ -51,10 +53,13 @@ class OpenSessions:
         if of_group != self._of_group:
             self._of_group, self._batch_id = of_group, batch_id
             told = {str(group): standing.as_dict() for group, standing in of_group.items()}
-            write_json(self._file, {**told, _BATCH: batch_id}, durable=False)
+            content = {_BATCH: batch_id, _GROUPS: told}
+            write_json(self._file, stamped(content, _FORMAT), durable=False)
 
 
-_BATCH = "batch_id"
+_FORMAT = 2
+"""Format 1 had the groups beside the batch, and no stamp."""
+_BATCH, _GROUPS = "batch_id", "groups"
 
 
 def _standing(said: dict[str, Any] | int) -> Standing:

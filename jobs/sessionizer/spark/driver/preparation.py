@@ -56,7 +56,7 @@ class Preparation:
         spark.streams.addListener(ProgressListener(self.signs))
         lineage = self._lineage_to_go_on_in(lineage)
         remember_types(self.home, lineage, spec, examined.guarded.payload)
-        counts = OpenSessions(self.home.lineages / lineage / "open_sessions.json")
+        counts = OpenSessions(self.home.lineage(lineage).open_sessions)
         self.signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return Run(
             spark=spark,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.rules import TimeMode
+from sessionizer.home.lineage_home import commit_log
 from sessionizer.home.table_places import table_locations
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.file_log import files_of_batch
@@ -83,7 +84,7 @@ class Run:
     @property
     def resumes(self) -> bool:
         """Whether the lineage has a committed batch behind it."""
-        return (self.home.checkpoint(self.lineage) / "commits").is_dir()
+        return commit_log(self.home.checkpoint(self.lineage)).is_dir()
 
     def recovered(self, error: Exception) -> tuple[Run, str] | None:
         """This run without what ended its query, and what that was. None where a new query would end alike.

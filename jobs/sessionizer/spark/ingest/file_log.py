@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.home.lineage_home import offset_log, source_log
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,7 +23,7 @@ def files_of_batch(checkpoint: Path, batch_id: int, source: int = EVENTS) -> lis
     return [
         str(entry["path"])
         for offset in range(before + 1, until + 1)
-        for entry in _entries(checkpoint / "sources" / str(source), offset)
+        for entry in _entries(source_log(checkpoint, source), offset)
         if entry["batchId"] == offset
     ]
 
@@ -29,7 +31,7 @@ def files_of_batch(checkpoint: Path, batch_id: int, source: int = EVENTS) -> lis
 def files_until(checkpoint: Path, batch_id: int, source: int) -> list[str]:
     """URIs of the files of ``source`` in all batches up to ``batch_id``. Raises OSError."""
     end = _end(checkpoint, batch_id, source)
-    log = checkpoint / "sources" / str(source)
+    log = source_log(checkpoint, source)
     offsets = {int(part.name.partition(".")[0]) for part in log.glob("[0-9]*")} if log.is_dir() else set()
     entries = (entry for offset in sorted(offsets) for entry in _entries(log, offset))
     return sorted({str(entry["path"]) for entry in entries if entry["batchId"] <= end})
@@ -39,7 +41,7 @@ def _end(checkpoint: Path, batch_id: int, source: int) -> int:
     """The last offset of the source that the batch reads, -1 for none."""
     if batch_id < 0:
         return -1
-    lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    lines = (offset_log(checkpoint) / str(batch_id)).read_text(encoding="utf-8").splitlines()
     end = lines[_ABOUT_THE_BATCH + source]
     return -1 if end == "-" else int(json.loads(end)["logOffset"])
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from sessionizer.core.wire.alignment import unfit
 from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
 from sessionizer.spark.ingest.guard import arrow_fields
 
@@ -32,7 +33,7 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
     ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if what was kept so far is lost.
     """
     kept = read_kept_types(home, lineage) if lineage else None
-    if kept is None or lineage is None or not _has_begun(home, lineage):
+    if kept is None or lineage is None or not begun_batch(home.checkpoint(lineage)) is not None:
         return
     if kept.time_mode != spec.rules.time_mode:
         allowed = f"{kept.time_mode!r}, the clock that the state of this stream is on; another clock is another stream"
@@ -60,7 +61,7 @@ def sql_type(kind: pa.DataType) -> str:
 
 def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: StructType) -> None:
     """Note that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
-    kept = read_kept_types(home, lineage) if _has_begun(home, lineage) else None
+    kept = read_kept_types(home, lineage) if begun_batch(home.checkpoint(lineage)) is not None else None
     kept = kept or KeptTypes(str(spec.rules.time_mode))
     more = kept.with_payload({field.name: field.dataType.jsonValue() for field in payload})
     if more != kept or not kept.payload:
@@ -70,9 +71,3 @@ def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: St
 def _struct_of(name: str, kind: object) -> dict[str, object]:
     """A type in JSON as the struct that ``fromJson`` takes."""
     return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}
-
-
-def _has_begun(home: StreamHome, lineage: str) -> bool:
-    """Whether there was a batch, and so perhaps a state."""
-    offsets = home.checkpoint(lineage) / "offsets"
-    return offsets.is_dir() and any(file.name.isdecimal() for file in offsets.iterdir())

@@ -15,6 +15,7 @@ from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.definition.timeouts import changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
 from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.stamp import content_of, stamped
 from sessionizer.home.table_places import located
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.internals.java_errors import JavaError, first_line
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.home.lineage_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 MOST_SHOWN: Final = 10
+_FORMAT: Final = 2
+"""Format 1 had the timeouts themselves, and no stamp."""
+_TIMEOUTS: Final = "timeouts"
 
 
 class TimeoutsUnread(TransientError):
@@ -51,14 +56,16 @@ class TimeoutTable:
     punctuations: Path
 
     @classmethod
-    def of(cls, spark: SparkSession, spec: StreamSpec, platform_home: Path, lineage_home: Path) -> TimeoutTable | None:
-        """The table that ``spec`` names; ``lineage_home`` keeps what was passed on.
+    def of(
+        cls, spark: SparkSession, spec: StreamSpec, platform_home: Path, lineage: LineageHome
+    ) -> TimeoutTable | None:
+        """The table that ``spec`` names; ``lineage`` keeps what was passed on.
 
         None when it names none and none was ever passed on: else the spec's own timeouts are what must be passed on.
         """
-        rules, announced = spec.rules, lineage_home / "announced_timeouts.json"
+        rules, announced = spec.rules, lineage.announced_timeouts
         named = rules.client_timeouts_table
-        if named is None and not read_json(announced):
+        if named is None and not announced_timeouts(announced):
             return None
         return cls(
             spark=spark,
@@ -66,7 +73,7 @@ class TimeoutTable:
             default_ms=rules.gap_timeout_ms,
             inline_ms=dict(rules.client_timeouts),
             announced=announced,
-            punctuations=lineage_home / "punctuations",
+            punctuations=lineage.punctuations,
         )
 
     def announce_changes(self) -> dict[str, int]:
@@ -74,13 +81,13 @@ class TimeoutTable:
 
         Raises TimeoutsUnread when the table cannot be read just now: then what was passed on holds.
         """
-        known = {client: int(timeout) for client, timeout in (read_json(self.announced) or {}).items()}
+        known = announced_timeouts(self.announced)
         current = self._read()
         changes = changed_timeouts(known, current, self.inline_ms, self.default_ms)
         if changes:
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
             change_timeouts(self.punctuations, changes)
-            write_json(self.announced, {**known, **changes})
+            write_json(self.announced, stamped({_TIMEOUTS: {**known, **changes}}, _FORMAT))
         return changes
 
     def _read(self) -> dict[str, int]:
@@ -90,6 +97,12 @@ class TimeoutTable:
             return read_timeouts(self.spark, self.location)
         except (PySparkException, JavaError) as error:
             raise TimeoutsUnread(self.location, first_line(error)) from error
+
+
+def announced_timeouts(file: Path) -> dict[str, int]:
+    """What was passed on, client to ms; nothing where ``file`` is absent or damaged. Raises DamagedFile: too new."""
+    known = content_of(file, read_json(file) or {}, _TIMEOUTS, _FORMAT)
+    return {client: int(str(timeout)) for client, timeout in known.items()}
 
 
 class TimeoutAnnouncer:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.stamp import content_of, stamped
 from sessionizer.spark.failures.read_failure import cause_in_one_line
 from sessionizer.spark.ingest.files import read_files
 from sessionizer.spark.ingest.lines import POSITION
@@ -24,13 +25,16 @@ from sessionizer.spark.ingest.punctuation import report_unreadable
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
+_FORMAT: Final = 2
+"""Format 1 had the files themselves, and no stamp."""
+_FILES: Final = "files"
 _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
 
 
@@ -44,11 +48,11 @@ class UnreadableFiles:
     @classmethod
     def of(cls, home: StreamHome, lineage: str) -> UnreadableFiles:
         """Where the stream keeps them."""
-        return cls(home.lineages / lineage / "unreadable_files.json", home.punctuations(lineage))
+        return cls(home.lineage(lineage).unreadable_files, home.punctuations(lineage))
 
     def uris(self) -> list[str]:
         """The files to leave out, as Spark names them."""
-        return sorted(read_json(self.record) or {})
+        return sorted(self._known())
 
     def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec) -> str | None:
         """Put the file aside that ended a query with ``error``: its name and what is wrong with it.
@@ -74,7 +78,11 @@ class UnreadableFiles:
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
-        write_json(self.record, {**(read_json(self.record) or {}), uri: cause})
+        write_json(self.record, stamped({_FILES: {**self._known(), uri: cause}}, _FORMAT))
+
+    def _known(self) -> Mapping[str, object]:
+        """What is wrong with each, by its URI. Raises DamagedFile."""
+        return content_of(self.record, read_json(self.record) or {}, _FILES, _FORMAT)
 
 
 def without(rows: DataFrame, uris: Sequence[str]) -> DataFrame:

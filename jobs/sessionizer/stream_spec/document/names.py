@@ -7,10 +7,11 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
+from sessionizer.home.names import NAME_PATTERN, is_name
 from sessionizer.launch.driver_environment import is_airflows
 from sessionizer.stream_spec.document.refusal import refusal
 
-NAME_PATTERN: Final = "^[a-z][a-z0-9_]{0,62}$"
+ANCHORED: Final = f"^{NAME_PATTERN}$"
 
 SESSION_COLUMNS: Final = frozenset(
     {
@@ -39,7 +40,7 @@ RESERVED_NAMES: Final = SESSION_COLUMNS | EVENT_FIELDS
 
 def check_name(name: str) -> str:
     """Return ``name`` if it may name a directory, a column and a DAG alike."""
-    if not re.fullmatch(NAME_PATTERN.strip("^$"), name):
+    if not is_name(name):
         raise refusal(name, "a lower-case letter, then at most 62 lower-case letters, digits or underscores")
     return name
 
@@ -60,7 +61,7 @@ def check_environment_variable(name: str) -> str:
     return name
 
 
-Name = Annotated[str, AfterValidator(check_name), Field(json_schema_extra={"pattern": NAME_PATTERN})]
+Name = Annotated[str, AfterValidator(check_name), Field(json_schema_extra={"pattern": ANCHORED})]
 ColumnName = Annotated[str, AfterValidator(check_column)]
 EnvironmentVariable = Annotated[
     str,
@@ -74,6 +75,6 @@ Expression = Text
 """SQL of Spark's dialect. It is parsed when the stream starts: nothing here knows SQL."""
 
 COLUMN_NAMES_SCHEMA: Final[dict[str, JsonValue]] = {
-    "propertyNames": {"pattern": NAME_PATTERN, "not": {"enum": [*sorted(RESERVED_NAMES)]}},
+    "propertyNames": {"pattern": ANCHORED, "not": {"enum": [*sorted(RESERVED_NAMES)]}},
 }
 """What a JSON Schema says of a block whose keys are column names."""

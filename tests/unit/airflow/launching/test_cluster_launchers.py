@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer.control.lease.ledger import Vacancy, read_lease
+from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch
+from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher

@@ -16,6 +16,7 @@ from airflow.sdk.execution_time import task_runner
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.records.watch_record import WatchRecord, read_watch
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
 from sessionizer_airflow.operators import supervise_stream as operators
@@ -23,7 +24,6 @@ from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.supervision.watch_record import WatchRecord, read_watch
 from support.places import SUPPORT
 
 if TYPE_CHECKING:

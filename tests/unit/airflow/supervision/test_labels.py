@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from sessionizer.control.records.health_record import Ailment, Health
 from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, StandBy, Wait
-from sessionizer_airflow.supervision.health import Ailment, Health
 from sessionizer_airflow.supervision.tell import label_of, level_of
 
 

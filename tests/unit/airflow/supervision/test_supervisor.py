@@ -23,6 +23,7 @@ from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer.control.records.process_identity import identify, is_alive
 from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.records.watch_record import WatchRecord, write_watch
 from sessionizer.control.status import newest_driver
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -33,7 +34,6 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.watch import look_at
-from sessionizer_airflow.supervision.watch_record import WatchRecord, write_watch
 from support.expected.supervision_records import recorded
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
-from sessionizer.home.atomic_file import write_json
-from sessionizer.home.json_record import JsonRecord, read_record
+from sessionizer.home.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -23,20 +22,24 @@ class ToldOf(JsonRecord):
 
 @dataclass(frozen=True)
 class OnceToldFile:
-    """The file `name` in the control directory of a stream, about its driver."""
+    """People are told once that the driver of a stream is what `name` says."""
 
     name: str
 
     def is_news(self, home: StreamHome, uid: str | None) -> bool:
         """Whether people do not know of this driver yet; from now on they do."""
-        told = read_record(ToldOf, home.control / self.name)
+        told = read_record(ToldOf, home.control_files.told(self.name))
         if told is not None and told.uid == uid:
             return False
         with suppress(SessionizerError):
-            write_json(home.control / self.name, ToldOf(uid=uid).to_json())
+            write_record(home.control_files.told(self.name), ToldOf(uid=uid))
         return True
 
     def forget(self, home: StreamHome) -> None:
         """All is well: should it happen once more, that is news."""
         with suppress(OSError):
-            (home.control / self.name).unlink(missing_ok=True)
+            (home.control_files.told(self.name)).unlink(missing_ok=True)
+
+
+TOLD_OF_ORPHAN: Final = OnceToldFile("orphan")
+TOLD_OF_UNWATCHED: Final = OnceToldFile("unwatched")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.home.atomic_file import write_json
-from sessionizer.home.json_record import JsonRecord, read_record
+from sessionizer.home.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-
-FILE = "watch.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,9 +41,9 @@ class WatchRecord(JsonRecord):
 
 def read_watch(home: StreamHome) -> WatchRecord | None:
     """The newest watch; None if there was none, or the file is damaged."""
-    return read_record(WatchRecord, home.control / FILE)
+    return read_record(WatchRecord, home.control_files.watch)
 
 
 def write_watch(home: StreamHome, watch: WatchRecord) -> None:
     """:raises UnwritablePath: the control directory cannot be written."""
-    write_json(home.control / FILE, watch.to_json())
+    write_record(home.control_files.watch, watch)

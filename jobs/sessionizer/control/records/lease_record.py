@@ -1,0 +1,49 @@
+"""``leases/<token>.json``: one fencing token, and whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sessionizer.control.records.process_identity import ProcessIdentity
+from sessionizer.home.json_record import JsonRecord
+
+
+class Vacancy(StrEnum):
+    """Why a lease has no owner: its driver gave it up, or somebody took it away."""
+
+    RELEASED = "released"
+    FENCED = "fenced"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord(JsonRecord):
+    """One token. Its owner is ``uid``, unless there is a ``vacancy``: then that was the last one (None: unknown).
+
+    Times are epoch ms; ``process_started`` is in clock ticks since boot.
+    """
+
+    token: int
+    acquired_at: int
+    uid: str | None = None
+    pid: int | None = None
+    process_started: int | None = None
+    host: str | None = None
+    boot_id: str | None = None
+    pid_namespace: str | None = None
+    vacancy: Vacancy | None = None
+    vacated_at: int | None = None
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        """The (last) owner's process, if the record says."""
+        if self.pid is None or self.host is None:
+            return None
+        return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.pid_namespace)
+
+
+def owned_by(token: int, uid: str, process: ProcessIdentity, at_ms: int) -> LeaseRecord:
+    """The record of a lease that driver ``uid`` takes at ``at_ms``."""
+    return LeaseRecord(
+        token, at_ms, uid, process.pid, process.started, process.host, process.boot_id, process.namespace
+    )

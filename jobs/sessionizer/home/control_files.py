@@ -1,0 +1,94 @@
+"""Every file of a stream's control directory, by what it is for. What it holds is told in ``control/records``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
+from sessionizer.home.names import checked_identifier
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATTERNS_OF_DRIVERS: Final = ("exit.*.json", "stop.*", "submit.*")
+"""Files of one driver each, by its uid."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFiles:
+    """The files below ``root``: a few KB that Airflow and the drivers both see.
+
+    The file system must be able to create a file unless it exists, and to replace one whole.
+    """
+
+    root: Path
+
+    @property
+    def desired(self) -> Path:
+        """What people want."""
+        return self.root / "desired.json"
+
+    @property
+    def lineage(self) -> Path:
+        """Which lineage is the active one."""
+        return self.root / "lineage.json"
+
+    @property
+    def leases(self) -> Path:
+        """One file per fencing token; the highest is the lease."""
+        return self.root / "leases"
+
+    def lease(self, token: int) -> Path:
+        """Whose the ``token`` is."""
+        return self.leases / f"{token:08d}.json"
+
+    @property
+    def lease_for_people(self) -> Path:
+        """A copy of the lease, for people to read."""
+        return self.root / "lease.json"
+
+    @property
+    def heartbeat(self) -> Path:
+        """What the driver last said."""
+        return self.root / "heartbeat.json"
+
+    @property
+    def launch(self) -> Path:
+        """The newest launch."""
+        return self.root / "launch.json"
+
+    @property
+    def supervision(self) -> Path:
+        """What Airflow makes of the last failures."""
+        return self.root / "supervision.json"
+
+    @property
+    def health(self) -> Path:
+        """Whether the stream is of use to its readers."""
+        return self.root / "health.json"
+
+    @property
+    def watch(self) -> Path:
+        """Which try of which run of Airflow watches."""
+        return self.root / "watch.json"
+
+    def told(self, of: str) -> Path:
+        """The driver that people have been told ``of``: that it is an orphan, or unwatched."""
+        return self.root / f"{of}.json"
+
+    def exit(self, uid: str) -> Path:
+        """How driver ``uid`` ended."""
+        return self.root / f"exit.{checked_identifier('uid', uid)}.json"
+
+    def stop(self, uid: str) -> Path:
+        """There once driver ``uid`` has been asked to stop."""
+        return self.root / f"stop.{checked_identifier('uid', uid)}"
+
+    def submission(self, uid: str) -> Path:
+        """The exit code of the process that submits driver ``uid`` to a cluster."""
+        return self.root / f"submit.{checked_identifier('uid', uid)}"
+
+    def reserve(self, uid: str) -> Path:
+        """A little room on the disk that driver ``uid`` keeps back for its last words."""
+        return self.root / f".reserve.{checked_identifier('uid', uid)}{TEMPORARY_SUFFIX}"

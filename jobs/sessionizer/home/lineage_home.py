@@ -1,0 +1,71 @@
+"""Where a lineage keeps its checkpoint, and what belongs to that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class LineageHome:
+    """The files of one checkpoint's life, in the directory ``root``, which is named for it."""
+
+    root: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's checkpoint location."""
+        return self.root / "checkpoint"
+
+    @property
+    def punctuations(self) -> Path:
+        """The folder of control rows that the query reads as a source."""
+        return self.root / "punctuations"
+
+    @property
+    def spec(self) -> Path:
+        """The whole spec that the lineage runs by."""
+        return self.root / "spec.json"
+
+    @property
+    def types(self) -> Path:
+        """Every type that each payload column ever had."""
+        return self.root / "types.json"
+
+    @property
+    def drained(self) -> Path:
+        """There once its sessions are, or are being, closed for good."""
+        return self.root / "drained.json"
+
+    @property
+    def open_sessions(self) -> Path:
+        """How many sessions are open in each key group, and until when."""
+        return self.root / "open_sessions.json"
+
+    @property
+    def unreadable_files(self) -> Path:
+        """The files of the source that are left out."""
+        return self.root / "unreadable_files.json"
+
+    @property
+    def announced_timeouts(self) -> Path:
+        """The timeouts of clients that were passed on."""
+        return self.root / "announced_timeouts.json"
+
+
+def offset_log(checkpoint: Path) -> Path:
+    """Spark's log of the batches whose input is settled: a file for each, named by its number."""
+    return checkpoint / "offsets"
+
+
+def commit_log(checkpoint: Path) -> Path:
+    """Spark's log of the batches that are over."""
+    return checkpoint / "commits"
+
+
+def source_log(checkpoint: Path, source: int) -> Path:
+    """What Spark notes of the ``source``, counted from 0 in the order of the query: of a file source its files."""
+    return checkpoint / "sources" / str(source)

@@ -1,0 +1,63 @@
+"""What every JSON file of the platform says of itself: the format that it is in, and which process wrote it.
+
+A file may be read by a release that is years older or newer than its writer. An older format is read for ever; a newer
+one is refused, for a guess at it could start a stopped stream or lose an open session.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.errors import DamagedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sessionizer.home.atomic_file import JsonObject
+
+FORMAT: Final = "format"
+WRITER: Final = "writer"
+UNSTAMPED: Final = 1
+"""The format of a file that does not say: those of the first releases did not."""
+
+
+def stamped(content: Mapping[str, object], format_number: int = UNSTAMPED) -> JsonObject:
+    """``content`` as it goes into a file: ``writer`` is ``<pid>@<host>``, as a JVM calls itself."""
+    return {FORMAT: format_number, WRITER: f"{os.getpid()}@{socket.gethostname()}", **content}
+
+
+def format_of(content: Mapping[str, object]) -> object:
+    """The format that ``content`` says it is in; what it says may be no number."""
+    return content.get(FORMAT, UNSTAMPED)
+
+
+def content_of(path: Path, content: Mapping[str, object], field: str, newest: int) -> Mapping[str, Any]:
+    """The object ``field`` of a stamped file; all of a file from before files were stamped. Raises DamagedFile.
+
+    It is the writer that tells: what was kept without a stamp may have any name, ``format`` too, for a number.
+    """
+    if not isinstance(content.get(WRITER), str):
+        return content
+    require_known_format(path, content, newest)
+    found = content.get(field)
+    if not isinstance(found, dict):
+        raise DamagedFile(path, f"it lacks {field}")
+    return found
+
+
+def unknown_format(content: Mapping[str, object], newest: int = UNSTAMPED) -> str | None:
+    """What is wrong with the format of ``content``, for one who reads those up to ``newest``; None if nothing is."""
+    found = format_of(content)
+    if type(found) is int and UNSTAMPED <= found <= newest:
+        return None
+    return f"it has format {found!r}, and this release reads {newest} at most: a newer release wrote it"
+
+
+def require_known_format(path: Path, content: Mapping[str, object], newest: int = UNSTAMPED) -> None:
+    """Raises DamagedFile where ``content``, which was read from ``path``, is in a format that is not known here."""
+    damage = unknown_format(content, newest)
+    if damage is not None:
+        raise DamagedFile(path, damage)

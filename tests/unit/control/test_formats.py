@@ -1,0 +1,198 @@
+"""What a file says of itself: its format and its writer; files of earlier releases are read, those of newer refused."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sessionizer
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease.ledger import examine_token
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.health_record import Ailment, Health, read_health, write_health
+from sessionizer.control.records.heartbeat import Heartbeat, Phase, read_heartbeat, write_heartbeat
+from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
+from sessionizer.control.records.told_record import TOLD_OF_ORPHAN, TOLD_OF_UNWATCHED
+from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
+from sessionizer.core.key_group.standing import Standing
+from sessionizer.errors import DamagedFile
+from sessionizer.home.identity import home_id
+from sessionizer.home.json_record import JsonRecord, examine_record
+from sessionizer.lineage.active import read_lineage, start_lineage
+from sessionizer.lineage.drained import begin_drain, read_drain
+from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
+from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
+from sessionizer.spark.ingest.unreadable import UnreadableFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+
+STANDING = Standing(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
+
+
+def written_by_all(home: StreamHome) -> str:
+    """Every JSON file that the platform writes beside a stream's tables, except the rows of a source."""
+    home.prepare()
+    home_id(home.root.parent.parent)
+    lineage = start_lineage(home, spec=LineageSpec({"name": "clicks"}, 1, 2))
+    acquire(home, "driver-1")
+    write_desired(home, DesiredState.RUNNING, by="a test", why="")
+    write_heartbeat(home, Heartbeat("driver-1", 5, 1, Phase.IDLE))
+    write_exit(home, ExitRecord("driver-1", 5, ExitOutcome.STOPPED))
+    write_launch(home, LaunchRecord(uid="driver-1", at=1, log="a"))
+    write_supervision(home, SupervisionRecord(failures=1))
+    write_watch(home, WatchRecord(run_id="r", try_number=1))
+    write_health(home, Health(worked_at=3, ailment=Ailment.STALE))
+    request_stop(home, "driver-1", "a test")
+    assert TOLD_OF_ORPHAN.is_news(home, "driver-1")
+    assert TOLD_OF_UNWATCHED.is_news(home, "driver-1")
+    begin_drain(home, lineage)
+    write_kept_types(home, lineage, KeptTypes("event_time"))
+    of_lineage = home.lineage(lineage)
+    OpenSessions(of_lineage.open_sessions).learn(0, [(3, STANDING)])
+    UnreadableFiles.of(home, lineage)._put_aside("file:/a.parquet", "not Parquet")
+    announced = of_lineage.announced_timeouts
+    announced.write_text('{"bob": 9}')
+    assert timeouts(announced, home.punctuations(lineage)).announce_changes() == {"bob": 1_000}
+    return lineage
+
+
+def timeouts(file: Path, punctuations: Path) -> TimeoutTable:
+    table: Any = TimeoutTable(None, None, 1_000, {}, file, punctuations)  # type: ignore[arg-type]
+    return table  # type: ignore[no-any-return]
+
+
+def own_files(home: StreamHome, lineage: str) -> list[Path]:
+    platform = home.root.parent.parent
+    folders = (home.control, home.leases, home.lineages / lineage)
+    return [platform / "home.json", *(path for folder in folders for path in folder.iterdir() if path.is_file())]
+
+
+def rewritten(path: Path, **changes: object) -> dict[str, Any]:
+    """The file with these keys; None leaves one out."""
+    content = {**json.loads(path.read_text()), **changes}
+    content = {name: value for name, value in content.items() if value is not None or name not in changes}
+    path.write_text(json.dumps(content))
+    return content
+
+
+def test_every_file_names_its_format_and_its_writer(home: StreamHome) -> None:
+    lineage = written_by_all(home)
+    files = own_files(home, lineage)
+    assert len(files) == 20
+    for path in files:
+        content = json.loads(path.read_text())
+        assert content["format"] >= 1, path
+        assert content["writer"].startswith(f"{os.getpid()}@"), path
+
+
+def test_every_kind_of_record_refuses_a_newer_format_by_name(tmp_path: Path) -> None:
+    kinds = record_kinds()
+    assert len(kinds) >= 12
+    for kind in kinds:
+        path = tmp_path / f"{kind.__name__}.json"
+        path.write_text(json.dumps({"format": 9, "unheard": "of"}))
+        reading = examine_record(kind, path)
+        assert reading.value is None
+        assert "it has format 9, and this release reads 1 at most: a newer release wrote it" in (reading.damage or "")
+
+
+@pytest.mark.parametrize("odd", [0, "1", 1.0, True, []])
+def test_a_format_that_is_none_is_damage(home: StreamHome, odd: object) -> None:
+    written_by_all(home)
+    rewritten(home.control / "desired.json", format=odd)
+    with pytest.raises(DamagedFile, match="it has format"):
+        read_desired(home)
+
+
+def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: StreamHome) -> None:
+    lineage = written_by_all(home)
+    of_lineage = home.lineages / lineage
+    for name in ("drained.json", "spec.json", "types.json", "open_sessions.json", "unreadable_files.json"):
+        rewritten(of_lineage / name, format=9)
+    rewritten(of_lineage / "announced_timeouts.json", format=9)
+    rewritten(home.control / "lineage.json", format=9)
+    readers = (
+        lambda: read_lineage(home),
+        lambda: read_drain(home, lineage),
+        lambda: read_lineage_spec(home, lineage),
+        lambda: read_kept_types(home, lineage),
+        lambda: OpenSessions(of_lineage / "open_sessions.json"),
+        lambda: UnreadableFiles.of(home, lineage).uris(),
+        lambda: announced_timeouts(of_lineage / "announced_timeouts.json"),
+    )
+    for read in readers:
+        with pytest.raises(DamagedFile, match="it has format 9"):
+            read()
+
+
+def test_files_of_the_first_releases_are_read(home: StreamHome) -> None:
+    lineage = written_by_all(home)
+    expected = everything_read(home, lineage)
+    for path in own_files(home, lineage):
+        if path.name != "spec.json":  # its first format is another one
+            rewritten(path, format=None, writer=None)
+    of_lineage = home.lineages / lineage
+    groups = json.loads((of_lineage / "open_sessions.json").read_text())
+    (of_lineage / "open_sessions.json").write_text(json.dumps({**groups["groups"], "batch_id": groups["batch_id"]}))
+    for name, field in (("unreadable_files.json", "files"), ("announced_timeouts.json", "timeouts")):
+        (of_lineage / name).write_text(json.dumps(json.loads((of_lineage / name).read_text())[field]))
+    assert everything_read(home, lineage) == expected
+
+
+def test_a_client_may_have_any_name(tmp_path: Path) -> None:
+    file = tmp_path / "announced_timeouts.json"
+    file.write_text(json.dumps({"format": 60_000, "timeouts": 5}))
+    assert announced_timeouts(file) == {"format": 60_000, "timeouts": 5}
+    file.write_text(json.dumps({"format": 2, "writer": "1@a", "timeouts": {"writer": 7}}))
+    assert announced_timeouts(file) == {"writer": 7}
+
+
+def test_a_stamped_file_without_its_content_is_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "announced_timeouts.json"
+    file.write_text(json.dumps({"format": 2, "writer": "1@a"}))
+    with pytest.raises(DamagedFile, match="it lacks timeouts"):
+        announced_timeouts(file)
+
+
+def everything_read(home: StreamHome, lineage: str) -> list[object]:
+    of_lineage = home.lineages / lineage
+    sessions = OpenSessions(of_lineage / "open_sessions.json")
+    return [
+        home_id(home.root.parent.parent),
+        read_lineage(home),
+        examine_token(home, 1),
+        read_desired(home),
+        read_heartbeat(home),
+        read_launch(home),
+        read_supervision(home),
+        read_watch(home),
+        read_health(home),
+        TOLD_OF_ORPHAN.is_news(home, "driver-1"),
+        read_drain(home, lineage),
+        read_kept_types(home, lineage),
+        (sessions.total, sessions.latest_due_ms),
+        UnreadableFiles.of(home, lineage).uris(),
+        announced_timeouts(of_lineage / "announced_timeouts.json"),
+    ]
+
+
+def record_kinds() -> list[type[JsonRecord]]:
+    """All in the packages of records: none is left out by forgetting it here."""
+    for room in ("home", "control", "lineage"):
+        package = importlib.import_module(f"{sessionizer.__name__}.{room}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(found.name)
+    return sorted(JsonRecord.__subclasses__(), key=lambda kind: kind.__name__)
