@@ -1,0 +1,73 @@
+"""The page of settings: none missing, none made up, no default out of date."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.spark import session
+from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
+from sessionizer.stream_spec.document.duration import parse_duration
+from sessionizer.stream_spec.environment import variable_of
+from sessionizer_airflow.supervision.policy import DEFAULTS, DURATIONS, SupervisionPolicy
+from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = REPOSITORY / "docs" / "settings.md"
+OF_POLICY = {variable_of(field.name): field.default for field in fields(SupervisionPolicy)}
+OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT
+LOCAL = {
+    **session.local_parallelism("local[2]"),
+    **session.local_memory("local[2]"),
+    **session.local_checkpoints("local[2]"),
+    **session.local_python("local[2]"),
+    **session.class_path("local[2]"),
+}
+
+
+def rows() -> dict[str, str]:
+    """Each setting, and what the page shows as its value."""
+    cells = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {name: value for named, value, *_ in cells for name in re.findall(r"`([^`]+)`", named)}
+
+
+def variables_of(*folders: str) -> set[str]:
+    files = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.py")]
+    found = {name for path in files for name in re.findall(r"\bSESSIONIZER_[A-Z_]*[A-Z]\b", _text(path))}
+    return found | set(OF_POLICY) | set(DEFAULTS)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_every_variable_is_on_the_page_and_no_other() -> None:
+    on_the_page = {name for name in rows() if name.startswith("SESSIONIZER_")}
+    assert variables_of("jobs", "plugins", "demo", "dags", "tests") == on_the_page
+
+
+@pytest.mark.parametrize("name", [variable_of(name) for name in DURATIONS])
+def test_how_long_the_supervisor_waits(name: str) -> None:
+    assert parse_duration(rows()[name]) == OF_POLICY[name]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_what_else_an_installation_sets(name: str) -> None:
+    assert rows()[name].strip("`") == DEFAULTS[name]
+
+
+@pytest.mark.parametrize("name", [*OF_SESSIONS, *LOCAL])
+def test_every_setting_of_spark_is_on_the_page(name: str) -> None:
+    value, shown = {**OF_SESSIONS, **LOCAL}[name], rows()[name]
+    if shown.startswith("`"):
+        assert shown.strip("`") == value
+
+
+def test_every_property_of_a_table_is_on_the_page() -> None:
+    named = {re.sub(r"#.*", "#COLUMN", name) for name in SESSIONS_PROPERTIES}
+    assert named <= set(rows())
