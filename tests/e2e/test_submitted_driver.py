@@ -24,21 +24,20 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from sessionizer.control.records.launch_record import LaunchRecord
+
 OLD = b"what it printed in the months before\n"
 
 
 def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    on_this_machine(monkeypatch)
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))
     write_click_files(stage.feed, 4)
     home = stage.stream_home
     home.prepare()
     log = home.logs / "driver.0123ab.log"
     log.write_bytes(OLD * (LIMIT_BYTES // len(OLD) + 1))
-    project = Project.from_environment({"SESSIONIZER_STREAMS": str(stage.streams), "SESSIONIZER_HOME": str(stage.home)})
-    call = DriverCall(stream=stage.name, uid="0123ab", folders=Folders(home=stage.home, streams=stage.streams))
-    launch = ConnectionLauncher(project=project).launch(home, call)
+    launch = launched(stage)
     try:
         beat = _first_batch(home_beat=lambda: read_heartbeat(home))
         assert log.stat().st_size < LIMIT_BYTES
@@ -55,6 +54,38 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
     finally:
         assert launch.process is not None
         kill(launch.process)
+
+
+def test_a_driver_without_memory_says_so_though_its_jvm_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_this_machine(monkeypatch)
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "512m")
+    spec = clicks_spec()
+    spec["mapping"]["payload"] = {"page": "repeat(left(page, 1), 1500000000)"}
+    stage = Stage.set_up(tmp_path, spec)
+    write_click_files(stage.feed, 1)
+    launch = launched(stage)
+    try:
+        _until(lambda: read_exit(stage.stream_home, "0123ab") is not None)
+        ended = read_exit(stage.stream_home, "0123ab")
+        assert ended is not None
+        assert (ended.outcome, ended.error_type, ended.terminal) == (Outcome.FAILED, "memory", False), ended.message
+        assert "java.lang.OutOfMemoryError: Java heap space" in (ended.message or "")
+    finally:
+        assert launch.process is not None
+        kill(launch.process)
+
+
+def on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def launched(stage: Stage) -> LaunchRecord:
+    project = Project.from_environment({"SESSIONIZER_STREAMS": str(stage.streams), "SESSIONIZER_HOME": str(stage.home)})
+    call = DriverCall(stream=stage.name, uid="0123ab", folders=Folders(home=stage.home, streams=stage.streams))
+    return ConnectionLauncher(project=project).launch(stage.stream_home, call)
 
 
 def _first_batch(home_beat: Callable[[], Heartbeat | None]) -> Heartbeat:

@@ -42,7 +42,8 @@ OF_QUERIES: Final = (
     Cause("disk_full", "a disk is full", _P, "free some space; the stream then goes on where it was"),
     Cause(
         "memory", "memory ran out", _U,
-        "give the driver more memory (spark.driver.memory) or let a batch bring less (source.options)",
+        "give the driver more memory (SPARK_DRIVER_MEMORY, spark.driver.memory) or let a batch bring less "
+        "(source.options)",
     ),
     Cause("lease_lost", "another driver took over", _P, "nothing to do: the other driver goes on"),
     Cause(

@@ -53,6 +53,7 @@ def named_failures(stream: str) -> Iterator[None]:
     """Whatever Spark dies of in the block becomes one of our errors."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help
 
+    from sessionizer.spark.failures.out_of_memory import words_of_this_jvm  # noqa: PLC0415
     from sessionizer.spark.failures.query_failure import classified  # noqa: PLC0415
     from sessionizer.spark.internals.java_errors import first_line  # noqa: PLC0415
 
@@ -63,4 +64,4 @@ def named_failures(stream: str) -> Iterator[None]:
     except AnalysisException as error:
         raise QueryFailed(stream, "analysis", first_line(error)) from error
     except Exception as error:
-        raise classified(stream, error) from error
+        raise classified(stream, error, words_of_this_jvm) from error

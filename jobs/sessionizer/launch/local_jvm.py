@@ -13,6 +13,13 @@ from typing import Final
 LOGGING: Final = Path(__file__).absolute().parents[1] / "spark" / "log4j2.properties"
 DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 """Where they go: what a site sets in ``extraJavaOptions`` comes after them and wins."""
+DRIVER_MEMORY: Final = {"SPARK_DRIVER_MEMORY": "2g"}
+"""The limit of the heap, as a variable of the environment: ``spark.driver.memory`` wins wherever it is said, and so
+does the variable where a site has set it."""
+END_WITHOUT_MEMORY: Final = "-XX:+ExitOnOutOfMemoryError"
+"""Spark would shut its context down and end after it: people were told of what broke on the way, not of the memory."""
+ENDED_WITHOUT_MEMORY: Final = 3
+"""The exit code of a JVM that ``END_WITHOUT_MEMORY`` ended."""
 HEAP_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 """G1 treats what fills half a region as humongous: blobs, with the regions of 1 MiB that a small heap gets."""
 SMALL_ARRAYS: Final = {
@@ -30,7 +37,7 @@ def class_archive(jars: Path) -> Path:
 
 def jvm_options(jars: Path) -> str:
     """What a driver with the class path ``jars`` is started with, as one text."""
-    options = [f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"', HEAP_REGIONS]
+    options = [f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"', HEAP_REGIONS, END_WITHOUT_MEMORY]
     archive = class_archive(jars)
     if archive.is_file():
         # an archive that does not fit is no reason for a line in the log of each driver

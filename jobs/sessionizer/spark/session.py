@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
+from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, DRIVER_MEMORY, SMALL_ARRAYS, jvm_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +65,15 @@ THROUGHPUT: dict[str, str] = {
     # second set of workers is started, each of which imports everything anew
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
+
+BOUNDED_MEMORY: dict[str, str] = {
+    # Java's serializer keeps all that it wrote or read until it is reset, by default every 100 objects: the cached
+    # blobs of a whole partition, though their storage level is the disk
+    "spark.serializer.objectStreamReset": "1",
+    # of the heap, for the row groups of all Parquet files that are being written: the rest of it is not theirs
+    "spark.hadoop.parquet.memory.pool.ratio": "0.25",
+}
+"""With what is emitted on disk (``sinks``), what a batch takes of the heap does not grow with what it closes."""
 
 
 def local_parallelism(master: str) -> dict[str, str]:
@@ -135,9 +144,11 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _let_local_workers_import_us()
-    settings = {**EXACTNESS, **DELTA, **THROUGHPUT}
+    settings = {**EXACTNESS, **DELTA, **THROUGHPUT, **BOUNDED_MEMORY}
     builder = SparkSession.builder.appName(application)
     if master is not None:
+        for name, value in DRIVER_MEMORY.items():
+            os.environ.setdefault(name, value)
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}

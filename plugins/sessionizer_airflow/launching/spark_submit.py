@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from sessionizer.launch.driver_environment import driver_environment
+from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -
     The programs of our Python come first: Spark would start its workers with the first `python3` of the PATH.
     """
     path = os.pathsep.join([OUR_PROGRAMS, environment.get("PATH", os.defpath)])
-    return {**driver_environment(environment, named), "PATH": path, "PYSPARK_PYTHON": sys.executable}
+    given = {**DRIVER_MEMORY, **driver_environment(environment, named)}
+    return {**given, "PATH": path, "PYSPARK_PYTHON": sys.executable}
 
 
 def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -70,3 +70,23 @@ def test_a_cause_of_pythons_own_counts_too() -> None:
     assert not is_full_disk(error)
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
     assert is_full_disk(error)
+
+
+WORDS = "java.lang.OutOfMemoryError: Java heap space"
+SHUT_DOWN = "Job 7 cancelled because SparkContext was shut down"
+FELL_OVER = 'Cannot invoke "DAGScheduler.cleanupQueryJobs(long)" because "SparkContext.dagScheduler()" is null'
+
+
+@pytest.mark.parametrize("message", [SHUT_DOWN, FELL_OVER, "Py4JNetworkError: Answer from Java side is empty"])
+def test_a_jvm_that_had_no_memory_left_is_no_lost_executor(message: str) -> None:
+    died = classified("clicks", Captured(message), lambda: WORDS)
+    assert isinstance(died, QueryInterrupted)
+    assert died.cause == "memory"
+    assert WORDS in died.detail
+    assert message in died.detail
+
+
+def test_what_is_certain_is_not_put_down_to_memory() -> None:
+    died = classified("clicks", Captured("[KAFKA_DATA_LOSS]"), lambda: WORDS)
+    assert isinstance(died, QueryFailed)
+    assert died.cause == "source_data_loss"

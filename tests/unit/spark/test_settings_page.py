@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PAGE = REPOSITORY / "docs" / "settings.md"
 OF_POLICY = {variable_of(field.name): field.default for field in fields(SupervisionPolicy)}
-OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT
+OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT | session.BOUNDED_MEMORY
 LOCAL = {
     **session.local_parallelism("local[2]"),
     **session.local_memory("local[2]"),

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 WIDE_FROM_BYTES: Final = 2**30
 """A table as large as this gets offsets of 64 bits: half of what those of 32 reach."""
-PIECE_BYTES: Final = 2**24
-"""Blobs are made of so much, and of one row more at most."""
+PIECE_BYTES: Final = 2**22
+"""Blobs are made of so much, and of one row more at most.
+
+The JVM has several of them in its heap at a time, whole: rows on their way, and one for each part that a sort spilled.
+"""
 
 _WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _NARROW: Final = {wide: narrow for narrow, wide in _WIDE.items()}

@@ -19,6 +19,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.spark.driver.life import DriverLife
 from sessionizer.spark.driver.stop_signals import StopSignals
+from sessionizer.spark.failures.out_of_memory import words_of_this_jvm
 from sessionizer.spark.failures.query_failure import classified
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
             driver = DriverLife(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
     except BaseException as error:
-        cause = classified(file.name, error) if isinstance(error, Exception) else error
+        cause = classified(file.name, error, words_of_this_jvm) if isinstance(error, Exception) else error
         if driver is None or driver.query_has_ended():
             reserve.give_up()
             record_failure(home, lease.uid, cause)

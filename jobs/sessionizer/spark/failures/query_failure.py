@@ -11,7 +11,7 @@ from sessionizer.redaction import redacted_and_cut
 from sessionizer.spark.failures.state_classes import cause_of_state_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,8 @@ CAUSES: Final = (
     ),
 )  # fmt: skip
 UNKNOWN: Final = Cause("unknown", (), terminal=False)
+WITHOUT_WORDS: Final = frozenset({"unknown", "driver_jvm_died", "executor_lost", "state_silent"})
+"""What the end of a JVM without memory looks like to Python."""
 GENERAL: Final = frozenset({"unknown", "state_not_at_head", "schema_change", "state_refused"})
 """Causes about which Spark's class says more than the signs."""
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
@@ -117,8 +119,13 @@ _COLUMNS_CHANGED: Final = re.compile(r"\[DELTA_SCHEMA_CHANGED\w*\] Detected sche
 _DETAIL_LIMIT = 2_000
 
 
-def classified(stream: str, error: BaseException) -> SessionizerError:
-    """The error that the driver ends with. One of ours is passed on as it is."""
+def classified(
+    stream: str, error: BaseException, out_of_memory: Callable[[], str | None] = lambda: None
+) -> SessionizerError:
+    """The error that the driver ends with. One of ours is passed on as it is.
+
+    ``out_of_memory`` is asked where the error leaves it open: the JVM's words if it ended for want of memory.
+    """
     if isinstance(error, SessionizerError):
         return error
     text = f"{type(error).__name__}: {error}"
@@ -126,6 +133,9 @@ def classified(stream: str, error: BaseException) -> SessionizerError:
     cause = next((cause for cause in CAUSES if _shows(cause, whole if cause.deep else text)), UNKNOWN)
     by_class = cause_of_state_class(text) if cause.name in GENERAL else None
     cause = _BY_NAME[by_class] if by_class is not None else cause
+    words = out_of_memory() if cause.name in WITHOUT_WORDS else None
+    if words is not None:
+        cause, text = _BY_NAME["memory"], f"{words}; then {text}"
     kind = QueryFailed if cause.terminal else QueryInterrupted
     return kind(stream, cause.name, redacted_and_cut(text, _DETAIL_LIMIT))
 

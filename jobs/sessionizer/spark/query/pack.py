@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import encode
 from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.wide import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,8 +66,9 @@ def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str], labels: Labels)
     ordered = pa.Table.from_batches([_nullable(batch.select(columns))]).take(pa.array(order)).combine_chunks()
     starts = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1])
     ends = np.append(starts[1:], len(order))
-    blobs = [encode(ordered.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)]
-    return _packed(labels[group[order][starts]], kind, blobs)
+    shares = [list(pieces(ordered.slice(start, end - start))) for start, end in zip(starts, ends, strict=True)]
+    of_groups = np.repeat(labels[group[order][starts]], [len(share) for share in shares])
+    return _packed(of_groups, kind, [encode(piece) for share in shares for piece in share])
 
 
 def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:

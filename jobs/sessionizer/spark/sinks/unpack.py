@@ -6,7 +6,8 @@ batches would stand in the code that Spark generates, which would then be compil
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -17,9 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.core.key_group.table_rows import Origin, RowShape
+
+ARROW_LIMIT: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+BLOBS_TO_PYTHON_BYTES: Final = 2**25
+"""Of an Arrow batch of blobs on the way into Python, give or take a blob. A partition may have any number of them."""
+
+
+@contextmanager
+def few_blobs_at_a_time(spark: SparkSession) -> Iterator[None]:
+    """Have Spark weigh the Arrow batches of what is planned and run meanwhile (see ``session.spare_small_rows``)."""
+    before = str(spark.conf.get(ARROW_LIMIT))
+    spark.conf.set(ARROW_LIMIT, BLOBS_TO_PYTHON_BYTES)
+    try:
+        yield
+    finally:
+        spark.conf.set(ARROW_LIMIT, before)
 
 
 def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> DataFrame:

@@ -18,7 +18,7 @@ from sessionizer.core.wire import rows
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import with_measures
-from sessionizer.spark.sinks.unpack import unpack
+from sessionizer.spark.sinks.unpack import few_blobs_at_a_time, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,20 +63,23 @@ class Sinks:
 
     def write(self, emitted: DataFrame, batch_id: int) -> BatchCounts:
         """Evaluate the batch, then write what it emitted; returns the rows of each kind."""
-        emitted.persist(StorageLevel.MEMORY_AND_DISK)
+        # on disk, however much it is: in memory it would be there beside what the writers of the tables need
+        emitted.persist(StorageLevel.DISK_ONLY)
         try:
             counts = _evaluate(emitted)
-            if counts[rows.SESSIONS]:
-                counts.sessions_version = self._append(
-                    table_shapes.SESSIONS, self.sessions(emitted, batch_id), batch_id
-                )
-            if counts[rows.LATE]:
-                self._append(table_shapes.LATE_EVENTS, self.late_events(emitted, batch_id), batch_id)
-            if counts[rows.QUARANTINE]:
-                self._append(table_shapes.QUARANTINE, self.quarantine(emitted, batch_id), batch_id)
+            with few_blobs_at_a_time(emitted.sparkSession):
+                self._append_all(emitted, counts, batch_id)
             return counts
         finally:
             emitted.unpersist()
+
+    def _append_all(self, emitted: DataFrame, counts: BatchCounts, batch_id: int) -> None:
+        if counts[rows.SESSIONS]:
+            counts.sessions_version = self._append(table_shapes.SESSIONS, self.sessions(emitted, batch_id), batch_id)
+        if counts[rows.LATE]:
+            self._append(table_shapes.LATE_EVENTS, self.late_events(emitted, batch_id), batch_id)
+        if counts[rows.QUARANTINE]:
+            self._append(table_shapes.QUARANTINE, self.quarantine(emitted, batch_id), batch_id)
 
     def sessions(self, emitted: DataFrame, batch_id: int) -> DataFrame:
         """Rows of the table ``sessions``."""

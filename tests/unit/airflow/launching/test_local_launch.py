@@ -13,8 +13,10 @@ import pytest
 import yaml
 
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.launching.spark_submit import job_environment
 from support.faults.spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:
@@ -66,6 +68,14 @@ def test_it_has_what_its_spec_and_the_installation_name(launched: LaunchRecord) 
     found = environment_of(launched)
     assert (found["VISITS_JAAS"], found["AZURE_TENANT_ID"]) == ("login", "tenant")
     assert {"PATH", "PYTHONPATH", "PYSPARK_PYTHON", "SESSIONIZER_DRIVER_LOG"} <= found.keys()
+
+
+def test_it_has_a_limit_of_the_heap_unless_the_site_has_one(
+    launched: LaunchRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert environment_of(launched)["SPARK_DRIVER_MEMORY"] == DRIVER_MEMORY["SPARK_DRIVER_MEMORY"]
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "6g")
+    assert job_environment(os.environ)["SPARK_DRIVER_MEMORY"] == "6g"
 
 
 def test_its_log_is_not_for_everybody(launched: LaunchRecord) -> None:

@@ -1,0 +1,60 @@
+"""Whether the driver's JVM ended for want of memory, where the error that reached Python does not say so.
+
+On this machine a JVM without memory ends at once (``launch/local_jvm.py``): Python sees a connection that broke. With
+other options Spark shuts its context down, and Python sees whatever fell over that. What the JVM printed last, and the
+code that it ended with, know better.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.bounded_log import BoundedLog
+from sessionizer.launch.local_jvm import ENDED_WITHOUT_MEMORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENDS_WITHIN_S: Final = 2.0
+"""Of a JVM that no longer answers."""
+LAST_BYTES: Final = 256 * 1024
+_WORDS: Final = re.compile(
+    # not where it is told of an executor's task: there it does not begin the line
+    r'^(?:Terminating due to |Exception in thread "[^"]*" )?(java\.lang\.OutOfMemoryError\b[^\n]*)',
+    re.MULTILINE,
+)
+
+
+def words_of_this_jvm() -> str | None:
+    """What the JVM of this process said of its memory; None if it said nothing."""
+    from pyspark import SparkContext  # noqa: PLC0415  also asked where there is no Spark yet
+
+    log = BoundedLog.from_environment(os.environ)
+    printed = None if log is None else words_in(log.path)
+    if printed is not None:
+        return printed
+    gateway = SparkContext._gateway  # noqa: SLF001  there is no public way
+    jvm = None if gateway is None else gateway.proc  # none under spark-submit: there the JVM is our parent
+    return "java.lang.OutOfMemoryError" if jvm is not None and _ended_without_memory(jvm) else None
+
+
+def words_in(log: Path) -> str | None:
+    """What the end of a driver's ``log`` says of memory that ran out; None if it says nothing or cannot be read."""
+    try:
+        with log.open("rb") as opened:
+            opened.seek(max(0, log.stat().st_size - LAST_BYTES))
+            printed = opened.read(LAST_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+    found = _WORDS.search(printed)
+    return found[1].strip() if found else None
+
+
+def _ended_without_memory(jvm: subprocess.Popen[bytes]) -> bool:
+    try:
+        return jvm.wait(ENDS_WITHIN_S) == ENDED_WITHOUT_MEMORY
+    except subprocess.TimeoutExpired:
+        return False

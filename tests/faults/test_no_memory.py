@@ -1,0 +1,71 @@
+"""A driver whose heap is too small: what it leaves; and one whose heap is small, but not for what a batch may take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.errors import QueryInterrupted
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.streams.click_files import write_click_files
+from support.streams.many_clicks import FIRST_EVENT_MS, many_clicks_spec
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USERS, EVENTS, PAGE_CHARACTERS = 8_000, 800_000, 400
+SMALL_HEAP = "512m"
+
+
+def test_a_driver_without_memory_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", SMALL_HEAP)
+    spec = clicks_spec()
+    spec["mapping"]["payload"] = {"page": "repeat(left(page, 1), 1500000000)"}
+    stage = Stage.set_up(tmp_path, spec)
+    write_click_files(stage.feed, 1)
+    with DriverProcess.start(stage, "a") as driver:
+        assert driver.wait() == QueryInterrupted.exit_code, driver.said[-4_000:]
+        assert "remedy: give the driver more memory" in driver.said
+    ended = read_exit(stage.stream_home, "a")
+    assert ended
+    assert (ended.error_type, ended.terminal) == ("memory", False), ended.message
+    assert "java.lang.OutOfMemoryError" in (ended.message or "")
+
+
+@pytest.mark.long
+def test_a_batch_may_close_more_than_the_heap_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", SMALL_HEAP)
+    spec = many_clicks_spec()
+    spec["source"]["columns"] += ", page string"
+    spec["mapping"]["payload"] = {"page": "page"}
+    spec["rules"], spec["key_groups"] = {"gap_timeout": "1 day"}, 32
+    stage = Stage.set_up(tmp_path, spec)
+    _write_long_pages(stage.feed)
+    run_to_end(stage, "a")
+    landed = DeltaTable(stage.table("sessions")).to_pyarrow_dataset().to_table(columns=["event_count"])
+    assert (landed.num_rows, pc.sum(landed["event_count"]).as_py()) == (USERS, EVENTS)
+
+
+def _write_long_pages(folder: Path) -> None:
+    """Pages that do not compress."""
+    random = np.random.default_rng(0)
+    ids = np.arange(EVENTS)
+    letters = random.integers(48, 112, EVENTS * PAGE_CHARACTERS, dtype=np.uint8).tobytes()
+    ends = pa.py_buffer((np.arange(EVENTS + 1) * PAGE_CHARACTERS).astype(np.int32))
+    table = pa.table(
+        {
+            "event_id": pa.array(ids).cast(pa.string()),
+            "user_id": pa.array(ids % USERS).cast(pa.string()),
+            "ts": FIRST_EVENT_MS + ids * 10,
+            "page": pa.StringArray.from_buffers(EVENTS, ends, pa.py_buffer(letters)),
+        }
+    )
+    pq.write_table(table, folder / "pages.parquet", row_group_size=20_000)
