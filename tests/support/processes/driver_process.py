@@ -101,7 +101,8 @@ class DriverProcess:
 
     def executors(self) -> list[int]:
         """The JVMs of the executors that run apart from the driver's."""
-        return [pid for pid in self.family() if "CoarseGrainedExecutorBackend" in _command_line(pid)]
+        self.family()
+        return executors_of(self.pid)
 
     def wait(self, within_s: float = ENDED_WITHIN_S) -> int:
         """Its exit code, once it has ended."""
@@ -173,6 +174,11 @@ def run_to_end(
     """A driver from its start to its own, good end."""
     with DriverProcess.start(stage, uid, until, master, apply=apply) as driver:
         assert driver.wait() == 0, driver.said[-4_000:]
+
+
+def executors_of(driver: int) -> list[int]:
+    """The JVMs of the executors that run apart from that of the driver with this process id."""
+    return [pid for pid in _descendants(driver) if "CoarseGrainedExecutorBackend" in _command_line(pid)]
 
 
 def kill_process(pid: int) -> None:
