@@ -40,6 +40,7 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launch
     for name, value in {**SECRETS, "VISITS_JAAS": "login", "AZURE_TENANT_ID": "tenant"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SESSIONIZER_DRIVER_ENVIRONMENT", "AZURE_*")
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
     streams = tmp_path / "streams"
     streams.mkdir()
     source = KAFKA | {"options_from_environment": {"kafka.sasl.jaas.config": "VISITS_JAAS"}}
