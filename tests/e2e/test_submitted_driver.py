@@ -70,7 +70,7 @@ def test_a_driver_without_memory_says_so_though_its_jvm_is_gone(
         _until(lambda: read_exit(stage.stream_home, "0123ab") is not None)
         ended = read_exit(stage.stream_home, "0123ab")
         assert ended is not None
-        assert (ended.outcome, ended.error_type, ended.terminal) == (Outcome.FAILED, "memory", False), ended.message
+        assert (ended.outcome, ended.error_type, ended.terminal) == (ExitOutcome.FAILED, "memory", False), ended.message
         assert "java.lang.OutOfMemoryError: Java heap space" in (ended.message or "")
     finally:
         assert launch.process is not None
