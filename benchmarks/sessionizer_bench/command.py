@@ -12,6 +12,8 @@ import typer
 from sessionizer_bench import workloads
 from sessionizer_bench.data.dataset import Dataset
 from sessionizer_bench.measuring import event_log
+from sessionizer_bench.measuring.latency import CONTESTANTS as LIVE_CONTESTANTS
+from sessionizer_bench.measuring.latency import latency_once
 from sessionizer_bench.measuring.startup import start_once
 from sessionizer_bench.places import DOCS, RUNS, SCRATCH
 from sessionizer_bench.reporting import breakdown, results, tables
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
-Only = Annotated[list[str] | None, typer.Option(help="Only this workload (repeat for more); startup is one.")]
+Only = Annotated[
+    list[str] | None, typer.Option(help="Only this workload (repeat for more); startup and latency are two.")
+]
 Contestants = Annotated[list[str] | None, typer.Option(help="Only this contestant (repeat for more).")]
 Groups = Annotated[int, typer.Option(help="Key groups of our query.")]
 EmitEvery = Annotated[int | None, typer.Option(help="Our emit_every, seconds of event time; else the workload's.")]
@@ -66,6 +70,8 @@ def race(  # noqa: PLR0913  one parameter per option
     _race(chosen, choices, taken, folder)
     if not only or STARTUP in only:
         _start(choices.repetitions, taken, folder)
+    if not only or workloads.LATENCY in only:
+        _live(choices, taken, folder, quick=quick)
     results.publish(taken, folder)
     if not quick:
         typer.echo(tables.promises(taken["runs"]))
@@ -89,6 +95,20 @@ def _start(repetitions: int, taken: dict[str, Any], folder: Path) -> None:
         taken["runs"].append(record)
         results.store(taken, folder)
         typer.echo(f"startup {repetition + 1}/{repetitions}: {record['start_to_first_batch_s']} s")
+
+
+def _live(choices: Choices, taken: dict[str, Any], folder: Path, *, quick: bool) -> None:
+    seconds = {"live_s": 30, "warm_up_s": 5} if quick else {}
+    for repetition in range(choices.repetitions):
+        for name in LIVE_CONTESTANTS:
+            if not choices.contestants or name in choices.contestants:
+                record = results.compact(latency_once(name, repetition, **seconds))
+                taken["runs"].append(record)
+                results.store(taken, folder)
+                shown = {
+                    key: record[key] for key in ("latency_ms_median", "latency_ms_p95", "batch_ms_mean", "phases_ms")
+                }
+                typer.echo(f"latency {repetition + 1}/{choices.repetitions} {name}: {shown}")
 
 
 @app.command()

@@ -58,7 +58,11 @@ def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
         query, diary = ours.start(spark, race)
     else:
         query = PEERS[contestant](spark, race)
-    query.awaitTermination()
+    if race.live_s:
+        query.awaitTermination(race.live_s)
+        query.stop()
+    else:
+        query.awaitTermination()
     progress = [json.loads(update.json) for update in query.recentProgress]
     return {"batches": from_progress(progress), "diary": diary.batches if diary else None}
 

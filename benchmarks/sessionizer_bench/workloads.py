@@ -11,6 +11,8 @@ OURS: Final = "ours"
 SESSION_WINDOW: Final = "session_window"
 PASS_THROUGH: Final = "pass_through"  # noqa: S105  no password
 PER_USER: Final = "per_user"
+LATENCY: Final = "latency"
+"""Name under which runs over a live feed are recorded, as a workload of its own."""
 CONTESTANTS: Final = (OURS, SESSION_WINDOW, PER_USER, PASS_THROUGH)
 """In the order in which they take turns."""
 

@@ -13,12 +13,13 @@ from sessionizer.spark.sinks import table_shapes, tables
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race
 from sessionizer_bench.data.dataset import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from sessionizer_bench.contestants.race import Race
 
 
 @dataclass(slots=True)
@@ -77,7 +78,7 @@ def spec_values(race: Race, name: str) -> dict[str, Any]:
             "payload": {"data": "data"},
         },
         "rules": {
-            "watermark_delay": f"{WATERMARK_DELAY_S} seconds",
+            "watermark_delay": f"{race.watermark_delay_s} seconds",
             "max_event_bytes": 16_384,  # an event has a few hundred
             "emit_every": f"{race.emit_every_s} seconds",
         },
@@ -110,5 +111,5 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
         diary.open_of_group |= {group: standing.sessions for group, standing in counts.standings if standing.merged}
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
 
-    writer = query.for_each_batch(write).trigger(availableNow=True)
+    writer = race.triggered(query.for_each_batch(write))
     return writer.option("checkpointLocation", str(race.checkpoint)).start(), diary

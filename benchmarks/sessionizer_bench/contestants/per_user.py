@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race, events, start_into_delta
+from sessionizer_bench.contestants.race import Race, events, start_into_delta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ Event = tuple[int, str, str, bool, int]
 
 def start(spark: SparkSession, race: Race) -> StreamingQuery:
     """Start it."""
-    watermarked = events(spark, race).withWatermark("event_time", f"{WATERMARK_DELAY_S} seconds")
+    watermarked = events(spark, race).withWatermark("event_time", f"{race.watermark_delay_s} seconds")
     rows = watermarked.selectExpr(
         "user_id", "event_time", "unix_millis(event_time) at_ms", "event_id", "data", "is_last", "timeout_s"
     )

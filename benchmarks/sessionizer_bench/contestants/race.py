@@ -11,6 +11,7 @@ from sessionizer_bench.data.dataset import COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 WATERMARK_DELAY_S: Final = 30
 
@@ -20,6 +21,7 @@ class Race:
     """``files``: what to read, ``files_per_batch`` a time; ``folder``: where this run keeps its checkpoint and table.
 
     ``peer_sink``: how the peers write, ``native`` (Delta's own streaming sink) or ``foreach_batch`` (as we do).
+    ``live_s``: with 0 the query reads what there is and ends; else it looks for files every second for so long.
     """
 
     files: Path
@@ -28,6 +30,8 @@ class Race:
     emit_every_s: int
     key_groups: int
     peer_sink: str = "native"
+    watermark_delay_s: int = WATERMARK_DELAY_S
+    live_s: int = 0
 
     @property
     def checkpoint(self) -> Path:
@@ -44,6 +48,10 @@ class Race:
         """The inverse of ``asdict`` followed by JSON."""
         return cls(**{**values, "files": Path(values["files"]), "folder": Path(values["folder"])})
 
+    def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
+        """The query, to be run when the race says."""
+        return writer.trigger(processingTime="1 second") if self.live_s else writer.trigger(availableNow=True)
+
 
 def events(spark: SparkSession, race: Race) -> DataFrame:
     """The source of the peers."""
@@ -52,8 +60,8 @@ def events(spark: SparkSession, race: Race) -> DataFrame:
 
 
 def start_into_delta(stream: DataFrame, race: Race) -> StreamingQuery:
-    """Start a peer's query, exactly-once into a Delta table, until it has read everything."""
-    writer = stream.writeStream.outputMode("append").trigger(availableNow=True)
+    """Start a peer's query, exactly-once into a Delta table."""
+    writer = race.triggered(stream.writeStream.outputMode("append"))
     writer = writer.option("checkpointLocation", str(race.checkpoint))
     if race.peer_sink == "native":
         return writer.format("delta").start(str(race.table))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sessionizer_bench.contestants.race import WATERMARK_DELAY_S, Race, events, start_into_delta
+from sessionizer_bench.contestants.race import Race, events, start_into_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ def start(spark: SparkSession, race: Race) -> StreamingQuery:
     """Start it."""
     gap = F.expr("make_interval(0, 0, 0, 0, 0, 0, timeout_s)")
     event = F.struct("event_time", "event_id", "data", "is_last")
-    watermarked = events(spark, race).withWatermark("event_time", f"{WATERMARK_DELAY_S} seconds")
+    watermarked = events(spark, race).withWatermark("event_time", f"{race.watermark_delay_s} seconds")
     sessions = watermarked.groupBy("user_id", F.session_window("event_time", gap)).agg(
         F.min("event_time").alias("started_at"),
         F.max("event_time").alias("ended_at"),

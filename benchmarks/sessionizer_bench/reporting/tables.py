@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer_bench.reporting.figures import Record, of_workload, ratios, spread, typical
 from sessionizer_bench.reporting.targets import RATE, STARTUP, targets
-from sessionizer_bench.workloads import OURS, PASS_THROUGH, SESSION_WINDOW
+from sessionizer_bench.workloads import LATENCY, OURS, PASS_THROUGH, SESSION_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,6 +32,8 @@ def document(results: dict[str, Any]) -> str:
             parts += [f"## {title}", race(records, name)]
     if of_workload(records, STARTUP):
         parts += ["## Start of the driver", startup(records)]
+    if of_workload(records, LATENCY):
+        parts += ["## From the end of a session to its row, 100 events/s", latency(records)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -88,6 +90,30 @@ def startup(records: list[Record]) -> str:
     runs = of_workload(records, STARTUP)[OURS]
     rows = [(str(run["start_to_first_batch_s"]), f"{run['load_before']} → {run['load_after']}") for run in runs]
     return markdown(("seconds from start to first committed batch", "load before → after"), rows)
+
+
+def latency(records: list[Record]) -> str:
+    """Runs over a live feed: ms from a session's end plus its gap to the commit with its row."""
+    rows = [
+        (
+            name.replace("_", " "),
+            *(_count(typical(runs, f"latency_ms_{which}")) for which in ("median", "p95")),
+            *(_count(typical(runs, measure)) for measure in ("batch_ms_mean", "sessions")),
+            f"{_tenths(typical(runs, 'load_before'))} → {_tenths(typical(runs, 'load_after'))}",
+            str(len(runs)),
+        )
+        for name, runs in of_workload(records, LATENCY).items()
+    ]
+    headings = (
+        "contestant",
+        "median ms",
+        "95 % within ms",
+        "batch ms, mean",
+        "sessions",
+        "load before → after",
+        "runs",
+    )
+    return markdown(headings, rows)
 
 
 def summary(records: list[Record], workload: str) -> str:

@@ -9,6 +9,7 @@ from sessionizer_bench.reporting.figures import Record, growth_ratio, of_workloa
 from sessionizer_bench.workloads import (
     GROWTH_LEVELS,
     LARGE,
+    LATENCY,
     OURS,
     PASS_THROUGH,
     REDELIVERED,
@@ -69,6 +70,8 @@ def targets(levels: tuple[int, ...] = GROWTH_LEVELS) -> tuple[Target, ...]:
             lambda records: growth_ratio(records, "batch_ms_mean", OURS, low, high),
             at_most=1.3,
         ),
+        Target("100 events/s: median delay of a session, against session_window", _latency("median"), at_most=1),
+        Target("the same, 95th percentile", _latency("p95"), at_most=1),
         Target(
             "start of the driver to its first committed batch",
             lambda records: typical(of_workload(records, STARTUP).get(OURS, []), "start_to_first_batch_s"),
@@ -81,6 +84,10 @@ def targets(levels: tuple[int, ...] = GROWTH_LEVELS) -> tuple[Target, ...]:
 def _redelivered(records: list[Record]) -> float | None:
     once, twice = (ratio(records, name, RATE, OURS, PASS_THROUGH) for name in (LARGE.name, REDELIVERED.name))
     return twice / once if once and twice else None
+
+
+def _latency(which: str) -> Callable[[list[Record]], float | None]:
+    return lambda records: ratio(records, LATENCY, f"latency_ms_{which}", OURS, SESSION_WINDOW)
 
 
 def _rate(workload: str, peer: str) -> Callable[[list[Record]], float | None]:
