@@ -21,7 +21,7 @@
         └── QueryInterrupted     the streaming query died of its surroundings (disk, memory, network)
 
 The facts are fields; the message is composed from them. What to do about it is not said here but at the edge
-(``sessionizer.cli.remedies``), where it is known who reads it.
+(``sessionizer.causes.remedies``), where it is known who reads it.
 """
 
 from __future__ import annotations

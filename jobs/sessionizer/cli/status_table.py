@@ -16,9 +16,9 @@ from sessionizer.control.status.progress_line import in_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sessionizer.cli.stream_status import StreamStatus
     from sessionizer.control.records.heartbeat import Heartbeat
     from sessionizer.control.status.observation import Observation
+    from sessionizer.fleet.stream_view import StreamView
 
 NOTHING: Final = "–"
 COLUMNS: Final = (
@@ -32,7 +32,7 @@ _COLOURS: Final = {
 _WIDTH_OF_A_FILE: Final = 200
 
 
-def print_table(found: Sequence[StreamStatus], now: int) -> None:
+def print_table(found: Sequence[StreamView], now: int) -> None:
     """Print one row per stream; in a file or pipe nothing is cut to the width of a terminal."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in COLUMNS:
@@ -42,13 +42,13 @@ def print_table(found: Sequence[StreamStatus], now: int) -> None:
     Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE).print(table)
 
 
-def _row(status: StreamStatus, now: int) -> list[str]:
+def _row(status: StreamView, now: int) -> list[str]:
     seen = status.seen
     if seen is None:
-        return [status.stream, f"[red]{status.state}[/red]", *[NOTHING] * (len(COLUMNS) - 2)]
+        return [status.name, f"[red]{status.state}[/red]", *[NOTHING] * (len(COLUMNS) - 2)]
     colour = _COLOURS.get(seen.state, "default")
     age = NOTHING if seen.age_ms is None else f"{in_words(seen.age_ms)} ago"
-    return [status.stream, f"[{colour}]{seen.state}[/{colour}]", *_figures(seen, now), age, _driver(seen)]
+    return [status.name, f"[{colour}]{seen.state}[/{colour}]", *_figures(seen, now), age, _driver(seen)]
 
 
 def _figures(seen: Observation, now: int) -> list[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.patience import patience
 from sessionizer.cli.places import Home, Stream, Streams, home_folder, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.records.desired_state import DesiredState
@@ -15,6 +14,7 @@ from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.newest_driver import newest_driver
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.patience import patience
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redacted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
-from sessionizer.cli.remedies import remedy_for
+from sessionizer.causes.remedies import remedy_for
 from sessionizer.errors import QueryFailed, SessionizerError
 from sessionizer.redaction import redacted
 

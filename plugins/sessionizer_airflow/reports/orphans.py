@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from sessionizer.control.records.told_record import TOLD_OF_ORPHAN
-from sessionizer.fleet.orphans import Orphan, find_orphans
-from sessionizer.home.stream_home import StreamHome, stream_homes
-from sessionizer.stream_spec.loading.folder import spec_files
+from sessionizer.fleet.streams import all_streams
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import OrphanedDrivers
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from sessionizer.fleet.stream_view import StreamView
     from sessionizer_airflow.project import Project
 
 
@@ -51,32 +50,33 @@ def report_orphans(
 
     :raises OrphanedDrivers: there are any.
     """
-    # By the names of the files: a spec that cannot be read today does not make its stream an orphan.
-    found = find_orphans(platform_home, {path.stem for path in spec_files(streams)})
-    for orphan in found:
-        say(orphan.line)
-        if TOLD_OF_ORPHAN.is_news(StreamHome.of(platform_home, orphan.name), orphan.seen.uid):
-            tell(_alert(orphan))
-    names = {orphan.name for orphan in found}
-    for home in stream_homes(platform_home):
-        if home.name not in names:
-            TOLD_OF_ORPHAN.forget(home)
+    found = []
+    for view in all_streams(platform_home, streams):
+        if view.home is None:
+            continue
+        if not view.is_orphan:
+            TOLD_OF_ORPHAN.forget(view.home)
+            continue
+        found.append(view)
+        say(view.orphan_line)
+        if TOLD_OF_ORPHAN.is_news(view.home, view.owner.uid):
+            tell(_alert(view))
     if found:
-        raise OrphanedDrivers([orphan.line for orphan in found], "; ".join(what_to_do(orphan) for orphan in found))
+        raise OrphanedDrivers([view.orphan_line for view in found], "; ".join(map(what_to_do, found)))
     say("every driver that runs has a spec")
 
 
-def what_to_do(orphan: Orphan) -> str:
+def what_to_do(orphan: StreamView) -> str:
     """To end it, or to keep it."""
     return f"`{orphan.stop_command}`, or put the spec of {orphan.name} back"
 
 
-def _alert(orphan: Orphan) -> Alert:
-    beat = orphan.seen.heartbeat
+def _alert(orphan: StreamView) -> Alert:
+    beat = orphan.owner.heartbeat
     return Alert(
         stream=orphan.name,
         kind=Kind.ORPHANED,
-        reason=f"driver {orphan.seen.uid} runs, but no spec describes its stream",
+        reason=f"driver {orphan.owner.uid} runs, but no spec describes its stream",
         what_to_do=what_to_do(orphan),
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperator
 
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.launch_record import read_launch
-from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision
+from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.records.told_record import TOLD_OF_UNWATCHED
 from sessionizer.control.status.observation import State
-from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.progress_line import in_words
+from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.stream_spec.loading.folder import spec_files
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import UnwatchedStreams
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sessionizer.control.status.observation import Observation
+    from sessionizer.fleet.stream_view import StreamView
     from sessionizer_airflow.project import Project
 
 DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOPPED})
@@ -86,10 +85,11 @@ def report_unwatched(
 
     :raises UnwatchedStreams: there are any.
     """
-    homes = [StreamHome.of(platform_home, path.stem) for path in spec_files(streams)]
     found = []
-    for home in homes:
-        stream = unwatched(home, patience, epoch_ms())
+    for view in all_streams(platform_home, streams):
+        if not view.specified:
+            continue
+        stream, home = unwatched(view, patience, epoch_ms()), StreamHome.of(platform_home, view.name)
         if stream is None:
             TOLD_OF_UNWATCHED.forget(home)
             continue
@@ -101,25 +101,21 @@ def report_unwatched(
     say("every stream that should run does, or is looked after")
 
 
-def unwatched(home: StreamHome, patience: int, now_ms: int) -> UnwatchedStream | None:
+def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:
     """None as well for a stream that was given up: people know, and its DAG is red and paused."""
-    seen = read_observation(home, now_ms)
-    if seen.desired.state is not DesiredState.RUNNING or seen.state not in DOWN or _record(home).given_up:
+    seen, record = view.owner, view.supervision or SupervisionRecord()
+    if seen.desired.state is not DesiredState.RUNNING or seen.state not in DOWN or record.given_up:
         return None
-    silence = now_ms - _last_move(home, seen)
-    return UnwatchedStream(name=home.name, seen=seen, silence=silence) if silence > patience else None
+    launched_at = view.newest.launch.at if view.newest and view.newest.launch else 0
+    silence = now_ms - _last_move(seen, record, launched_at)
+    return UnwatchedStream(name=view.name, seen=seen, silence=silence) if silence > patience else None
 
 
-def _last_move(home: StreamHome, seen: Observation) -> int:
+def _last_move(seen: Observation, record: SupervisionRecord, launched_at: int) -> int:
     """When the driver, or whoever looks after it, did something (epoch ms)."""
-    launch, record = read_launch(home), _record(home)
-    signs = [seen.desired.at, record.last_failure_ms, launch.at if launch else 0]
+    signs = [seen.desired.at, record.last_failure_ms, launched_at]
     signs += [part.at for part in (seen.heartbeat, seen.exit_record) if part is not None]
     return max(signs)
-
-
-def _record(home: StreamHome) -> SupervisionRecord:
-    return read_supervision(home) or SupervisionRecord()
 
 
 def _alert(stream: UnwatchedStream) -> Alert:

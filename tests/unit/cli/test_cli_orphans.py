@@ -10,32 +10,45 @@ import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.stop_marker import stop_requested
+from sessionizer.control.status.newest_driver import NewestDriver
 from sessionizer.control.status.observation import Evidence, State
 from sessionizer.control.status.observe import observe
 from sessionizer.errors import UnknownStream
-from sessionizer.fleet.orphans import find_orphans, orphans_among
+from sessionizer.fleet.stream_view import StreamView
+from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform
 
 
+def orphans(platform: Platform) -> list[str]:
+    return [view.name for view in all_streams(platform.home, platform.streams) if view.is_orphan]
+
+
 @pytest.mark.parametrize(("specified", "found"), [((), ["visits"]), (("clicks",), ["visits"]), (("visits",), [])])
 def test_only_live_drivers_without_a_spec(platform: Platform, specified: tuple[str, ...], found: list[str]) -> None:
+    for name in specified:
+        platform.add(name)
     lease, home = platform.drive("visits")
-    assert [orphan.name for orphan in find_orphans(platform.home, specified)] == found
+    assert orphans(platform) == found
     write_exit(home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
-    assert find_orphans(platform.home, specified) == []
+    assert orphans(platform) == []
 
 
 def test_every_state(platform: Platform) -> None:
-    seen = observe(Evidence(), 1)
-    live = {state for state in State if orphans_among([("visits", replace(seen, state=state))], ())}
-    assert live == {state for state in State if state.is_live}
+    seen, home = observe(Evidence(), 1), StreamHome.of(platform.home, "visits")
+    drivers = {state: replace(seen, state=state) for state in State}
+    views = {
+        state: StreamView(name="visits", home=home, specified=False, newest=NewestDriver(driver, driver))
+        for state, driver in drivers.items()
+    }
+    assert {state for state, view in views.items() if view.is_orphan} == {state for state in State if state.is_live}
 
 
 def test_no_platform_yet(platform: Platform) -> None:
-    assert find_orphans(platform.home, ()) == []
+    assert list(all_streams(platform.home, platform.streams)) == []
 
 
 def test_status_shows_it_with_the_command(platform: Platform) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer import errors
+from sessionizer.causes.remedies import cause_of_error, remedy_for
 from sessionizer.causes.table import CAUSES, OF_ERRORS, OF_PROCESSES, OF_QUERIES, OF_STARTS, Verdict
-from sessionizer.cli.remedies import cause_of_error, remedy_for
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, in_words, progress_line
 from sessionizer.errors import SessionizerError

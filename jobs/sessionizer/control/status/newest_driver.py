@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 class NewestDriver:
     """What is ``seen`` of the driver, and its ``launch``, if it was launched from Airflow.
 
+    ``owner``: what is seen of the lease's (last) owner, which may be another driver.
+
     ``launched_lives``: whether what was launched (spark-submit, then its JVM) lives; None: not known from here, as of a
     cluster. ``without_jvm``: its Python lives on, which can do nothing more.
     """
 
     seen: Observation
+    owner: Observation
     launch: LaunchRecord | None = None
     launched_lives: bool | None = None
     without_jvm: bool = False
@@ -50,12 +53,12 @@ def newest_driver(
     # The launch is read first: a driver that takes the lease meanwhile is then seen as its owner.
     launch, owner = read_launch(home), look()
     if launch is None:
-        return NewestDriver(owner)
+        return NewestDriver(owner, owner)
     if launch.uid == owner.uid:
-        return _put_right(home, owner, launch)
+        return _put_right(home, owner, owner, launch)
     if owner.state.is_live or acquired_at(owner) > launch.at:
-        return NewestDriver(owner)
-    return _put_right(home, look(launch), launch)
+        return NewestDriver(owner, owner)
+    return _put_right(home, look(launch), owner, launch)
 
 
 def acquired_at(seen: Observation) -> int:
@@ -63,11 +66,11 @@ def acquired_at(seen: Observation) -> int:
     return seen.lease.acquired_at if seen.lease else 0
 
 
-def _put_right(home: StreamHome, seen: Observation, launch: LaunchRecord) -> NewestDriver:
+def _put_right(home: StreamHome, seen: Observation, owner: Observation, launch: LaunchRecord) -> NewestDriver:
     lives = _launched_lives(home, launch)
     without_jvm = lives is False and _python_lives(seen)
     state = State.STALLED if without_jvm else _state_of(seen, launch, lives=lives)
-    return NewestDriver(replace(seen, state=state), launch, lives, without_jvm)
+    return NewestDriver(replace(seen, state=state), owner, launch, lives, without_jvm)
 
 
 def _launched_lives(home: StreamHome, launch: LaunchRecord) -> bool | None:

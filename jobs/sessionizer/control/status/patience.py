@@ -5,7 +5,13 @@ An installation sets the first two by SESSIONIZER_STARTUP_GRACE and SESSIONIZER_
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sessionizer.stream_spec.environment import duration_from, variable_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
@@ -22,3 +28,22 @@ TAKEOVER_AFTER_MS: Final = 150 * SECOND
 
 A driver that cannot reach its lease ends itself earlier.
 """
+
+
+class Patience(NamedTuple):
+    """As `read_observation` takes them, in ms."""
+
+    startup_grace_ms: int = STARTUP_GRACE_MS
+    stale_after_ms: int = STALE_AFTER_MS
+
+
+def patience(environment: Mapping[str, str] = os.environ) -> Patience:
+    """That of the installation; raises InvalidSpec for what is no duration."""
+    return Patience(
+        _either(environment, "startup_grace", STARTUP_GRACE_MS),
+        _either(environment, "stale_limit", STALE_AFTER_MS),
+    )
+
+
+def _either(environment: Mapping[str, str], name: str, otherwise: int) -> int:
+    return duration_from(environment, name) if variable_of(name) in environment else otherwise

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.start_problem import start_problem_in
 from sessionizer.causes.table import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, Verdict, cause_of
-from sessionizer.cli.remedies import clock_time
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.progress_line import in_words
+from sessionizer.home.clock import clock_time
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import CAUSES, Cause, cause_of
@@ -35,11 +34,6 @@ def cause_of_error(error: SessionizerError) -> Cause:
         return cause_of(error.cause, error.detail, terminal=isinstance(error, TerminalError))
     name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in CAUSES), type(error).__name__)
     return cause_of(name, str(error), terminal=isinstance(error, TerminalError))
-
-
-def clock_time(ms: int) -> str:
-    """A moment (epoch ms) as people in any time zone read it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC")
 
 
 def _invalid(error: InvalidSpec) -> str:

@@ -1,0 +1,85 @@
+"""One stream at a glance: what its file says, what it does, what is wrong with it and what to do. Made in `streams`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.status.newest_driver import NewestDriver
+    from sessionizer.control.status.observation import Observation
+    from sessionizer.errors import SessionizerError
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.drained import DrainRecord
+    from sessionizer.stream_spec.decisions import Change
+
+INVALID: Final = "INVALID"
+"""State of a stream whose spec cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamView:
+    """A stream that has a spec file (``specified``), or a home, or both.
+
+    ``newest`` is None where the home cannot be looked into, and ``problem`` says why, or what is wrong with the spec.
+    ``advice``: what to do, if something is wrong; ``changes``: where its file differs from the spec that it runs by;
+    ``running``: a line about the batch under way, if it takes long; ``drain``: its sessions are closed for good.
+    """
+
+    name: str
+    home: StreamHome | None
+    specified: bool = True
+    problem: SessionizerError | None = None
+    newest: NewestDriver | None = None
+    supervision: SupervisionRecord | None = None
+    advice: str | None = None
+    changes: tuple[Change, ...] = ()
+    running: str | None = None
+    drain: DrainRecord | None = None
+
+    @property
+    def seen(self) -> Observation | None:
+        """What its newest driver does; None where nobody can tell by which spec that would be judged."""
+        return self.newest.seen if self.newest is not None and self.problem is None else None
+
+    @property
+    def owner(self) -> Observation:
+        """What the owner of its lease does, whatever is wrong with its spec. Raises the problem if that is unknown."""
+        if self.newest is None:
+            assert self.problem is not None  # noqa: S101  one of them is always there
+            raise self.problem
+        return self.newest.owner
+
+    @property
+    def state(self) -> str:
+        """The state's name."""
+        return str(self.seen.state) if self.seen else INVALID
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether its driver runs though no spec describes it: it was renamed, or removed from the folder."""
+        return not self.specified and self.owner.state.is_live
+
+    @property
+    def orphan_line(self) -> str:
+        """What is the matter with an orphan and what to do, for people."""
+        lease = self.owner.lease
+        process = f" (pid {lease.pid} on {lease.host})" if lease else ""
+        return (
+            f"driver {self.owner.uid}{process} of stream {self.name} runs, but no spec describes it (renamed or "
+            f"removed?): `{self.stop_command}` ends it, or put the spec back"
+        )
+
+    @property
+    def stop_command(self) -> str:
+        """What ends its driver, at a batch boundary."""
+        return f"sessionizer stop {self.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        observed = self.seen.to_json() if self.seen else {"state": INVALID}
+        changes = [asdict(change) for change in self.changes]
+        drained = self.drain.to_json() if self.drain else None
+        said = {"advice": self.advice, "spec_changes": changes, "drained": drained}
+        return {"stream": self.name, **observed, **said}

@@ -1,0 +1,93 @@
+"""All streams at a glance: the one place where it is gathered what is known of them. Light: small files, no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sessionizer.causes.remedies import remedy_for
+from sessionizer.control.records.supervision_record import read_supervision
+from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
+from sessionizer.control.status.patience import patience
+from sessionizer.control.status.progress_line import running_line
+from sessionizer.deployment.running_spec import pending_changes
+from sessionizer.errors import SessionizerError, UnknownStream
+from sessionizer.fleet.advice import advice_on
+from sessionizer.fleet.stream_view import StreamView
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome, stream_homes
+from sessionizer.lineage.drained import examine_drain
+from sessionizer.stream_spec.loading.folder import find_stream, load_stream, spec_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+def all_streams(platform: Path, specs: Path) -> Iterator[StreamView]:
+    """Those with a file in the folder ``specs``, by name, then those that only have a home.
+
+    What is wrong with one is in its view. Raises InvalidSpec where the folder, ControlUnreachable where the platform's
+    home cannot be listed.
+    """
+    files = spec_files(specs)
+    for file in files:
+        yield _of_file(file, platform)
+    named = {file.stem for file in files}
+    for home in stream_homes(platform):
+        if home.name not in named:
+            yield without_spec(home)
+
+
+def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
+    """The stream ``name``. Raises UnknownStream where it has no spec, and no driver lives; InvalidSpec and so on."""
+    try:
+        return of_spec(find_stream(specs, name), platform)
+    except UnknownStream:
+        view = without_spec(StreamHome.of(platform, name))
+        if view.is_orphan:
+            return view
+        raise
+
+
+def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
+    """The stream of ``spec``. Raises InvalidSpec, ControlUnreachable."""
+    home, now = StreamHome.of(platform, spec.name), epoch_ms()
+    newest, supervision = _newest(home, now), read_supervision(home)
+    beat = newest.seen.heartbeat
+    return StreamView(
+        name=spec.name,
+        home=home,
+        newest=newest,
+        supervision=supervision,
+        advice=advice_on(home, newest, supervision, now),
+        changes=pending_changes(home, spec),
+        running=running_line(beat, now) if beat and newest.seen.state.is_live else None,
+        drain=examine_drain(home),
+    )
+
+
+def without_spec(home: StreamHome) -> StreamView:
+    """The stream whose home is there, and no file. Raises ControlUnreachable."""
+    view = StreamView(name=home.name, home=home, specified=False, newest=_newest(home, epoch_ms()))
+    return replace(view, advice=f"ORPHAN: {view.orphan_line}") if view.is_orphan else view
+
+
+def _of_file(file: Path, platform: Path) -> StreamView:
+    """As ``of_spec``, and what is wrong with it. A spec that cannot be read hides nothing of what its driver does."""
+    try:
+        return of_spec(load_stream(file), platform)
+    except SessionizerError as error:
+        told = f"{error} → {remedy_for(error)}"
+        try:
+            home = StreamHome.of(platform, file.stem)
+            newest, supervision = _newest(home, epoch_ms()), read_supervision(home)
+        except SessionizerError as unseen:
+            return StreamView(name=file.stem, home=None, problem=unseen, advice=told)
+        return StreamView(name=file.stem, home=home, problem=error, newest=newest, supervision=supervision, advice=told)
+
+
+def _newest(home: StreamHome, now: int) -> NewestDriver:
+    return newest_driver(home, now, **patience()._asdict())

@@ -1,0 +1,97 @@
+"""All streams at a glance: what one view says, and that one sick stream hides no other."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.records.launch_record import LaunchRecord, write_launch
+from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.control.status.observation import State
+from sessionizer.errors import ControlUnreachable, InvalidSpec
+from sessionizer.fleet.stream_view import INVALID, StreamView
+from sessionizer.fleet.streams import all_streams
+from sessionizer.home.clock import epoch_ms
+from support.processes.fabricated_platform import Platform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    return Platform(tmp_path / "home", tmp_path / "specs")
+
+
+def views(platform: Platform) -> dict[str, StreamView]:
+    return {view.name: view for view in all_streams(platform.home, platform.streams)}
+
+
+def test_every_stream_is_there_once_with_what_is_known_of_it(platform: Platform) -> None:
+    platform.add("clicks")
+    _, home = platform.drive("clicks", batch_id=7, running_since=epoch_ms() - 60_000)
+    write_supervision(home, SupervisionRecord(failures=2))
+    platform.add("young")
+    platform.drive("gone")
+    found = views(platform)
+    assert list(found) == ["clicks", "young", "gone"]
+    clicks, young, gone = found.values()
+    assert (clicks.state, young.state, gone.state) == (State.RUNNING, State.NEVER_STARTED, State.RUNNING)
+    assert clicks.supervision == SupervisionRecord(failures=2)
+    assert (clicks.running or "").startswith("the next batch: for 1 m")
+    assert [view.is_orphan for view in found.values()] == [False, False, True]
+    assert (gone.advice or "").startswith("ORPHAN: driver driver-1")
+    assert json.loads(json.dumps(clicks.to_json()))["heartbeat"]["batch_id"] == 7
+
+
+def test_a_spec_that_cannot_be_read_hides_nothing_of_its_driver(platform: Platform) -> None:
+    platform.add("clicks", "name: [")
+    platform.drive("clicks")
+    (view,) = views(platform).values()
+    assert (view.state, view.seen, view.owner.state) == (INVALID, None, State.RUNNING)
+    assert isinstance(view.problem, InvalidSpec)
+    assert "correct" in (view.advice or "")
+
+
+def test_a_home_that_cannot_be_looked_into_is_its_own_problem(platform: Platform) -> None:
+    for name in ("clicks", "visits"):
+        platform.add(name)
+        platform.drive(name)
+    leases = platform.home / "streams/clicks/control/leases"
+    for file in leases.iterdir():
+        file.unlink()
+    leases.rmdir()
+    leases.symlink_to(leases)
+    found = views(platform)
+    assert isinstance(found["clicks"].problem, ControlUnreachable)
+    assert found["visits"].state == State.RUNNING
+    with pytest.raises(ControlUnreachable):
+        _ = found["clicks"].owner
+
+
+def test_a_file_whose_name_no_stream_may_have(platform: Platform) -> None:
+    (platform.streams / "Bad-Name.yaml").write_text("name: Bad-Name")
+    (view,) = views(platform).values()
+    assert (view.home, view.state) == (None, INVALID)
+
+
+def test_it_is_as_patient_as_the_installation_says(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform.add("clicks")
+    platform.drive("clicks", batch_id=1)
+    platform.fall_silent("clicks", since=epoch_ms() - 60_000)
+    assert views(platform)["clicks"].state == State.RUNNING
+    monkeypatch.setenv("SESSIONIZER_STALE_LIMIT", "30 seconds")
+    assert views(platform)["clicks"].state == State.STALLED
+
+
+def test_a_driver_that_waits_for_its_lease_is_the_newest_not_the_owner(platform: Platform) -> None:
+    platform.add("clicks")
+    lease, home = platform.drive("clicks")
+    lease.release()
+    write_launch(home, LaunchRecord(uid="driver-2", at=epoch_ms() + 1, log="a"))
+    view = views(platform)["clicks"]
+    assert view.newest is not None
+    assert (view.newest.seen.uid, view.owner.uid) == ("driver-2", "driver-1")
