@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
+from sessionizer.home.names import Verb
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.house import dag_options
@@ -29,7 +30,7 @@ settings = SupervisionSettings.from_environment()
 for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
-        **dag_options(spec, "report", documentation, run_limit=timedelta(hours=2)),
+        **dag_options(spec, Verb.REPORT, documentation, run_limit=timedelta(hours=2)),
         schedule=[
             sessions_asset(spec.name, project.home, settings.landing_interval),
             report_due_asset(spec.name, project.home, settings.report_interval),

@@ -7,19 +7,20 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.house import steering_dag_options
 from sessionizer_airflow.operators.supervise_stream import SetDesiredState
 from sessionizer_airflow.project import Project
 
 VERBS = {
-    "stop": (
+    Verb.STOP: (
         DesiredState.STOPPED,
-        "Stops the stream at the next batch boundary, and keeps it stopped until `{stream}.start` runs.",
+        "Stops the stream at the next batch boundary, and keeps it stopped until `{start}` runs.",
     ),
-    "start": (
+    Verb.START: (
         DesiredState.RUNNING,
-        "Lets the stream run: `{stream}.supervise`, which must not be paused, launches its driver.",
+        "Lets the stream run: `{supervise}`, which must not be paused, launches its driver.",
     ),
 }
 
@@ -38,18 +39,18 @@ project = Project.from_environment()
 
 for spec in survey_streams(project.streams).specs.values():
     for verb, (state, documentation) in VERBS.items():
-        text = documentation.format(stream=spec.name)
+        text = documentation.format(**{str(other): dag_id(spec.name, other) for other in Verb})
         with DAG(
             **steering_dag_options(spec, verb, text, run_limit=timedelta(minutes=10)),
             schedule=None,
-            params={"why": WHY, **({"apply": APPLY} if verb == "start" else {})},
+            params={"why": WHY, **({"apply": APPLY} if verb is Verb.START else {})},
         ):
             SetDesiredState(
-                task_id=verb,
+                task_id=str(verb),
                 stream=spec.name,
                 project=project,
                 state=state,
                 why="{{ params.why or '' }}",
-                apply="{{ params.apply }}" if verb == "start" else False,
+                apply="{{ params.apply }}" if verb is Verb.START else False,
                 retries=0,
             )

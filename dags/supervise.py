@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import DAG
 
+from sessionizer.home.names import Verb
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.alerting.overdue import watch_deadline
 from sessionizer_airflow.house import dag_options
@@ -45,7 +46,7 @@ overdue_after = watch_lease + timedelta(milliseconds=settings.watch_grace)
 for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
-        **dag_options(spec, "supervise", documentation, run_limit=watch_lease + timedelta(hours=1)),
+        **dag_options(spec, Verb.SUPERVISE, documentation, run_limit=watch_lease + timedelta(hours=1)),
         schedule="@continuous",
         max_consecutive_failed_dag_runs=1,
         # To run it is to unpause it. The ids of such runs sort as their dates, by which a run of the past is told.

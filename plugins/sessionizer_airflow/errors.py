@@ -68,8 +68,8 @@ class ClusterUnreachable(TransientError):
     """The cluster manager did not answer `command` for `cause`."""
 
     def __init__(self, command: tuple[str, ...], cause: str) -> None:
-        self.command, self.cause = command, cause
-        super().__init__(f"no answer to `{' '.join(command)}`: {cause}")
+        self.command, self.cause, self.asked = command, cause, " ".join(command)
+        super().__init__(f"no answer to `{self.asked}`: {cause}")
 
 
 class SupervisionEnded(TerminalError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.home.names import Verb, dag_id
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 
 if TYPE_CHECKING:
@@ -16,17 +17,18 @@ WORKER_LIMIT = timedelta(minutes=10)
 """No task holds a worker for longer, unless it says why."""
 
 
-def dag_options(spec: StreamSpec, verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
+def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
     """The options of the DAG that does `verb` for a stream; `run_limit` ends a run that hangs."""
     return {
         **_options(spec.name, verb, documentation, run_limit),
+        "dag_id": dag_id(spec.name, verb),
         "doc_md": _document(spec, documentation),
-        "tags": ["sessionizer", f"stream:{spec.name}", verb],
+        "tags": ["sessionizer", f"stream:{spec.name}", str(verb)],
         "default_args": _of_tasks(spec.owner),
     }
 
 
-def steering_dag_options(spec: StreamSpec, verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
+def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
     """As `dag_options`, for a DAG by which a person changes what is wanted of a stream: it does so at once, or never.
 
     One that waits for somebody to unpause it steers nothing; one that a schedule or a backfill starts is no wish.

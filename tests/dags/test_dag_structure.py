@@ -10,11 +10,11 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Asset, AssetAll
 from airflow.utils.types import DagRunType
 
-from sessionizer.stream_spec.loading.folder import load_streams
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
+from support.streams.spec_folder import load_streams
 
 if TYPE_CHECKING:
     from pathlib import Path

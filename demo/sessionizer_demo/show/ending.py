@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.control.status.live_drivers import live_drivers
+from sessionizer.control.stopping import ask_to_stop
 from sessionizer.home.stream_home import stream_homes
 from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 
@@ -21,8 +20,7 @@ STOP_SECONDS = 40.0
 def stop_drivers(installation: Installation, say: Callable[[str], None]) -> None:
     """Ask every driver of the installation to stop at its batch boundary, and wait for it."""
     for home in stream_homes(installation.platform_home):
-        for uid in live_drivers(home):
-            request_stop(home, uid, "the demo ends")
+        for _ in ask_to_stop(home, "the demo ends"):
             say(f"stopping the driver of {home.name}")
     deadline = time.monotonic() + STOP_SECONDS
     while left_behind(installation) and time.monotonic() < deadline:

@@ -15,6 +15,7 @@ from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.status.newest_driver import newest_driver
 from sessionizer.control.status.observation import Observation, State
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.errors import DemoBroke
@@ -113,7 +114,7 @@ class Show:
 
     def _where_to_look(self, seen: Observation) -> str:
         ill = seen.state in {State.FAILED, State.VANISHED, State.STALLED}
-        return f"; see {self.home.logs} and the log of {self.stream}.supervise" if ill else ""
+        return f"; see {self.home.logs} and the log of {dag_id(self.stream, Verb.SUPERVISE)}" if ill else ""
 
     def _require_parts(self) -> None:
         dead = self.parts.dead() + (["feed"] if self.feed.has_ended else [])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import errno
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.table import CAUSES, Cause, cause_of
+from sessionizer.causes.table import CAUSES, OF_LAUNCHES, Cause, cause_of
 from sessionizer.errors import (
     DamagedFile,
     InvalidSpec,
@@ -22,18 +24,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
 def remedy_for(error: SessionizerError) -> str:
     """One line of advice: that of its cause, but where the command line knows more than the cause."""
     known = next((ON_COMMAND_LINE[kind](error) for kind in type(error).__mro__ if kind in ON_COMMAND_LINE), None)
     return known or cause_of_error(error).remedy
 
 
-def cause_of_error(error: SessionizerError) -> Cause:
-    """How the error is called, whether to try again, and what to do."""
+def cause_of_error(error: SessionizerError | OSError) -> Cause:
+    """How the error is called, whether to try again, and what to do.
+
+    A new class is judged like what it is a kind of.
+    """
+    if isinstance(error, OSError):
+        # What the system refuses is a matter of the machine: room, memory, open files.
+        return CAUSES["disk_full" if error.errno in NO_ROOM else "OSError"]
     if isinstance(error, QueryFailed | QueryInterrupted):
         return cause_of(error.cause, error.detail, terminal=isinstance(error, TerminalError))
     name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in CAUSES), type(error).__name__)
-    return cause_of(name, str(error), terminal=isinstance(error, TerminalError))
+    cause = cause_of(name, str(error), terminal=isinstance(error, TerminalError))
+    return replace(cause, remedy=cause.remedy.format(error=error)) if cause in OF_LAUNCHES else cause
 
 
 def _invalid(error: InvalidSpec) -> str:

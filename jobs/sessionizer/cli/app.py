@@ -6,8 +6,7 @@ import sys
 
 import typer
 
-from sessionizer.cli.batch import batch
-from sessionizer.cli.report import report
+from sessionizer.cli.batch import batch, report
 from sessionizer.cli.run import run
 from sessionizer.cli.spec import spec
 from sessionizer.cli.status import status

@@ -1,20 +1,41 @@
-"""``sessionizer status``: how the streams do."""
+"""``sessionizer status``: how the streams do, as a table or as JSON."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
-from sessionizer.cli.status_table import print_table
+from sessionizer.control.status.observation import State
+from sessionizer.control.status.progress_line import in_words
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.control.status.observation import Observation
     from sessionizer.fleet.stream_view import StreamView
+
+NOTHING: Final = "–"
+COLUMNS: Final = (
+    "stream", "state", "batch", "ev/s", "lag", "watermark (age)", "open", "emitted", "late", "quarantined",
+    "last sign", "driver",
+)  # fmt: skip
+_COLOURS: Final = {
+    State.RUNNING: "green", State.IDLE: "green", State.STARTING: "cyan", State.STOPPING: "cyan",
+    State.STALLED: "yellow", State.FAILED: "red", State.VANISHED: "red",
+}  # fmt: skip
+_WIDTH_OF_A_FILE: Final = 200
 
 
 def status(
@@ -33,7 +54,7 @@ def status(
     if as_json:
         typer.echo(json.dumps([view.to_json() for view in found], indent=1))
         return
-    print_table(found, epoch_ms())
+    _print_table(found, epoch_ms())
     for view in found:
         for line in _lines(view):
             typer.echo(f"{view.name}: {line}")
@@ -47,3 +68,52 @@ def _lines(view: StreamView) -> list[str]:
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines
+
+
+def _print_table(found: Sequence[StreamView], now: int) -> None:
+    """Print one row per stream; in a file or pipe nothing is cut to the width of a terminal."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column in {"stream", "state", "driver"} else "right")
+    for status in found:
+        table.add_row(*_row(status, now))
+    Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE).print(table)
+
+
+def _row(status: StreamView, now: int) -> list[str]:
+    seen = status.seen
+    if seen is None:
+        return [status.name, f"[red]{status.state}[/red]", *[NOTHING] * (len(COLUMNS) - 2)]
+    colour = _COLOURS.get(seen.state, "default")
+    age = NOTHING if seen.age_ms is None else f"{in_words(seen.age_ms)} ago"
+    return [status.name, f"[{colour}]{seen.state}[/{colour}]", *_figures(seen, now), age, _driver(seen)]
+
+
+def _figures(seen: Observation, now: int) -> list[str]:
+    beat = seen.heartbeat
+    if beat is None:
+        return [NOTHING] * 8
+    rate = beat.rows_per_second if seen.state is State.RUNNING else None
+    counts = (beat.open_keys, beat.sessions_rows, beat.late, beat.quarantined)
+    figures = [NOTHING if beat.batch_id is None else str(beat.batch_id), _number(rate), _number(beat.source_lag)]
+    return [*figures, _watermark(beat, now), *map(_number, counts)]
+
+
+def _number(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def _watermark(beat: Heartbeat, now: int) -> str:
+    if beat.watermark_ms is None:
+        return NOTHING
+    if beat.is_drained:
+        return "drained"
+    moment = datetime.fromtimestamp(beat.watermark_ms / 1000, UTC)
+    return f"{moment:%m-%d %H:%M:%S} ({in_words(now - beat.watermark_ms)})"
+
+
+def _driver(seen: Observation) -> str:
+    lease = seen.lease
+    if lease is None:
+        return NOTHING
+    return f"{lease.uid} (pid {lease.pid})" if seen.state.is_live else f"{lease.uid}"

@@ -15,6 +15,7 @@ from sessionizer.control.status.newest_driver import newest_driver
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.patience import patience
+from sessionizer.control.stopping import ask_to_stop
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redacted
@@ -45,7 +46,8 @@ def stop(
     if not seen.state.is_live or seen.uid is None:
         typer.echo(f"stream {stream} is not running ({_ended(seen)})")
         return
-    request_stop(where, seen.uid, why)
+    if seen.uid not in ask_to_stop(where, why):
+        request_stop(where, seen.uid, why)  # fenced, and only its cluster may know more
     if wait == 0:
         typer.echo(f"asked driver {seen.uid} of {stream} to stop")
     else:

@@ -9,6 +9,7 @@ from sessionizer.control.records.desired_state import examine_desired
 from sessionizer.deployment.refusals import require_continuable
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec, write_lineage_spec
@@ -132,7 +133,7 @@ def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     fields = ", ".join(change.field for change in changes)
     return (
         f"spec changed: {fields}; takes effect at the next start of your choice: "
-        f"`sessionizer run {stream} --apply`, or the form of {stream}.start"
+        f"`sessionizer run {stream} --apply`, or the form of {dag_id(stream, Verb.START)}"
     )
 
 

@@ -10,6 +10,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.home.clock import clock_time
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRe
 def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
     """What the supervisor waits for, or why it does not start the stream again; None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
-        return f"given up: {record.last_failure}; what to do: {record.remedy}, then unpause the DAG {name}.supervise"
+        return f"given up: {record.last_failure}; what to do: {record.remedy}, then {_unpause(name)}"
     if seen.state.is_live:
         return None
     if record.restart_at <= now:
@@ -57,8 +58,12 @@ def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now:
 
 def _of_overdue_start(name: str, record: SupervisionRecord) -> str:
     """The wait is over; who ended the driver, and why, the supervisor still knows best."""
-    how = f"unpause the DAG {name}.supervise, if it is paused"
+    how = f"{_unpause(name)}, if it is paused"
     return f"{record.last_failure}; what to do: {record.remedy}; to go on where it was: {how}"
+
+
+def _unpause(name: str) -> str:
+    return f"unpause the DAG {dag_id(name, Verb.SUPERVISE)}"
 
 
 def _is_newer(seen: Observation, record: SupervisionRecord) -> bool:
@@ -97,7 +102,7 @@ def _start_problem(home: StreamHome, newest: NewestDriver) -> StartProblem | Non
 
 
 def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
-    how = f"unpause the DAG {name}.supervise, if it is paused" if supervised else f"`sessionizer run {name}`"
+    how = f"{_unpause(name)}, if it is paused" if supervised else f"`sessionizer run {name}`"
     if cause.verdict is Verdict.TERMINAL:
         return f", then {how}"
     return f"; to go on where it was: {how}"

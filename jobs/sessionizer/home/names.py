@@ -1,8 +1,9 @@
-"""The names that may stand in a path: of streams and tables, of drivers and lineages."""
+"""Names: of streams and tables, of drivers and lineages, which may stand in a path; of the DAGs of a stream."""
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 
 from sessionizer.errors import InvalidSpec
@@ -12,6 +13,26 @@ NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 
 IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 """Of a driver (uid) or lineage: safe as part of a file name."""
+
+
+class Verb(StrEnum):
+    """What the DAGs of a stream do."""
+
+    SUPERVISE = "supervise"
+    START = "start"
+    STOP = "stop"
+    REPORT = "report"
+
+
+def dag_id(stream: str, verb: Verb) -> str:
+    """The id of the DAG that does ``verb`` for ``stream``."""
+    return f"{stream}.{verb}"
+
+
+def supervised_stream(dag: str) -> str | None:
+    """The stream that the DAG of this id supervises; None where it supervises none."""
+    stream, _, verb = dag.rpartition(".")
+    return stream if verb == Verb.SUPERVISE and is_name(stream) else None
 
 
 def is_name(value: str) -> bool:

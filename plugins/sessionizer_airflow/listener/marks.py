@@ -13,6 +13,7 @@ from airflow.listeners import hookimpl
 
 from sessionizer.control.records.desired_state import DesiredState, examine_desired
 from sessionizer.control.records.watch_record import read_watch
+from sessionizer.home.names import supervised_stream
 from sessionizer.home.platform_home import HOME_VARIABLE
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.errors import HomeMissing
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.state import TaskInstanceState
-
-SUPERVISING = ".supervise"
-"""How the id of a DAG ends whose only task supervises the stream that the id begins with."""
 
 OPERATOR: Final = "SuperviseStream"
 MARKED: Final = "manually set"
@@ -76,9 +74,8 @@ def stop_marked_run(run: DagRun, state: str) -> None:
 
 def _stop(dag_id: str, run_id: str, why: str) -> None:
     """Unless the run is over, or was marked a moment ago: together with its task."""
-    if not dag_id.endswith(SUPERVISING):
-        return
-    home = _home_of(dag_id.removesuffix(SUPERVISING))
+    stream = supervised_stream(dag_id)
+    home = _home_of(stream) if stream is not None else None
     if home is None:
         return
     home.prepare()

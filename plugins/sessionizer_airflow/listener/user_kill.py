@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
-from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.control.status.live_drivers import live_drivers
+from sessionizer.control.stopping import ask_to_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,13 +55,6 @@ def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> Non
     """Record that the stream is not wanted any more, and ask its drivers to stop."""
     write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
     ask_to_stop(home, why, say)
-
-
-def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
-    """Ask the stream's drivers to stop."""
-    for uid in live_drivers(home):
-        request_stop(home, uid, why)
-        say(f"driver {uid} is asked to stop: {why}")
 
 
 def _state_of(task: KilledTask) -> str | None:

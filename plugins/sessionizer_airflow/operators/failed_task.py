@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from sessionizer_airflow.launching.remedies import reason_of, remedy_of
+from sessionizer.causes.remedies import cause_of_error
+from sessionizer_airflow.errors import OrphanedDrivers, SupervisionEnded, UnwatchedStreams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ WIDTH: Final = 100
 """Columns that a task's log shows on an ordinary screen without scrolling."""
 INDENT: Final = "    "
 WHAT_TO_DO: Final = "What to do:"
+GO_ON: Final = "then unpause this DAG"
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,18 @@ class PersonNeeded(AirflowFailException):
     def by(cls, error: SessionizerError) -> PersonNeeded:
         """The failure of a task because of `error`; raise it `from None`, its stack helps nobody who reads the log."""
         return cls(reason_of(error), remedy_of(error))
+
+
+def reason_of(error: SessionizerError) -> str:
+    """What happened."""
+    return f"gave up on {error.stream}: {error.reason}" if isinstance(error, SupervisionEnded) else str(error)
+
+
+def remedy_of(error: SessionizerError) -> str:
+    """What to do about it, and how to go on."""
+    if isinstance(error, SupervisionEnded | OrphanedDrivers | UnwatchedStreams):
+        return error.remedy
+    return f"{cause_of_error(error).remedy}, {GO_ON}"
 
 
 def say_what_to_do(context: Mapping[str, Any]) -> None:

@@ -13,10 +13,9 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.health_record import read_health
-from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
-from sessionizer.control.status.live_drivers import live_drivers
+from sessionizer.control.stopping import ask_to_stop
 from sessionizer.deployment.approval import approved_spec
 from sessionizer.deployment.running_spec import changed_line
 from sessionizer.errors import SessionizerError, TerminalError
@@ -26,7 +25,7 @@ from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.listener.user_kill import CLEARED, after_kill, ask_to_stop
+from sessionizer_airflow.listener.user_kill import CLEARED, after_kill
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.operators.failed_task import PersonNeeded, fitted
 from sessionizer_airflow.supervision.act import Supervisor
@@ -252,11 +251,6 @@ class SetDesiredState(BaseOperator):
         for line in approval.lines() if approval else ():
             self.log.info("%s", line)
         if self.state is not DesiredState.RUNNING:
-            self._stop(home, f"desired state is {self.state} ({by})")
+            ask_to_stop(home, f"desired state is {self.state} ({by})", self.log.info)
         elif approval and approval.changes:
-            self._stop(home, f"a changed spec is to be applied ({by})")
-
-    def _stop(self, home: StreamHome, why: str) -> None:
-        for uid in live_drivers(home):
-            request_stop(home, uid, why)
-            self.log.info("driver %s is asked to stop: %s", uid, why)
+            ask_to_stop(home, f"a changed spec is to be applied ({by})", self.log.info)

@@ -14,11 +14,11 @@ from sessionizer.control.status.observe import read_observation
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import supervised_stream
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.home.table_places import place_of, table_locations
 from sessionizer.redaction import redacted
 from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer_airflow.listener.marks import SUPERVISING
 from sessionizer_airflow.pages.html import log_page, message_page, tables_page
 from sessionizer_airflow.pages.log_tail import tail
 from sessionizer_airflow.project import Project
@@ -53,11 +53,11 @@ def project_of(request: Request) -> Project:
 
 def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> StreamHome:
     """The home of the stream that the DAG supervises; 404 where there is none."""
-    try:
-        home = StreamHome.of(project.home, dag_id.removesuffix(SUPERVISING))
-    except SessionizerError as error:
-        raise HTTPException(404, "no such stream") from error
-    if not dag_id.endswith(SUPERVISING) or not home.control.is_dir():
+    stream = supervised_stream(dag_id)
+    if stream is None:
+        raise HTTPException(404, "no such stream")
+    home = StreamHome.of(project.home, stream)
+    if not home.control.is_dir():
         raise HTTPException(404, "no such stream, or it never ran")
     return home
 

@@ -17,6 +17,7 @@ from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import Verb, dag_id
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
@@ -53,8 +54,8 @@ class UnwatchedStream:
     @property
     def what_to_do(self) -> str:
         """To have it watched again, or to say that it is not wanted."""
-        watch = f"unpause {self.name}.supervise and see that Airflow's scheduler and triggerer are up"
-        return f"{watch}, or run {self.name}.stop if it shall not run"
+        watch = f"unpause {dag_id(self.name, Verb.SUPERVISE)} and see that Airflow's scheduler and triggerer are up"
+        return f"{watch}, or run {dag_id(self.name, Verb.STOP)} if it shall not run"
 
 
 class ReportUnwatched(BaseOperator):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.remedies import cause_of_error
 from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.launch_record import read_launch, write_launch
@@ -19,7 +20,6 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
-from sessionizer_airflow.launching.remedies import cause_of_error
 from sessionizer_airflow.pages.log_tail import last_words
 from sessionizer_airflow.supervision.decide import (
     GO_ON,

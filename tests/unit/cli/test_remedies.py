@@ -9,7 +9,7 @@ import pytest
 
 from sessionizer import errors
 from sessionizer.causes.remedies import cause_of_error, remedy_for
-from sessionizer.causes.table import CAUSES, OF_ERRORS, OF_PROCESSES, OF_QUERIES, OF_STARTS, Verdict
+from sessionizer.causes.table import CAUSES, OF_ERRORS, OF_LAUNCHES, OF_PROCESSES, OF_QUERIES, OF_STARTS, Verdict
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, in_words, progress_line
 from sessionizer.errors import SessionizerError
@@ -64,7 +64,8 @@ def test_a_lost_record_of_the_spec_has_a_way_out_that_needs_no_copy() -> None:
 
 def test_every_cause_of_death_has_a_remedy() -> None:
     assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} <= {cause.name for cause in OF_QUERIES}
-    assert len(CAUSES) == len(OF_QUERIES) + len(OF_ERRORS) + len(OF_STARTS) + len(OF_PROCESSES), "a name is used twice"
+    tables = (OF_QUERIES, OF_ERRORS, OF_LAUNCHES, OF_STARTS, OF_PROCESSES)
+    assert len(CAUSES) == sum(map(len, tables)), "a name is used twice"
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)

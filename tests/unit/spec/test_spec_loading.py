@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from sessionizer.errors import DuplicateStream, InvalidSpec, UnknownStream
-from sessionizer.stream_spec.loading.folder import find_stream, load_stream, load_streams, placed, survey_streams
+from sessionizer.stream_spec.loading.folder import find_stream, load_stream, placed, survey_streams
 from sessionizer.stream_spec.loading.yaml_text import SafeLoader
 from support.expected.file_accesses import file_accesses
 from support.faults.spoiled_specs import changed
+from support.streams.spec_folder import load_streams
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from sessionizer.stream_spec.json_schema import SCHEMA_FILE, stream_schema, stream_schema_text
-from sessionizer.stream_spec.loading.folder import load_streams
 from support.faults.spoiled_specs import KAFKA, changed
 from support.places import REPOSITORY
+from support.streams.spec_folder import load_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

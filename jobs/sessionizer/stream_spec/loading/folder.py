@@ -38,14 +38,6 @@ class StreamFolder:
     problems: tuple[TerminalError, ...]
 
 
-def load_streams(folder: Path) -> dict[str, StreamSpec]:
-    """Read all specs in ``folder``, by name; raises InvalidSpec and DuplicateStream."""
-    found = survey_streams(folder)
-    if found.problems:
-        raise found.problems[0]
-    return found.specs
-
-
 def survey_streams(folder: Path) -> StreamFolder:
     """Read all specs in ``folder``, whatever is wrong with some of them: one bad file must not stop all streams."""
     specs: dict[Path, StreamSpec] = {}

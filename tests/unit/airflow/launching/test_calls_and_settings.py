@@ -68,7 +68,7 @@ def test_job_gets_its_secrets_but_not_those_of_airflow() -> None:
     job = job_environment(ours, named=["BROKER_LOGIN", "AIRFLOW__CORE__FERNET_KEY"])
     assert job["BROKER_LOGIN"] == "x"
     assert job["PYSPARK_PYTHON"] == sys.executable
-    assert sorted(job) == ["BROKER_LOGIN", "PATH", "PYSPARK_PYTHON"]
+    assert sorted(job) == ["BROKER_LOGIN", "PATH", "PYSPARK_PYTHON", "SPARK_DRIVER_MEMORY"]
 
 
 def test_a_cluster_is_not_told_of_our_python() -> None:

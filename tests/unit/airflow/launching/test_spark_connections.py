@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from sessionizer.causes.table import Verdict
+from sessionizer.causes.remedies import cause_of_error
+from sessionizer.causes.table import Verdict, cause_of
+from sessionizer.errors import TransientError
 from sessionizer.launch.local_jvm import SMALL_ARRAYS, class_archive
 from sessionizer_airflow.errors import (
+    ClusterUnreachable,
     DriverOutOfReach,
+    DriverWouldNotEnd,
     KubernetesSupportMissing,
     ProgramMissing,
     SparkConnectionMissing,
     UnusableConnection,
 )
 from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
-from sessionizer_airflow.launching.remedies import cause_of_error, remedy_of
+from sessionizer_airflow.operators.failed_task import remedy_of
 
 if TYPE_CHECKING:
     from sessionizer.errors import SessionizerError
@@ -129,10 +133,13 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
         (KubernetesSupportMissing("spark_default"), "cncf-kubernetes"),
         (ProgramMissing("yarn"), "put it on its PATH"),
         (DriverOutOfReach(17, "worker-7"), "`kill -9 17`"),
+        (DriverWouldNotEnd("process 17"), "a disk or mount that hangs"),
+        (ClusterUnreachable(("yarn", "application"), "refused"), "see that `yarn application` answers"),
     ],
 )
 def test_every_refusal_says_what_to_do(error: SessionizerError, remedy: str) -> None:
     assert remedy in remedy_of(error)
     assert remedy_of(error).endswith("then unpause this DAG")
-    passes = isinstance(error, DriverOutOfReach)
+    passes = isinstance(error, TransientError)
     assert cause_of_error(error).verdict is (Verdict.TRANSIENT if passes else Verdict.TERMINAL)
+    assert cause_of(cause_of_error(error).name).called, "a record of it knows how it is called"
