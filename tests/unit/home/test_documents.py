@@ -1,0 +1,40 @@
+"""The documents fit together: every link leads somewhere, every decision is in the index."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCUMENTS = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of its headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), target
+        if anchor and found.suffix == ".md":
+            assert anchor in anchors(found), target
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = REPOSITORY / "docs" / "adr"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    missing = [path.name for path in folder.glob("0*.md") if f"({path.name})" not in index]
+    assert not missing
