@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.hooks import spark_submit
-from airflow.sdk.exceptions import AirflowNotFoundException
-
 from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
-from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing, UnusableConnection
+from sessionizer_airflow.errors import UnusableConnection
+from sessionizer_airflow.internals.submit_hook import resolved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,23 +96,6 @@ class SparkTarget:
     def address(self, file: Path) -> str:
         """How spark-submit is told of a file: on Kubernetes the pod has it already, for nothing can be copied there."""
         return f"local://{file}" if self.in_cluster and self.manager is Manager.KUBERNETES else str(file)
-
-
-def resolved(connection: str) -> dict[str, Any]:
-    """The fields of `connection` as the provider's hook understands them: `master`, `deploy_mode` and so on.
-
-    :raises SparkConnectionMissing: there is no such connection.
-    :raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
-    """
-    try:
-        found = spark_submit.SparkSubmitHook.get_connection(connection)
-    except AirflowNotFoundException as error:
-        raise SparkConnectionMissing(connection) from error
-    if "k8s" in f"{found.conn_type}{found.host}" and not hasattr(spark_submit, "kube_client"):
-        # The hook means to say so itself, but stumbles over the name that it failed to import.
-        raise KubernetesSupportMissing(connection)
-    fields: dict[str, Any] = spark_submit.SparkSubmitHook(conn_id=connection)._connection  # noqa: SLF001 - no other way
-    return fields
 
 
 def manager_of(master: str) -> Manager | None:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
 from sessionizer.launch.driver_environment import driver_environment
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
+from sessionizer_airflow.internals.submit_hook import built_command
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 if TYPE_CHECKING:
@@ -35,17 +34,13 @@ class SparkJob:
 def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
     """The argument vector that starts `job` on the master that `connection` names.
 
-    The provider keeps the building of the command to itself; using it all the same keeps ours the same as that of
-    every SparkSubmitOperator, for every kind of master. The golden files notice when it changes.
-
     :raises SparkConnectionMissing: Airflow does not know the connection.
     :raises UnusableConnection: it names a place where jobs cannot run.
     """
     target = SparkTarget.of(connection)
     options = target.options(job.application, job.jars)
     options["conf"] |= job.settings
-    hook = SparkSubmitHook(conn_id=connection, name=job.name, application_args=list(job.arguments), **options)
-    return hook._build_spark_submit_command(target.address(job.application))  # noqa: SLF001 - see above
+    return built_command(connection, job.name, target.address(job.application), job.arguments, options)
 
 
 def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:

@@ -10,7 +10,7 @@ another, a worker that shuts down. Then the driver goes on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.stopping import ask_to_stop
@@ -34,6 +34,11 @@ class KilledTask(Protocol):
     run_id: str
     map_index: int | None
     try_number: int
+
+    def get_task_states(
+        self, dag_id: str, map_index: int | None, *, task_ids: list[str], run_ids: list[str]
+    ) -> dict[str, Any]:
+        """The states of tasks by run and task: asked of Airflow, so it may be called in the task's process only."""
 
 
 def after_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -> None:
@@ -59,10 +64,7 @@ def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> Non
 
 def _state_of(task: KilledTask) -> str | None:
     """The state that the task instance has now; None after it was cleared."""
-    # It can be imported only in a process that Airflow has started for triggers or tasks.
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
-
-    states = RuntimeTaskInstance.get_task_states(
+    states = task.get_task_states(
         dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id], map_index=task.map_index
     )
     found = states.get(task.run_id, {}).get(task.task_id)

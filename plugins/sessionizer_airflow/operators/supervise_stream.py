@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowRuntimeError
 
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.health_record import read_health
@@ -23,6 +22,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
+from sessionizer_airflow.internals.task_label import send_label
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.listener.user_kill import CLEARED, after_kill
@@ -197,16 +197,9 @@ def _watch_of(context: Context) -> WatchRecord:
 
 def _show(context: Context, label: str) -> None:
     """Airflow renders `map_index_template` anew when a task ends, and not when it defers: then it is told the label."""
-    # heavy, and a worker has them already
-    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415
-    from airflow.sdk.execution_time.comms import SetRenderedMapIndex  # noqa: PLC0415
-
     context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
-    supervisor = getattr(task_runner, "SUPERVISOR_COMMS", None)
-    if label and supervisor is not None:
-        # nobody's watch ends because a list cannot be kept up to date
-        with suppress(AirflowRuntimeError):
-            supervisor.send(SetRenderedMapIndex(rendered_map_index=label))
+    if label:
+        send_label(label)
 
 
 class SetDesiredState(BaseOperator):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow._shared.listeners.listener import ListenerManager
@@ -39,11 +39,23 @@ from support.expected.supervision_records import recorded
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLED = SimpleNamespace(dag_id="clicks.supervise", task_id="supervise", run_id="now", map_index=-1, try_number=1)
 RUN = "scheduled__2026-11-23T01:00:00+00:00"
 BY_HAND = "Dag Run's state was manually set to `failed`."
 """As Airflow 3.3.2 says it."""
 NewSupervisor = Callable[[], Supervisor]
+
+
+def killed(state: str | None) -> Any:
+    """The task of a watch that was killed, of which Airflow says that it is in `state`; None: it was cleared."""
+    states = {"now": {"supervise": state}} if state is not None else {}
+    return SimpleNamespace(
+        dag_id="clicks.supervise",
+        task_id="supervise",
+        run_id="now",
+        map_index=-1,
+        try_number=1,
+        get_task_states=lambda **_: states,
+    )
 
 
 def behave(home: StreamHome, how: str) -> None:
@@ -249,12 +261,10 @@ def test_what_a_killed_watch_means(
     asked_to_stop: bool,
     new_supervisor: NewSupervisor,
     home: StreamHome,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     uid = launch_and_wait(new_supervisor())
     write_desired(home, desired, by="a mark", why="")
-    monkeypatch.setattr(user_kill, "_state_of", lambda _: state)
-    user_kill.after_kill(home, KILLED, print)
+    user_kill.after_kill(home, killed(state), print)
     assert read_desired(home).state is desired
     assert stop_requested(home, uid) is asked_to_stop
 

@@ -1,0 +1,44 @@
+"""What the Spark provider's hook knows and keeps to itself: what a connection comes to, and the command of a job.
+
+The public way is `SparkSubmitHook.submit`, which runs the command and waits for its end: for a job, not for a driver
+that outlives its task. Using the hook all the same keeps our commands the same as those of every SparkSubmitOperator,
+for every kind of master; golden files notice when they change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from sessionizer_airflow.errors import KubernetesSupportMissing, SparkConnectionMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def resolved(connection: str) -> dict[str, Any]:
+    """The fields of `connection` as the provider's hook understands them: `master`, `deploy_mode` and so on.
+
+    :raises SparkConnectionMissing: there is no such connection.
+    :raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
+    """
+    try:
+        found = spark_submit.SparkSubmitHook.get_connection(connection)
+    except AirflowNotFoundException as error:
+        raise SparkConnectionMissing(connection) from error
+    if "k8s" in f"{found.conn_type}{found.host}" and not hasattr(spark_submit, "kube_client"):
+        # The hook means to say so itself, but stumbles over the name that it failed to import.
+        raise KubernetesSupportMissing(connection)
+    fields: dict[str, Any] = spark_submit.SparkSubmitHook(conn_id=connection)._connection  # noqa: SLF001
+    return fields
+
+
+def built_command(
+    connection: str, name: str, application: str, arguments: Sequence[str], options: Mapping[str, Any]
+) -> list[str]:
+    """The argument vector by which the hook would start `application` as the job `name`."""
+    hook = spark_submit.SparkSubmitHook(conn_id=connection, name=name, application_args=list(arguments), **options)
+    command: list[str] = hook._build_spark_submit_command(application)  # noqa: SLF001
+    return command

@@ -1,0 +1,41 @@
+"""What is private to Airflow or its Spark provider is used in one room, and is there in the pinned versions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk.execution_time.comms import SetRenderedMapIndex
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from support.places import REPOSITORY
+
+PLUGIN = REPOSITORY / "plugins" / "sessionizer_airflow"
+SIGNS = (
+    r"airflow\.sdk\.execution_time",
+    "SUPERVISOR_COMMS",
+    "noqa: SLF001",
+    "hooks import spark_submit",
+    r"hooks\.spark_submit",
+)
+PRIVATE = re.compile("|".join(SIGNS))
+
+
+def test_only_the_internals_use_what_is_private() -> None:
+    users = {path.relative_to(PLUGIN).parts[0] for path in PLUGIN.rglob("*.py") if PRIVATE.search(path.read_text())}
+    assert users == {"internals"}
+
+
+def test_each_module_of_the_internals_names_the_public_way() -> None:
+    modules = [path for path in (PLUGIN / "internals").glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) == 2
+    for path in modules:
+        assert "The public way is" in path.read_text(), path
+
+
+def test_what_is_used_is_there() -> None:
+    assert callable(SparkSubmitHook._build_spark_submit_command)
+    assert SetRenderedMapIndex(rendered_map_index="working").rendered_map_index == "working"
+    asked = {"dag_id": "a", "task_ids": ["b"], "run_ids": ["c"], "map_index": -1}
+    assert inspect.signature(RuntimeTaskInstance.get_task_states).bind(**asked).arguments == asked
