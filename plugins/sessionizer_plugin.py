@@ -1,6 +1,6 @@
 """What Airflow loads from its plugins folder.
 
-The links on supervising tasks, the pages that they open, the ear for marks that people put on such tasks, and the
+The links on supervising tasks, the pages that they open, the listener for marks that people put on such tasks, and the
 reference of the deadline for a watch.
 """
 

@@ -13,12 +13,12 @@
     │   ├── TableOwned           a table that another stream writes
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
-    │   └── QueryFailed          the streaming query died, and would again
+    │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be read just now
         ├── DiskFull             a path that has no room just now
         ├── SourceUnreachable    a broker or socket that does not answer
-        └── QueryInterrupted     the streaming query died of its surroundings (disk, memory, network)
+        └── QueryInterrupted     the streaming query failed through its surroundings (disk, memory, network)
 
 The facts are fields; the message is composed from them. What to do about it is not said here but at the edge
 (``sessionizer.causes.remedies``), where it is known who reads it.

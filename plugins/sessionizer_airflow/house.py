@@ -31,7 +31,8 @@ def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: 
 def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
     """As `dag_options`, for a DAG by which a person changes what is wanted of a stream: it does so at once, or never.
 
-    One that waits for somebody to unpause it steers nothing; one that a schedule or a backfill starts is no wish.
+    One that waits for somebody to unpause it steers nothing; one that a schedule or a backfill starts is no request of
+    a person.
     """
     return {
         **dag_options(spec, verb, documentation, run_limit=run_limit),

@@ -108,7 +108,8 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     def write(emitted: DataFrame, batch_id: int) -> None:
         started = time.perf_counter()
         counts = sinks.write(emitted, batch_id)
-        diary.open_of_group |= {group: standing.sessions for group, standing in counts.standings if standing.merged}
+        merged = {group: told.sessions for group, told in counts.open_in_groups if told.merged}
+        diary.open_of_group |= merged
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
 
     writer = race.triggered(query.for_each_batch(write))

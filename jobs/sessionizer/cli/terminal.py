@@ -50,7 +50,7 @@ def _end_at_once(_number: int, _frame: object) -> NoReturn:
 
 @contextmanager
 def named_failures(stream: str) -> Iterator[None]:
-    """Whatever Spark dies of in the block becomes one of our errors."""
+    """Whatever Spark fails of in the block becomes one of our errors."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help
 
     from sessionizer.spark.failures.out_of_memory import words_of_this_jvm  # noqa: PLC0415

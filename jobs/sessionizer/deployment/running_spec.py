@@ -84,8 +84,8 @@ def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
 
 def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
     """What a lineage keeps that begins to run by ``spec`` now; an approval that was given so far is used up by it."""
-    wish = examine_desired(home).value
-    return LineageSpec(document_of(spec), epoch_ms(), wish.at if wish else 0)
+    desired = examine_desired(home).value
+    return LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0)
 
 
 def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
@@ -150,8 +150,8 @@ def _of_file(file: SpecFile, record: LineageSpec | None) -> RunningSpec:
 def _of_lineage(home: StreamHome, lineage: str, record: LineageSpec, spec: StreamSpec, *, apply: bool) -> RunningSpec:
     before = decided_by(record.document or {})
     changes = changes_between(before, decisions_of(spec))
-    wish = examine_desired(home).value
-    approved = wish.approved if wish is not None and wish.at != record.wish_at else None
+    desired = examine_desired(home).value
+    approved = desired.approved if desired is not None and desired.at != record.desired_at else None
     if changes and (apply or approved == spec_fingerprint(spec)):
         return RunningSpec(spec, record, before, applied=changes)
     kept = recorded_spec(record.document or {}, home.lineage(lineage).spec)

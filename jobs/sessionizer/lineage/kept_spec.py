@@ -20,14 +20,14 @@ FORMAT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LineageSpec:
-    """The spec as JSON, since when the lineage runs by it, and the wish of people known then (both epoch ms).
+    """The spec as JSON, since when the lineage runs by it, and since when what people wanted then (epoch ms).
 
     Of a record in format 1 there is no ``document``, only some ``fields`` of it.
     """
 
     document: JsonObject | None
     since: int = 0
-    wish_at: int = 0
+    desired_at: int = 0
     fields: JsonObject | None = None
 
 
@@ -42,7 +42,7 @@ def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
     """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
-    content = {"since": spec.since, "wish_at": spec.wish_at, "spec": spec.document}
+    content = {"since": spec.since, "wish_at": spec.desired_at, "spec": spec.document}
     write_json(home.lineage(lineage).spec, stamped(content, FORMAT))
 
 
@@ -50,7 +50,8 @@ def _decoded(value: JsonObject, path: Path) -> LineageSpec:
     require_known_format(path, value, FORMAT)
     if format_of(value) == UNSTAMPED:
         return LineageSpec(document=None, fields=value)
-    document, since, wish_at = value.get("spec"), value.get("since"), value.get("wish_at")
-    if not (isinstance(document, dict) and isinstance(since, int) and isinstance(wish_at, int)):
+    # the name of the key is that of format 2: a new one would be a new format
+    document, since, desired_at = value.get("spec"), value.get("since"), value.get("wish_at")
+    if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):
         raise DamagedFile(path, "it lacks the spec, or what belongs to it")
-    return LineageSpec(document, since, wish_at)
+    return LineageSpec(document, since, desired_at)

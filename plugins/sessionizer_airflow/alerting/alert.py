@@ -13,7 +13,7 @@ class Kind(StrEnum):
     """What has happened."""
 
     REPLACED = "replaced"
-    """Its driver died or hung, and is started again."""
+    """Its driver ended or hung, and is started again."""
     GAVE_UP = "gave_up"
     """It is not started again until a person has mended the cause."""
     WAITING = "waiting"

@@ -137,7 +137,7 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     platform.wait_for_watch()
     history = recorded(platform.home)
     mark_failed(platform)
-    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, STOPPED_SECONDS, "the wish")
+    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, STOPPED_SECONDS, "what people want")
     wait_until(lambda: epoch_ms() > end_of_backoff(history), 60, "the backoff to end")
     assert_stands_by(platform)
     assert last_launch(platform) == history.counted_uid
@@ -222,7 +222,7 @@ def last_launch(platform: Platform) -> str | None:
 def start(platform: Platform) -> None:
     before = succeeded(platform, "clicks.start")
     platform.run_now("clicks.start")
-    wait_until(lambda: succeeded(platform, "clicks.start") > before, 60, "the wish")
+    wait_until(lambda: succeeded(platform, "clicks.start") > before, 60, "what people want")
 
 
 def start_by_hand(platform: Platform) -> None:
@@ -261,7 +261,7 @@ def assert_stands_by(platform: Platform) -> None:
     platform.wait_for_watch()
     processes = [record.process for record in (launch, lease) if record is not None and record.process is not None]
     wait_until(lambda: not any(is_alive(process) for process in processes), STOPPED_SECONDS, "the driver's end")
-    # Whoever watches now began to do so after the wish; a launch would have come before.
+    # Whoever watches now began to do so after that; a launch would have come before.
     assert read_launch(platform.home) == launch
 
 

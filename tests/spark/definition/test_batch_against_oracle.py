@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.history.sessionize import open_events, sessionize_history
 from support.streams.strategies import ORIGIN_MS, PAYLOAD_COLUMNS, examples_of, histories
@@ -32,7 +32,7 @@ COLUMNS = (
 AS_GUARDED = ("key", "client", "timestamp_millis(at_ms) as event_time", "event_id", "closes", "timeout_ms", "payload")
 
 
-def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> Rules:
+def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> SessionRules:
     plain = {
         "watermark_delay_ms": 0,
         "gap_timeout_ms": 20,
@@ -40,7 +40,7 @@ def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> Rules:
         "max_events": None,
         "max_duration_ms": None,
     }
-    return Rules(time_mode=time_mode, **{**plain, **others})
+    return SessionRules(time_mode=time_mode, **{**plain, **others})
 
 
 RULES = {
@@ -73,7 +73,7 @@ def guarded(spark: SparkSession, events: tuple[Event, ...]) -> DataFrame:
     return spark.createDataFrame(rows, COLUMNS).selectExpr(*AS_GUARDED)
 
 
-def by_definition(events: tuple[Event, ...], given: Rules, until_ms: int | None) -> Outcome:
+def by_definition(events: tuple[Event, ...], given: SessionRules, until_ms: int | None) -> Outcome:
     """The one batch, and then the watermark alone: with this delay no event of the batch can move it."""
     if given.time_mode is TimeMode.NONE:
         events = tuple(replace(event, timeout_ms=None) for event in events)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.core.definition.oracle import sessionize
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.merging import merge
 from sessionizer.spark.sinks import table_shapes
 from support.expected.emission import owed_by_batch
@@ -208,7 +208,7 @@ class Left:
     repeated: int
 
 
-def settled(outcome: Streamed, final_by_ms: int, rules: Rules) -> Left:
+def settled(outcome: Streamed, final_by_ms: int, rules: SessionRules) -> Left:
     merged = [merge(log, final_by_ms, rules, PAYLOAD) for log in outcome.state.values() if log]
     return Left(
         sessions=[row for part in merged for row in records(part.sessions)],

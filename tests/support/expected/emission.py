@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sessionizer.core.definition.event import Batch
-    from sessionizer.core.definition.rules import Rules
+    from sessionizer.core.definition.rules import SessionRules
 
 
-def owed_by_batch(batches: Sequence[Batch], rules: Rules) -> list[list[Session]]:
+def owed_by_batch(batches: Sequence[Batch], rules: SessionRules) -> list[list[Session]]:
     """For each batch of a backlog, the sessions that must be out when it is over.
 
     Those were due a step of ``emit_every`` before the clock of the batch before; on arrival, where nothing waits in a

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.core.definition.event import Batch, Event
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ class Example:
     """One block: ``told`` has an entry for each of ``batches``, ``open_events`` are those after the last."""
 
     line: int
-    rules: Rules
+    rules: SessionRules
     batches: list[Batch] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
     open_events: list[Event] = field(default_factory=list)
@@ -148,7 +148,7 @@ def _moment(text: str) -> int:
     return NEVER_MS if text == "NEVER" else int(text)
 
 
-def _rules(text: str) -> Rules:
+def _rules(text: str) -> SessionRules:
     """``gap_timeout 30, timeout of web 10``: the rest as in a spec that caps nothing."""
     given: dict[str, Any] = {}
     clients: dict[str, int] = {}
@@ -161,5 +161,5 @@ def _rules(text: str) -> Rules:
             mode = TimeMode(value)
         else:
             given[name if name in ("max_events", "max_bytes") else f"{name}_ms"] = int(value)
-    plain = Rules(mode, 100, 30, {}, None, None)
+    plain = SessionRules(mode, 100, 30, {}, None, None)
     return replace(plain, client_timeouts_ms=clients, **given)

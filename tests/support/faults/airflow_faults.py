@@ -115,7 +115,7 @@ def mark_failed_then_start(platform: Platform) -> None:
     platform.mark_failed()
     wait_for_pause(platform)
     wait_until(lambda: has_stopped(platform, uid), STOPPED_SECONDS, "the driver to stop")
-    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, 10, "the wish")
+    wait_until(lambda: read_desired(platform.home).state is DesiredState.STOPPED, 10, "what people want")
     platform.run_now(f"{platform.stream}.start")
     platform.api.unpause(platform.dag)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.event import Batch, Event
     from sessionizer.core.definition.oracle import Outcome, Session
-    from sessionizer.core.definition.rules import Rules
+    from sessionizer.core.definition.rules import SessionRules
     from support.streams.strategies import Log
 
 Rows: TypeAlias = "Counter[tuple[Any, ...]]"
@@ -47,7 +47,7 @@ MEASURE = "count_of_"
 class Edition:
     """What a spec says while one driver runs. ``measured``: the columns whose values are counted."""
 
-    rules: Rules
+    rules: SessionRules
     payload: tuple[pa.Field, ...]
     measured: tuple[str, ...]
 
@@ -94,7 +94,7 @@ def tell(spark: SparkSession, log: Log, seed: int, drivers: int, root: Path) -> 
     return Told(editions, batches, edition_of, {name: records_of(spark, stage.table(name)) for name in TABLES})
 
 
-def editions_of(rules: Rules, count: int, chance: random.Random) -> list[Edition]:
+def editions_of(rules: SessionRules, count: int, chance: random.Random) -> list[Edition]:
     """The spec of each driver. A spec knows no delay of zero."""
     spec, found = ChangingSpec(rules, chance), []
     for _ in range(count):

@@ -14,7 +14,7 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
     Arrivals,
-    Clock,
+    BatchBounds,
     GroupRules,
     Plan,
     Step,
@@ -23,7 +23,7 @@ from sessionizer.core.key_group.append_or_merge import (
     take_timer,
 )
 from sessionizer.core.key_group.merging import merge
-from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing
+from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode, encode
 from support.streams.payloads import arrow_column, shown
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.event import Batch, Event
     from sessionizer.core.definition.oracle import Session
-    from sessionizer.core.definition.rules import Rules
+    from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.key_group.merging import Merged
     from sessionizer.core.wire.schema import Payload
 
@@ -47,7 +47,7 @@ class Group:
 
     log: list[bytes] = field(default_factory=list)
     plan: Plan = NO_PLAN
-    standing: Standing = NOTHING_OPEN
+    open_in_group: OpenInGroup = NOTHING_OPEN
 
     def read(self) -> list[pa.Table]:
         return [decode(blob) for blob in self.log]
@@ -58,14 +58,14 @@ class Group:
         elif step.merged is not None:
             self.log = [encode(piece) for table in step.merged.open_events for piece in log_tables(table)]
         self.plan = step.plan
-        if step.standing is not None:
-            self.standing = step.standing.after(self.standing)
+        if step.open_in_group is not None:
+            self.open_in_group = step.open_in_group.after(self.open_in_group)
 
 
 class InMemoryGroups:
     """Runs batches; what was emitted is in ``sessions``, ``late``, ``conflicting`` and ``repeated``."""
 
-    def __init__(self, rules: Rules, key_groups: int) -> None:
+    def __init__(self, rules: SessionRules, key_groups: int) -> None:
         self.shared = GroupRules(rules, PAYLOAD, key_groups)
         self.groups = [Group() for _ in range(key_groups)]
         self.sessions: list[Row] = []
@@ -84,7 +84,7 @@ class InMemoryGroups:
         self._changes |= batch.timeout_changes
         watermark = max(self._watermark_ms, self._floor_ms)
         self._floor_ms = max(self._floor_ms, batch.floor_ms or 0)
-        clock = Clock.of(rules.time_mode, watermark, batch.arrived_at_ms, batch.floor_ms or 0)
+        clock = BatchBounds.of(rules.time_mode, watermark, batch.arrived_at_ms, batch.floor_ms or 0)
         told = batch.floor_ms is not None or batch.timeout_changes
         for number, group in enumerate(self.groups):
             events = [event for event in batch.events if self._group_of(event) == number]
@@ -135,7 +135,9 @@ class InMemoryGroups:
         ]
 
 
-def event_table(events: Sequence[Event], rules: Rules, arrived_at_ms: int, payload: Payload | None = None) -> pa.Table:
+def event_table(
+    events: Sequence[Event], rules: SessionRules, arrived_at_ms: int, payload: Payload | None = None
+) -> pa.Table:
     """Events as the guard hands them to the packing."""
     payload = PAYLOAD if payload is None else payload
     on_arrival = rules.time_mode is not TimeMode.EVENT_TIME

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.definition.rules import SessionRules, TimeMode
 from support.streams.payloads import COLUMNS, fitting
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _AMOUNTS = (9, None, 10)
 class Log:
     """What a stream is given: its rules and its batches."""
 
-    rules: Rules
+    rules: SessionRules
     batches: tuple[Batch, ...]
 
 
@@ -67,21 +67,21 @@ class ChangingLog:
 class OrderlyLog:
     """Event-time events in their order of arrival, such that none is late in any division into batches."""
 
-    rules: Rules
+    rules: SessionRules
     events: tuple[Event, ...]
 
 
 # Rules
 
 
-def rules(modes: Sequence[TimeMode] = ALL_MODES) -> SearchStrategy[Rules]:
+def rules(modes: Sequence[TimeMode] = ALL_MODES) -> SearchStrategy[SessionRules]:
     """Rules in one of ``modes``."""
     return st.builds(_tell_rules, st.sampled_from(modes), st.binary(min_size=6, max_size=6))
 
 
-def _tell_rules(mode: TimeMode, token: bytes) -> Rules:
+def _tell_rules(mode: TimeMode, token: bytes) -> SessionRules:
     delay, gap, clients, max_events, max_duration, max_bytes = token
-    return Rules(
+    return SessionRules(
         time_mode=mode,
         watermark_delay_ms=_pick((10, 0, 20, 100), delay),
         gap_timeout_ms=_pick(_TIMEOUTS_MS, gap),
@@ -151,7 +151,7 @@ def _tokens() -> SearchStrategy[list[bytes]]:
     return st.one_of(st.lists(token, max_size=12), st.lists(token, min_size=20, max_size=60))
 
 
-def _tell_log(rules_of_log: Rules, tokens: Iterable[bytes], *, drains: bool) -> Log:
+def _tell_log(rules_of_log: SessionRules, tokens: Iterable[bytes], *, drains: bool) -> Log:
     telling = _Telling(rules_of_log.time_mode).listen(tokens)
     telling.end_batch()
     if drains:
@@ -173,7 +173,7 @@ def _tell_changing_log(log: Log, seed: int) -> ChangingLog:
 class ChangingSpec:
     """The rules and the payload in force; the time mode stays, and no column ever gets a narrower type."""
 
-    def __init__(self, rules_at_first: Rules, chance: random.Random) -> None:
+    def __init__(self, rules_at_first: SessionRules, chance: random.Random) -> None:
         self.rules = rules_at_first
         self.payload: tuple[pa.Field, ...] = ()
         self._chance = chance
@@ -214,7 +214,7 @@ NUMBER_AS_SQL = (
 """The number by which ``shown_by`` picks a value, of the columns ``action`` and ``amount``."""
 
 
-def _tell_orderly_log(rules_of_log: Rules, tokens: Iterable[bytes]) -> OrderlyLog:
+def _tell_orderly_log(rules_of_log: SessionRules, tokens: Iterable[bytes]) -> OrderlyLog:
     telling = _Telling(TimeMode.EVENT_TIME).listen(tokens)
     return OrderlyLog(rules_of_log, tuple(_orderly(telling.events, rules_of_log.watermark_delay_ms)))
 

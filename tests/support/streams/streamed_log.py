@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.seven_bits import from_text
@@ -104,7 +104,7 @@ def stream(spark: SparkSession, log: Log, setting: Setting, home: Path) -> Strea
     return streaming.outcome()
 
 
-def spec_of(rules: Rules, setting: Setting) -> StreamSpec:
+def spec_of(rules: SessionRules, setting: Setting) -> StreamSpec:
     """The rules of a log as a user would write them."""
     return StreamSpec.model_validate(
         {
@@ -117,7 +117,7 @@ def spec_of(rules: Rules, setting: Setting) -> StreamSpec:
     )
 
 
-def written_rules(rules: Rules, emit_every_ms: int) -> dict[str, Any]:
+def written_rules(rules: SessionRules, emit_every_ms: int) -> dict[str, Any]:
     """The section ``rules`` of a spec."""
     given = {
         "watermark_delay": rules.watermark_delay_ms,

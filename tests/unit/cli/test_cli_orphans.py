@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.newest_driver import NewestDriver
-from sessionizer.control.status.observation import Evidence, State
+from sessionizer.control.status.observation import ControlReading, State
 from sessionizer.control.status.observe import observe
 from sessionizer.errors import UnknownStream
 from sessionizer.fleet.stream_view import StreamView
@@ -38,7 +38,7 @@ def test_only_live_drivers_without_a_spec(platform: Platform, specified: tuple[s
 
 
 def test_every_state(platform: Platform) -> None:
-    seen, home = observe(Evidence(), 1), StreamHome.of(platform.home, "visits")
+    seen, home = observe(ControlReading(), 1), StreamHome.of(platform.home, "visits")
     drivers = {state: replace(seen, state=state) for state in State}
     views = {
         state: StreamView(name="visits", home=home, specified=False, newest=NewestDriver(driver, driver))

@@ -7,11 +7,16 @@ from dataclasses import replace
 import pytest
 
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress, BatchSight, StageSight
+from sessionizer.control.status.batch_progress import (
+    NOTHING_UNDER_WAY,
+    BatchObservation,
+    BatchProgress,
+    StageObservation,
+)
 from sessionizer.control.status.progress_line import ProgressTeller, running_line
 
-STAGE = StageSight(stage_id=4, tasks=200, tasks_done=41, rows_read=2_100_000, records=(2_100_000, 0, 7, 0))
-BATCH = BatchSight(batch_id=3, doing="Processing new data", jobs=(9,), stages=(STAGE,), task_seconds=50)
+STAGE = StageObservation(stage_id=4, tasks=200, tasks_done=41, rows_read=2_100_000, records=(2_100_000, 0, 7, 0))
+BATCH = BatchObservation(batch_id=3, doing="Processing new data", jobs=(9,), stages=(STAGE,), task_seconds=50)
 MORE = {
     "a task": replace(BATCH, stages=(replace(STAGE, tasks_done=42),)),
     "a failed attempt": replace(BATCH, stages=(replace(STAGE, tasks_failed=1),)),
@@ -39,15 +44,15 @@ def test_a_batch_that_looks_the_same_has_not_got_on() -> None:
 
 
 def test_a_query_that_waits_for_its_trigger_gets_on_however_long_the_interval() -> None:
-    waiting = BatchSight(waits=True)
+    waiting = BatchObservation(waits=True)
     progress = BatchProgress().seen(waiting, 1_000).seen(waiting, 301_000)
     assert progress.fields == {**NOTHING_UNDER_WAY, "progress_at": 301_000}
 
 
 def test_a_batch_counts_from_its_planning_and_keeps_the_rows_of_earlier_jobs() -> None:
-    planned = BatchSight(doing="Getting offsets")
-    written = replace(BATCH, jobs=(11,), stages=(StageSight(stage_id=6, tasks=2, tasks_done=1, rows_read=12),))
-    progress = BatchProgress().seen(BatchSight(waits=True), 500).seen(planned, 1_000).seen(BATCH, 4_000)
+    planned = BatchObservation(doing="Getting offsets")
+    written = replace(BATCH, jobs=(11,), stages=(StageObservation(stage_id=6, tasks=2, tasks_done=1, rows_read=12),))
+    progress = BatchProgress().seen(BatchObservation(waits=True), 500).seen(planned, 1_000).seen(BATCH, 4_000)
     progress = progress.seen(written, 7_000)
     assert progress.fields == {
         "progress_at": 7_000,

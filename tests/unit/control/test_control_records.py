@@ -116,7 +116,7 @@ def test_a_stream_is_wanted_unless_somebody_said_otherwise(home: StreamHome) -> 
     assert abs(written.at - epoch_ms()) < 10_000
 
 
-def test_a_damaged_wish_is_not_guessed(home: StreamHome) -> None:
+def test_a_damaged_file_of_what_is_wanted_is_not_guessed(home: StreamHome) -> None:
     (home.control / "desired.json").write_text("{")
     with pytest.raises(DamagedFile, match=r"desired\.json"):
         read_desired(home)

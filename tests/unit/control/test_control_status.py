@@ -1,4 +1,4 @@
-"""What a stream is doing, from any evidence."""
+"""What a stream is doing, from any control directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartb
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, owned_by
 from sessionizer.control.records.process_identity import identify
 from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.control.status.observation import Evidence, Stall, State
+from sessionizer.control.status.observation import ControlReading, Stall, State
 from sessionizer.control.status.observe import observe, read_observation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
@@ -33,21 +33,21 @@ GRACE, STALE, NOW = 100, 50, 10_000
 
 LEASE = LeaseRecord(1, NOW - 1_000, "a", 1, 1, "here")
 BEAT = Heartbeat("a", NOW - 10, NOW - 1_000, Phase.RUNNING)
-LIVE = Evidence(lease=LEASE, alive=True, heartbeat=BEAT)
+LIVE = ControlReading(lease=LEASE, alive=True, heartbeat=BEAT)
 
-CASES: dict[str, tuple[Evidence, State, int | None]] = {
-    "nothing at all": (Evidence(), State.NEVER_STARTED, None),
-    "another's heartbeat only": (Evidence(heartbeat=BEAT), State.NEVER_STARTED, None),
-    "launched": (Evidence(uid="a", launched_at=NOW - GRACE), State.STARTING, GRACE),
-    "launched long ago": (Evidence(uid="a", launched_at=NOW - GRACE - 1), State.VANISHED, GRACE + 1),
+CASES: dict[str, tuple[ControlReading, State, int | None]] = {
+    "nothing at all": (ControlReading(), State.NEVER_STARTED, None),
+    "another's heartbeat only": (ControlReading(heartbeat=BEAT), State.NEVER_STARTED, None),
+    "launched": (ControlReading(uid="a", launched_at=NOW - GRACE), State.STARTING, GRACE),
+    "launched long ago": (ControlReading(uid="a", launched_at=NOW - GRACE - 1), State.VANISHED, GRACE + 1),
     "launched beside another": (replace(LIVE, uid="b", launched_at=NOW - 3), State.STARTING, 3),
     "refused before the lease": (
         replace(LIVE, uid="b", exit_record=ExitRecord("b", NOW - 2, ExitOutcome.FAILED, terminal=True)),
         State.FAILED,
         2,
     ),
-    "leased": (Evidence(lease=replace(LEASE, acquired_at=NOW - GRACE), alive=True), State.STARTING, GRACE),
-    "leased long ago": (Evidence(lease=LEASE, alive=True), State.STALLED, 1_000),
+    "leased": (ControlReading(lease=replace(LEASE, acquired_at=NOW - GRACE), alive=True), State.STARTING, GRACE),
+    "leased long ago": (ControlReading(lease=LEASE, alive=True), State.STALLED, 1_000),
     "starting for ever": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STARTING)), State.STALLED, 10),
     "beating": (LIVE, State.RUNNING, 10),
     "beating elsewhere": (replace(LIVE, alive=None), State.RUNNING, 10),
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[Evidence, State, int | None]] = {
         10,
     ),
     "fenced elsewhere": (replace(LIVE, lease=replace(LEASE, vacancy=Vacancy.FENCED), alive=None), State.VANISHED, 10),
-    "released": (Evidence(lease=replace(LEASE, vacancy=Vacancy.RELEASED), alive=True), State.STOPPED, 1_000),
+    "released": (ControlReading(lease=replace(LEASE, vacancy=Vacancy.RELEASED), alive=True), State.STOPPED, 1_000),
     "killed": (replace(LIVE, alive=False), State.VANISHED, 10),
     "stopped": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, ExitOutcome.STOPPED)), State.STOPPED, 4),
     "lost the lease": (replace(LIVE, exit_record=ExitRecord("a", NOW - 4, ExitOutcome.LEASE_LOST)), State.STOPPED, 4),
@@ -100,9 +100,9 @@ CASES: dict[str, tuple[Evidence, State, int | None]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_state_follows_from_the_evidence(case: str) -> None:
-    evidence, state, age_ms = CASES[case]
-    observation = observe(evidence, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
+def test_the_state_follows_from_the_reading(case: str) -> None:
+    reading, state, age_ms = CASES[case]
+    observation = observe(reading, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
     assert (observation.state, observation.age_ms) == (state, age_ms)
 
 
@@ -119,8 +119,8 @@ STALLS = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_told_apart_why_a_driver_does_not_work(case: str) -> None:
-    evidence, _, _ = CASES[case]
-    observation = observe(evidence, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
+    reading, _, _ = CASES[case]
+    observation = observe(reading, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE)
     assert observation.stall is STALLS.get(case)
 
 
@@ -131,7 +131,7 @@ def test_every_state_has_a_case() -> None:
 _uids = st.sampled_from(["a", "b"])
 _times = st.integers(-10, 3 * NOW)
 _records = st.builds(
-    Evidence,
+    ControlReading,
     desired=st.builds(Desired, st.sampled_from(DesiredState)),
     lease=st.none()
     | st.builds(
@@ -153,8 +153,8 @@ _records = st.builds(
 
 
 @given(_records, _times, st.integers(0, NOW), st.integers(0, NOW))
-def test_any_evidence_has_a_verdict(evidence: Evidence, now: int, grace: int, stale: int) -> None:
-    observation = observe(evidence, now, startup_grace_ms=grace, stale_after_ms=stale)
+def test_any_reading_has_a_verdict(reading: ControlReading, now: int, grace: int, stale: int) -> None:
+    observation = observe(reading, now, startup_grace_ms=grace, stale_after_ms=stale)
     assert observation.age_ms is None or observation.age_ms >= 0
     assert observation.state is not State.NEVER_STARTED or observation.lease is None
     if observation.state.is_live and observation.lease:
@@ -166,9 +166,9 @@ def test_any_evidence_has_a_verdict(evidence: Evidence, now: int, grace: int, st
 
 
 @given(_records, _times)
-def test_time_alone_never_brings_a_driver_back(evidence: Evidence, now: int) -> None:
+def test_time_alone_never_brings_a_driver_back(reading: ControlReading, now: int) -> None:
     lost = {State.STALLED, State.VANISHED, State.FAILED, State.STOPPED}
-    before, after = observe(evidence, now), observe(evidence, now + 10**9)
+    before, after = observe(reading, now), observe(reading, now + 10**9)
     assert before.state not in lost or after.state is before.state
 
 
@@ -181,9 +181,9 @@ def test_time_alone_never_brings_a_driver_back(evidence: Evidence, now: int) -> 
     ],
 )
 def test_whether_it_is_as_desired(wanted: DesiredState, fit: set[State]) -> None:
-    for evidence, state, _ in CASES.values():
-        wish = replace(evidence, desired=Desired(wanted))
-        assert observe(wish, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE).as_desired is (state in fit)
+    for reading, state, _ in CASES.values():
+        wanting = replace(reading, desired=Desired(wanted))
+        assert observe(wanting, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE).as_desired is (state in fit)
 
 
 def test_a_home_that_does_not_exist_was_never_started(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
 from sessionizer.control.records.told_record import TOLD_OF_ORPHAN, TOLD_OF_UNWATCHED
 from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
-from sessionizer.core.key_group.standing import Standing
+from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile
 from sessionizer.home.identity import home_id
 from sessionizer.home.json_record import JsonRecord, examine_record
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
 
-STANDING = Standing(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
+STANDING = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
 
 
 def written_by_all(home: StreamHome) -> str:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionizer.core.definition.event import Batch, Event, drain_at
-from sessionizer.core.definition.rules import Rules, TimeMode
-from sessionizer.core.key_group.append_or_merge import Arrivals, Clock, GroupRules, Plan, take_batch
+from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.core.key_group.append_or_merge import Arrivals, BatchBounds, GroupRules, Plan, take_batch
 from support.expected.emission import owed_by_batch
 from support.streams.in_memory_groups import PAYLOAD, InMemoryGroups, event_table, row_of
 from support.streams.strategies import Log, delayed, logs
@@ -20,7 +20,7 @@ from support.streams.strategies import Log, delayed, logs
 STEP_MS = 30
 DELAY_MS = 10
 BEHIND_MS = 100_000
-RULES = Rules(
+RULES = SessionRules(
     time_mode=TimeMode.EVENT_TIME,
     watermark_delay_ms=DELAY_MS,
     gap_timeout_ms=5,
@@ -38,7 +38,7 @@ def batch_until(last_ms: int) -> Batch:
     return Batch(tuple(events), arrived_at_ms=last_ms + BEHIND_MS)
 
 
-def emitted_per_batch(rules: Rules, *batches: Batch) -> list[int]:
+def emitted_per_batch(rules: SessionRules, *batches: Batch) -> list[int]:
     groups, counts = InMemoryGroups(rules, key_groups=1), [0]
     for batch in batches:
         groups.take(batch)
@@ -74,12 +74,12 @@ def test_a_stream_that_keeps_up_merges_in_every_batch() -> None:
     ],
 )
 def test_what_is_due_waits_once_and_in_a_backlog_only(
-    rules: Rules, advance_ms: int, behind_ms: int, appended: int, merges: bool
+    rules: SessionRules, advance_ms: int, behind_ms: int, appended: int, merges: bool
 ) -> None:
     now, newest = 10_000, 10_000 + DELAY_MS + advance_ms
     events = event_table(batch_until(newest).events, rules, arrived_at_ms=0)
     shared, planned = GroupRules(rules, PAYLOAD, key_groups=1), Plan(now, appended)
-    step = take_batch(0, shared, planned, Arrivals([events]), Clock(now, now, newest + behind_ms), list)
+    step = take_batch(0, shared, planned, Arrivals([events]), BatchBounds(now, now, newest + behind_ms), list)
     assert (step.merged is not None) == merges
     if not merges:
         assert step.append is not None

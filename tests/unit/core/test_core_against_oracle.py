@@ -14,7 +14,7 @@ from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.oracle import Outcome, sessionize
 from sessionizer.core.definition.rules import NEVER_MS, TimeMode
 from sessionizer.core.definition.stretch import AdmittedEvent, cut
-from sessionizer.core.key_group.standing import latest
+from sessionizer.core.key_group.open_in_group import latest
 from sessionizer.core.wire import wide
 from support.streams.in_memory_groups import InMemoryGroups, Row, event_row_of, row_of
 from support.streams.strategies import ChangingLog, Log, changing_logs, delayed, lags_ms, logs
@@ -94,8 +94,8 @@ def test_a_floor_where_the_last_open_session_is_over_closes_all_that_ever_close(
     for batch in log.batches:
         groups.take(batch)
     open_keys = {admitted.event.key for admitted in sessionize(log.batches, log.rules).open_events}
-    assert sum(group.standing.sessions for group in groups.groups) >= len(open_keys)
-    floor_ms = latest(*(group.standing.latest_due_ms for group in groups.groups))
+    assert sum(group.open_in_group.sessions for group in groups.groups) >= len(open_keys)
+    floor_ms = latest(*(group.open_in_group.latest_due_ms for group in groups.groups))
     quiet = Batch((), arrived_at_ms=10**15, floor_ms=floor_ms)
     groups.take(quiet)
     outcome = sessionize([*log.batches, quiet], log.rules)

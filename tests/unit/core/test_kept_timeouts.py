@@ -9,12 +9,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.kept_timeouts import kept_text, kept_timeouts
 from sessionizer.core.wire import schema
 
-RULES = Rules(
+RULES = SessionRules(
     time_mode=TimeMode.EVENT_TIME,
     watermark_delay_ms=0,
     gap_timeout_ms=5,

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.core.definition.event import Batch, Event, drain_at
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.reasons import CloseReason
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 
 if TYPE_CHECKING:
     from sessionizer.core.definition.oracle import Outcome, Session
@@ -20,7 +20,7 @@ def event(event_id: str, at: int | None, **facts: Any) -> Event:
     return Event(**{"key": "ann", "client": "web", "event_time_ms": at, "event_id": event_id, **facts})
 
 
-def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> Rules:
+def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> SessionRules:
     plain = {
         "watermark_delay_ms": 100,
         "gap_timeout_ms": 30,
@@ -28,7 +28,7 @@ def rules(time_mode: TimeMode = TimeMode.EVENT_TIME, **others: Any) -> Rules:
         "max_events": None,
         "max_duration_ms": None,
     }
-    return Rules(time_mode=time_mode, **{**plain, **others})
+    return SessionRules(time_mode=time_mode, **{**plain, **others})
 
 
 def batch(*events: Event, at: int = 10_000, floor: int | None = None, **timeout_changes: int) -> Batch:

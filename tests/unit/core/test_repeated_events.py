@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.wire import schema
 
-RULES = Rules(TimeMode.EVENT_TIME, 0, 1_000, {}, None, None)
+RULES = SessionRules(TimeMode.EVENT_TIME, 0, 1_000, {}, None, None)
 BEYOND_US = 9 * 10**18
 NAN = float("nan")
 VALUES = {

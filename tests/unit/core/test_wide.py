@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from sessionizer.core.definition.event import Event
-from sessionizer.core.definition.rules import Caps, Rules, TimeMode
+from sessionizer.core.definition.rules import Caps, SessionRules, TimeMode
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.append_or_merge import (
     HEAVY_TABLE_BYTES,
     NO_PLAN,
     Arrivals,
-    Clock,
+    BatchBounds,
     GroupRules,
     log_tables,
     take_batch,
@@ -23,7 +23,7 @@ from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.event_size import sizes_of_values, sizes_that_count
 
 TWO_GIB = 2**31
-RULES = Rules(TimeMode.EVENT_TIME, 0, 1_000_000, {}, None, None, max_bytes=64 * 2**20)
+RULES = SessionRules(TimeMode.EVENT_TIME, 0, 1_000_000, {}, None, None, max_bytes=64 * 2**20)
 PAYLOAD = [pa.field("page", pa.string()), pa.field("tags", pa.list_(pa.struct([pa.field("tag", pa.string())])))]
 NESTED = [
     pa.array([None, "", "é"]),
@@ -94,7 +94,7 @@ def test_a_heavy_group_is_merged_before_it_grows_on() -> None:
     heavy = events(HEAVY_TABLE_BYTES // 2**20, "x" * 2**20)
     shared, plan, merges = GroupRules(RULES, PAYLOAD, 1), NO_PLAN, []
     for _ in range(20):
-        step = take_batch(0, shared, plan, Arrivals([heavy]), Clock(0, 0, 0), list)
+        step = take_batch(0, shared, plan, Arrivals([heavy]), BatchBounds(0, 0, 0), list)
         plan = step.plan
         merges.append(step.merged is not None)
     assert merges.index(True) == 16

@@ -10,14 +10,14 @@ import pytest
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import HEAVY_GROUP_BYTES, progress_line
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing
+from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.spark.driver.open_sessions import OpenSessions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BROUGHT = Standing(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=False)
-MERGED = Standing(sessions=1, latest_due_ms=400, held_bytes=70, admitted=0, merged=True)
+BROUGHT = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=False)
+MERGED = OpenInGroup(sessions=1, latest_due_ms=400, held_bytes=70, admitted=0, merged=True)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ class DesiredState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Desired(JsonRecord):
-    """The wish, since when (epoch ms; 0 if nobody ever said), whose and why.
+    """What people want, since when (epoch ms; 0 if nobody ever said), who and why.
 
     ``approved``: fingerprint of a spec that may be applied, once, by the next driver that finds it in the file.
     """
@@ -36,14 +36,14 @@ class Desired(JsonRecord):
 
 
 def write_desired(home: StreamHome, state: DesiredState, *, by: str, why: str, approved: str | None = None) -> Desired:
-    """Record the wish, in place of any earlier one; raises UnwritablePath."""
+    """Record what people want, in place of what they wanted before; raises UnwritablePath."""
     desired = Desired(state, epoch_ms(), by, why, approved)
     write_record(home.control_files.desired, desired)
     return desired
 
 
 def read_desired(home: StreamHome) -> Desired:
-    """The wish; RUNNING if nobody ever said. Raises DamagedFile: guessing could restart a stopped stream."""
+    """What people want; RUNNING if nobody ever said. Raises DamagedFile: guessing could restart a stopped stream."""
     return require_undamaged(Desired, home.control_files.desired) or Desired(DesiredState.RUNNING)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class StageSight:
+class StageObservation:
     """One stage under way. ``records`` are all counts of records that Spark keeps of it, ``rows_read`` is its input."""
 
     stage_id: int
@@ -22,7 +22,7 @@ class StageSight:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSight:
+class BatchObservation:
     """What is seen of a query at a moment.
 
     ``waits``: no batch is under way and none is due. ``batch_id`` is None while a batch is planned. ``doing`` is what
@@ -35,7 +35,7 @@ class BatchSight:
     doing: str = ""
     batches: int = 0
     jobs: tuple[int, ...] = ()
-    stages: tuple[StageSight, ...] = ()
+    stages: tuple[StageObservation, ...] = ()
     task_seconds: int = 0
 
     @property
@@ -53,24 +53,24 @@ NOTHING_UNDER_WAY: Final[JsonObject] = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """What the heartbeat says of the batch under way, as of ``sight``. Times are epoch ms."""
+    """What the heartbeat says of the batch under way, as of ``observed``. Times are epoch ms."""
 
-    sight: BatchSight | None = None
+    observed: BatchObservation | None = None
     progress_at: int | None = None
     since: int | None = None
     rows: int | None = None
 
-    def seen(self, sight: BatchSight, now: int) -> BatchProgress:
+    def seen(self, observed: BatchObservation, now: int) -> BatchProgress:
         """The progress after a look at ``now``: whatever has changed is progress, and so is a query that waits."""
-        if sight.waits:
-            return BatchProgress(sight, progress_at=now)
-        continues = self.sight is not None and not self.sight.waits and _same_batch(self.sight, sight)
-        read = sum(stage.rows_read for stage in sight.stages)
+        if observed.waits:
+            return BatchProgress(observed, progress_at=now)
+        continues = self.observed is not None and not self.observed.waits and _same_batch(self.observed, observed)
+        read = sum(stage.rows_read for stage in observed.stages)
         known = (self.rows or 0) if continues else 0
         return replace(
             self,
-            sight=sight,
-            progress_at=self.progress_at if sight == self.sight else now,
+            observed=observed,
+            progress_at=self.progress_at if observed == self.observed else now,
             since=self.since if continues else now,
             rows=max(read, known) or None,
         )
@@ -79,15 +79,15 @@ class BatchProgress:
     def fields(self) -> JsonObject:
         """The heartbeat's fields about it."""
         told = {**NOTHING_UNDER_WAY, "progress_at": self.progress_at}
-        if self.sight is None or self.sight.waits:
+        if self.observed is None or self.observed.waits:
             return told
-        told |= {"running_batch": self.sight.batch_id, "running_since": self.since, "running_rows": self.rows}
-        if self.sight.stages:
-            told["running_tasks"] = sum(stage.tasks for stage in self.sight.stages)
-            told["running_tasks_done"] = sum(stage.tasks_done for stage in self.sight.stages)
+        told |= {"running_batch": self.observed.batch_id, "running_since": self.since, "running_rows": self.rows}
+        if self.observed.stages:
+            told["running_tasks"] = sum(stage.tasks for stage in self.observed.stages)
+            told["running_tasks_done"] = sum(stage.tasks_done for stage in self.observed.stages)
         return told
 
 
-def _same_batch(before: BatchSight, now: BatchSight) -> bool:
+def _same_batch(before: BatchObservation, now: BatchObservation) -> bool:
     """A batch gets its id when it has been planned; the next one has none, or another."""
     return before.batch_id in {None, now.batch_id}

@@ -50,7 +50,7 @@ class Stall(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ControlReading:
     """What the control directory says. ``alive`` is of the lease's process; None: it cannot be known from here.
 
     ``uid`` narrows the view to one driver, launched at ``launched_at`` (epoch ms), that may not have the lease (yet).

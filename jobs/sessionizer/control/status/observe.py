@@ -12,7 +12,7 @@ from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_hear
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import stop_requested
-from sessionizer.control.status.observation import Evidence, Observation, Stall, State
+from sessionizer.control.status.observation import ControlReading, Observation, Stall, State
 from sessionizer.control.status.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 from sessionizer.home.json_record import RecordReading
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def observe(
-    evidence: Evidence, now: int, *, startup_grace_ms: int = STARTUP_GRACE_MS, stale_after_ms: int = STALE_AFTER_MS
+    reading: ControlReading, now: int, *, startup_grace_ms: int = STARTUP_GRACE_MS, stale_after_ms: int = STALE_AFTER_MS
 ) -> Observation:
-    """The verdict at ``now`` (epoch ms). Total: any evidence, however contradictory, has one. Never raises."""
-    known = _about_one_driver(evidence)
+    """The verdict at ``now`` (epoch ms). Total: any reading, however contradictory, has one. Never raises."""
+    known = _about_one_driver(reading)
     sign = _last_sign(known)
     stall = _stall(known.lease, known.heartbeat, now, startup_grace_ms, stale_after_ms) if known.lease else None
     state = _state(known, stall, now, startup_grace_ms)
@@ -60,11 +60,11 @@ def read_observation(
     With ``uid``, what that one driver is doing, launched at ``launched_at`` (epoch ms) and perhaps without the lease.
     Raises ControlUnreachable.
     """
-    evidence = _gather(home, uid, launched_at)
-    return observe(evidence, now, startup_grace_ms=startup_grace_ms, stale_after_ms=stale_after_ms)
+    reading = _gather(home, uid, launched_at)
+    return observe(reading, now, startup_grace_ms=startup_grace_ms, stale_after_ms=stale_after_ms)
 
 
-def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Evidence:
+def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> ControlReading:
     # The process is looked at before its exit record is read: the other way round, a driver that ends in between
     # would have vanished.
     lease = read_lease(home)
@@ -75,7 +75,7 @@ def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Evide
     ended: RecordReading[ExitRecord] = examine_exit(home, subject) if subject else RecordReading()
     owner: RecordReading[LeaseRecord] = examine_token(home, lease.token) if lease else RecordReading()
     damages = (desired.damage, owner.damage, heartbeat.damage, ended.damage)
-    return Evidence(
+    return ControlReading(
         desired=desired.value or Desired(DesiredState.RUNNING),
         lease=lease,
         alive=alive,
@@ -88,27 +88,27 @@ def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Evide
     )
 
 
-def _about_one_driver(evidence: Evidence) -> Evidence:
+def _about_one_driver(reading: ControlReading) -> ControlReading:
     """Only what concerns the driver asked for, else the lease's (last) owner; records of others are left out."""
-    lease = evidence.lease
-    if lease is not None and evidence.uid not in {None, lease.uid}:
+    lease = reading.lease
+    if lease is not None and reading.uid not in {None, lease.uid}:
         lease = None
-    uid = evidence.uid or (lease.uid if lease else None)
-    beat, ended = evidence.heartbeat, evidence.exit_record
+    uid = reading.uid or (lease.uid if lease else None)
+    beat, ended = reading.heartbeat, reading.exit_record
     since = lease.acquired_at if lease else 0
     # An unknown owner (a damaged lease) may be the author of any heartbeat.
     beat_fits = beat is not None and lease is not None and uid in {None, beat.uid} and beat.at >= since
     return replace(
-        evidence,
+        reading,
         uid=uid,
         lease=lease,
-        alive=evidence.alive if lease else None,
+        alive=reading.alive if lease else None,
         heartbeat=beat if beat_fits else None,
         exit_record=ended if ended is not None and ended.uid == uid and ended.at >= since else None,
     )
 
 
-def _last_sign(known: Evidence) -> int | None:
+def _last_sign(known: ControlReading) -> int | None:
     """When the driver last showed a sign of life (epoch ms)."""
     if known.exit_record is not None:
         return known.exit_record.at
@@ -117,7 +117,7 @@ def _last_sign(known: Evidence) -> int | None:
     return known.lease.acquired_at if known.lease else known.launched_at
 
 
-def _state(known: Evidence, stall: Stall | None, now: int, startup_grace_ms: int) -> State:
+def _state(known: ControlReading, stall: Stall | None, now: int, startup_grace_ms: int) -> State:
     if known.exit_record is not None:
         return State.FAILED if known.exit_record.outcome is ExitOutcome.FAILED else State.STOPPED
     if known.lease is None:
@@ -131,13 +131,13 @@ def _state(known: Evidence, stall: Stall | None, now: int, startup_grace_ms: int
     return _state_of_live(known, known.lease)
 
 
-def _state_before_lease(known: Evidence, now: int, startup_grace_ms: int) -> State:
+def _state_before_lease(known: ControlReading, now: int, startup_grace_ms: int) -> State:
     if known.launched_at is None:
         return State.NEVER_STARTED
     return State.STARTING if now - known.launched_at <= startup_grace_ms else State.VANISHED
 
 
-def _is_gone(known: Evidence, lease: LeaseRecord) -> bool:
+def _is_gone(known: ControlReading, lease: LeaseRecord) -> bool:
     # Who fenced a driver that cannot be seen from here has had it killed by the cluster.
     return known.alive is False or (lease.vacancy is Vacancy.FENCED and known.alive is None)
 
@@ -155,7 +155,7 @@ def _stall(
     return Stall.NO_PROGRESS if now - progress_at > stale_after_ms else None
 
 
-def _state_of_live(known: Evidence, lease: LeaseRecord) -> State:
+def _state_of_live(known: ControlReading, lease: LeaseRecord) -> State:
     phase = known.heartbeat.phase if known.heartbeat else Phase.STARTING
     if phase is Phase.STOPPING or known.stop_requested or lease.vacancy is Vacancy.FENCED:
         return State.STOPPING

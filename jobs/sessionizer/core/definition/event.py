@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.plain_values import written
-from sessionizer.core.definition.rules import NEVER_MS, Rules
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -83,7 +83,7 @@ class Batch:
     arrived_at_ms: int
     floor_ms: int | None = None
     timeout_changes: Mapping[str, int] = field(default_factory=dict)
-    rules: Rules | None = None
+    rules: SessionRules | None = None
 
 
 def drain_at(arrived_at_ms: int) -> Batch:

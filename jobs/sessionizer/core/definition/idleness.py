@@ -1,4 +1,4 @@
-"""When a quiet source may move the watermark by itself: design §3, last paragraph."""
+"""When a quiet source may move the watermark by itself (docs/adr/0054)."""
 
 from __future__ import annotations
 

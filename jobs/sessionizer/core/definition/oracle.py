@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.event import Batch, Event
     from sessionizer.core.definition.reasons import CloseReason
-    from sessionizer.core.definition.rules import Rules
+    from sessionizer.core.definition.rules import SessionRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Outcome:
     watermark_ms: int = 0
 
 
-def sessionize(batches: Iterable[Batch], rules: Rules) -> Outcome:
+def sessionize(batches: Iterable[Batch], rules: SessionRules) -> Outcome:
     """The sessions of a stream that brought ``batches``, in this order, under ``rules`` until a batch has others.
 
     Rules that change leave alone what was decided: the watermark never goes back, and each event keeps the timeout and
@@ -103,7 +103,7 @@ class _Bounds:
     final_by_ms: int
 
 
-def _bounds(batch: Batch, seen: _Seen, rules: Rules) -> _Bounds:
+def _bounds(batch: Batch, seen: _Seen, rules: SessionRules) -> _Bounds:
     """In event time both bounds are the watermark.
 
     On arrival nothing is late, and the batch's own moment is final: a floor counts only if it drains.
@@ -128,7 +128,7 @@ def _time_shown(event: Event, batch: Batch) -> int:
 # What an event brings: its place on the clock, and its timeout
 
 
-def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], rules: Rules) -> AdmittedEvent:
+def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> AdmittedEvent:
     """The event as it would be admitted in ``batch``."""
     on_its_own_clock = rules.time_mode is TimeMode.EVENT_TIME
     return AdmittedEvent(
@@ -141,7 +141,7 @@ def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], 
     )
 
 
-def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules: Rules) -> int:
+def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> int:
     """The event's own timeout, else its client's by now, else the stream's; ``NEVER_MS`` at most."""
     if rules.time_mode is TimeMode.NONE:
         return NEVER_MS

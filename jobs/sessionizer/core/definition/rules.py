@@ -36,7 +36,7 @@ class Caps(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SessionRules:
     """The rules of one stream.
 
     ``client_timeouts_ms`` maps a client to its own gap timeout and goes before ``gap_timeout_ms``; a cap of ``None``

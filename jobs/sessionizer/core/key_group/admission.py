@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.ordering import int64s
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import mark_admitted
@@ -24,7 +24,7 @@ class Admitted(NamedTuple):
     late: pa.Table
 
 
-def admit(events: pa.Table, late_before_ms: int, rules: Rules, timeout_changes: Mapping[str, int]) -> Admitted:
+def admit(events: pa.Table, late_before_ms: int, rules: SessionRules, timeout_changes: Mapping[str, int]) -> Admitted:
     """Split off what is at or before ``late_before_ms`` and write down each other event's timeout in force (ms)."""
     is_late = int64s(events, schema.CLOCK) <= late_before_ms
     late = events.filter(pa.array(is_late)) if is_late.any() else events.slice(0, 0)
@@ -35,14 +35,14 @@ def admit(events: pa.Table, late_before_ms: int, rules: Rules, timeout_changes: 
     return Admitted(mark_admitted(admitted, late_before_ms, rules.caps), late)
 
 
-def _timeouts_in_force(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.Array:
+def _timeouts_in_force(events: pa.Table, rules: SessionRules, changes: Mapping[str, int]) -> pa.Array:
     """The event's own timeout, else its client's, else the default; beyond ``NEVER_MS`` a sum would overflow."""
     if rules.time_mode is TimeMode.NONE:
         return pa.array(np.full(events.num_rows, NEVER_MS))
     return pa.array(np.minimum(_timeouts_said(events, rules, changes).to_numpy(), NEVER_MS))
 
 
-def _timeouts_said(events: pa.Table, rules: Rules, changes: Mapping[str, int]) -> pa.ChunkedArray:
+def _timeouts_said(events: pa.Table, rules: SessionRules, changes: Mapping[str, int]) -> pa.ChunkedArray:
     timeout = events.column(schema.TIMEOUT)
     if not timeout.null_count:
         return timeout
@@ -61,7 +61,7 @@ def _of_clients(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) ->
     return pa.array(found, pa.int64()).take(encoded.indices)
 
 
-def earliest_due(admitted: pa.Table, rules: Rules) -> int | None:
+def earliest_due(admitted: pa.Table, rules: SessionRules) -> int | None:
     """The earliest instant (epoch ms) at which one of these events could end a session; None for never.
 
     A bound, not the truth: a later event may prolong the session, and nothing is read from the state to find out.

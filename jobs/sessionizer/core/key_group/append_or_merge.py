@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.admission import admit, aligned, earliest_due, latest_due
 from sessionizer.core.key_group.merging import Merged, merge
+from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.core.key_group.ordering import int64s
-from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing, latest
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import mark_continued
 from sessionizer.core.wire.wide import pieces
@@ -46,7 +46,7 @@ NO_PLAN: Final = Plan(None, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class BatchBounds:
     """How far time has come in this batch, epoch ms.
 
     An event at or before ``late_before`` is late, a session due at or before ``final_by`` is final. ``arrived_at`` is
@@ -58,8 +58,8 @@ class Clock:
     arrived_at: int
 
     @classmethod
-    def of(cls, mode: TimeMode, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> Clock:
-        """The clock of a batch: Spark's watermark, its wall clock, and the highest floor of its punctuations.
+    def of(cls, mode: TimeMode, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> BatchBounds:
+        """The bounds of a batch, from Spark's watermark, its wall clock and the highest floor of its punctuations.
 
         On arrival the wall clock alone decides, but for the floor that drains.
         """
@@ -73,7 +73,7 @@ class Clock:
 class GroupRules:
     """What all groups of a stream share."""
 
-    rules: Rules
+    rules: SessionRules
     payload: Payload
     key_groups: int
 
@@ -87,14 +87,14 @@ class Step:
     """What to do to the state and what to emit.
 
     ``append``: a table to add to the log. ``merged``: the log becomes ``merged.open_events``. Both are written in the
-    pieces of ``log_tables``. ``standing``: what is open then, None where nothing changed.
+    pieces of ``log_tables``. ``open_in_group``: what is open then, None where nothing changed.
     """
 
     plan: Plan
     append: pa.Table | None = None
     merged: Merged | None = None
     late: pa.Table | None = None
-    standing: Standing | None = None
+    open_in_group: OpenInGroup | None = None
 
 
 def log_tables(events: pa.Table) -> list[pa.Table]:
@@ -116,36 +116,36 @@ def take_batch(
     shared: GroupRules,
     planned: Plan,
     arrivals: Arrivals,
-    clock: Clock,
+    bounds: BatchBounds,
     read_log: Callable[[], Sequence[pa.Table]],
 ) -> Step:
     """The step of ``group`` for what arrived. ``read_log`` is called only if the step is a merge."""
-    late, new, due = _admit(group, shared, arrivals, clock)
+    late, new, due = _admit(group, shared, arrivals, bounds)
     due = min((at for at in (due, planned.at) if at is not None), default=None)
-    if _must_merge(due, planned, clock) and not _can_wait(shared.rules, planned, new, clock):
-        step = _merge(group, shared, [*read_log(), *new], clock, sum(table.num_rows for table in new))
+    if _must_merge(due, planned, bounds) and not _can_wait(shared.rules, planned, new, bounds):
+        step = _merge(group, shared, [*read_log(), *new], bounds, sum(table.num_rows for table in new))
     else:
-        step = Step(_after(due, planned.appended + sum(map(_weight, new)), clock), append=new[0] if new else None)
-        step.standing = _brought(group, shared, new[0], step.plan) if new else None
+        step = Step(_after(due, planned.appended + sum(map(_weight, new)), bounds), append=new[0] if new else None)
+        step.open_in_group = _brought(group, shared, new[0], step.plan) if new else None
     step.late = late
     return step
 
 
 def take_timer(
-    group: int, shared: GroupRules, planned: Plan, clock: Clock, read_log: Callable[[], Sequence[pa.Table]]
+    group: int, shared: GroupRules, planned: Plan, bounds: BatchBounds, read_log: Callable[[], Sequence[pa.Table]]
 ) -> Step | None:
     """The step of ``group`` when its timer fires; None if it was merged earlier in this batch."""
-    if planned.at is None or planned.at > clock.final_by:
+    if planned.at is None or planned.at > bounds.final_by:
         return None
-    return _merge(group, shared, read_log(), clock)
+    return _merge(group, shared, read_log(), bounds)
 
 
-def _must_merge(due_ms: int | None, planned: Plan, clock: Clock) -> bool:
-    drained = clock.final_by >= NEVER_MS
-    return drained or (due_ms is not None and due_ms <= clock.final_by) or planned.appended >= TABLES_BEFORE_MERGE
+def _must_merge(due_ms: int | None, planned: Plan, bounds: BatchBounds) -> bool:
+    drained = bounds.final_by >= NEVER_MS
+    return drained or (due_ms is not None and due_ms <= bounds.final_by) or planned.appended >= TABLES_BEFORE_MERGE
 
 
-def _can_wait(rules: Rules, planned: Plan, new: Sequence[pa.Table], clock: Clock) -> bool:
+def _can_wait(rules: SessionRules, planned: Plan, new: Sequence[pa.Table], bounds: BatchBounds) -> bool:
     """Whether a group may leave what is due to the next batch: once after each merge, and only in a backlog.
 
     There one batch spans more event time than ``emit_every``, and all that is open would be written anew with each. The
@@ -155,8 +155,8 @@ def _can_wait(rules: Rules, planned: Plan, new: Sequence[pa.Table], clock: Clock
     if not rules.emit_every_ms or planned.appended or not new:
         return False
     newest = int(int64s(new[0], schema.CLOCK).max())
-    advance_ms = newest - rules.watermark_delay_ms - clock.final_by
-    return rules.emit_every_ms <= advance_ms <= clock.arrived_at - newest
+    advance_ms = newest - rules.watermark_delay_ms - bounds.final_by
+    return rules.emit_every_ms <= advance_ms <= bounds.arrived_at - newest
 
 
 def _weight(table: pa.Table) -> int:
@@ -164,36 +164,36 @@ def _weight(table: pa.Table) -> int:
 
 
 def _admit(
-    group: int, shared: GroupRules, arrivals: Arrivals, clock: Clock
+    group: int, shared: GroupRules, arrivals: Arrivals, bounds: BatchBounds
 ) -> tuple[pa.Table | None, list[pa.Table], int | None]:
     """Late events, the admitted ones as no or one table, and when they could first end a session."""
     if not arrivals.events:
         return None, [], None
     events = pa.concat_tables(arrivals.events)
-    admitted, late = admit(events, clock.late_before, shared.rules, arrivals.timeout_changes)
+    admitted, late = admit(events, bounds.late_before, shared.rules, arrivals.timeout_changes)
     if not admitted.num_rows:
         return late, [], None
     return late, [admitted], shared.aligned(earliest_due(admitted, shared.rules), group)
 
 
-def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], clock: Clock, admitted: int = 0) -> Step:
+def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds, admitted: int = 0) -> Step:
     if not log:
-        return Step(NO_PLAN, standing=NOTHING_OPEN)
-    merged = merge(log, clock.final_by, shared.rules, shared.payload)
-    plan = _after(shared.aligned(merged.due_ms, group), 0, clock)
-    standing = Standing(
+        return Step(NO_PLAN, open_in_group=NOTHING_OPEN)
+    merged = merge(log, bounds.final_by, shared.rules, shared.payload)
+    plan = _after(shared.aligned(merged.due_ms, group), 0, bounds)
+    open_in_group = OpenInGroup(
         sessions=merged.open_sessions,
         latest_due_ms=latest(shared.aligned(merged.latest_due_ms, group), plan.at),
         held_bytes=sum(int(table.nbytes) for table in merged.open_events),
         admitted=admitted,
         merged=True,
     )
-    return Step(plan, merged=merged, standing=standing)
+    return Step(plan, merged=merged, open_in_group=open_in_group)
 
 
-def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> Standing:
+def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenInGroup:
     """What a batch added that was only appended."""
-    return Standing(
+    return OpenInGroup(
         sessions=int(pc.count_distinct(new.column(schema.KEY)).as_py()),
         latest_due_ms=latest(shared.aligned(latest_due(new), group), plan.at),
         held_bytes=int(new.nbytes),
@@ -202,6 +202,6 @@ def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> Stand
     )
 
 
-def _after(due_ms: int | None, appended: int, clock: Clock) -> Plan:
-    """A timer must lie ahead of the clock."""
-    return Plan(None if due_ms is None else max(due_ms, clock.final_by + 1), appended)
+def _after(due_ms: int | None, appended: int, bounds: BatchBounds) -> Plan:
+    """A timer must lie ahead of what is final."""
+    return Plan(None if due_ms is None else max(due_ms, bounds.final_by + 1), appended)

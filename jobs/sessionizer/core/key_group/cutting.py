@@ -1,4 +1,4 @@
-"""Where sessions begin and end: design §3 points 4 to 6 on arrays of many keys at once.
+"""Where sessions begin and end: docs/sessions.md, 7 and 8, on arrays of many keys at once.
 
 The readable definition is ``sessionizer.core.definition.oracle``; this is the same on columns.
 """

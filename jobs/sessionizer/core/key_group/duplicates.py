@@ -1,4 +1,4 @@
-"""Which events have been seen before: design §3 point 3, decided when a group is merged.
+"""Which events have been seen before: docs/sessions.md, 5, decided when a group is merged.
 
 Rows wait undecided in the group's log, each under the threshold its batch was admitted after, so the verdict does not
 depend on when the merge happens. An event is compared with the admitted event of its key and id as long as that one's

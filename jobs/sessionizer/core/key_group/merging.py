@@ -30,7 +30,7 @@ from sessionizer.core.wire.wide import is_wide, wide_type, widened
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sessionizer.core.definition.rules import Caps, Rules
+    from sessionizer.core.definition.rules import Caps, SessionRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
     caps: Caps
 
 
-def merge(log: Sequence[pa.Table], final_by_ms: int, rules: Rules, payload: schema.Payload) -> Merged:
+def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payload: schema.Payload) -> Merged:
     """Sessions final by ``final_by_ms`` leave, with the columns of ``payload``; the rest keep those they came with.
 
     ``log``: tables of one group as admitted, oldest first, each stamped by ``mark_admitted``. Where they are large, the
@@ -104,7 +104,7 @@ def _holds(table: pa.Schema, columns: pa.Schema) -> bool:
     return all(field.name in names and table.field(field.name).type.equals(field.type) for field in columns)
 
 
-def _admissions(log: Sequence[pa.Table], rules: Rules) -> Admissions:
+def _admissions(log: Sequence[pa.Table], rules: SessionRules) -> Admissions:
     rows = [table.num_rows for table in log]
     of_table = [Terms(frozenset(table.column_names), admitted_with(table) or rules.caps) for table in log]
     distinct = list(dict.fromkeys(of_table))

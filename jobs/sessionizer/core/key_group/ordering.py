@@ -1,4 +1,4 @@
-"""The order in which a key's events make sessions: (clock, tie, closes, event id), design §3 point 4."""
+"""The order in which a key's events make sessions: (clock, tie, closes, event id); docs/sessions.md, 6."""
 
 from __future__ import annotations
 

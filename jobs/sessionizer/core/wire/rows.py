@@ -13,7 +13,7 @@ REPEATED: Final = "repeated"
 """Duplicates that were dropped: a count, no blob."""
 
 OPEN: Final = "open"
-"""What is open in the group: a count of sessions, and a ``core.standing.Standing`` as JSON."""
+"""What is open in the group: a count of sessions, and a ``core.key_group.open_in_group.OpenInGroup`` as JSON."""
 
 QUARANTINE_COLUMNS: Final = ["reason", "_raw", "_position"]
 

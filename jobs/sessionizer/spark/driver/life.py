@@ -71,7 +71,7 @@ class DriverLife:
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
 
     def run(self) -> tuple[ExitOutcome, int | None]:
-        """Live it; returns how it ended and the last batch, if there was one. Raises what it died of."""
+        """Run to the end; returns how it ended and the last batch, if there was one. Raises what ended it otherwise."""
         self._begin()
         with self._signs.beating():
             self._run = self._prepared()
@@ -170,7 +170,7 @@ class DriverLife:
         return self._signals.received or stop_requested(self._home, self._lease.uid)
 
     def _follow(self, query: StreamingQuery) -> None:
-        """Watch the query to its end. Raises what it died of, unless that was our own request."""
+        """Watch the query to its end. Raises what ended it, unless that was our own request."""
         self._query = query
         while query.isActive:
             self._lease_watch.look()

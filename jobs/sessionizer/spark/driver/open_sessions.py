@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.core.key_group.standing import NOTHING_OPEN, Standing, latest
+from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.home.atomic_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
 
@@ -24,35 +24,35 @@ class OpenSessions:
         self._file = file
         kept: dict[str, Any] = read_json(file) or {}
         groups = content_of(file, kept, _GROUPS, _FORMAT)
-        self._of_group = {int(group): _standing(said) for group, said in groups.items() if group != _BATCH}
+        self._of_group = {int(group): _open_in_group(said) for group, said in groups.items() if group != _BATCH}
         self._batch_id = kept.get(_BATCH)
 
     @property
     def total(self) -> int:
         """Open sessions of all groups, at most."""
-        return sum(standing.sessions for standing in self._of_group.values())
+        return sum(open_in_group.sessions for open_in_group in self._of_group.values())
 
     @property
     def latest_due_ms(self) -> int | None:
         """The watermark (epoch ms) at which the last of them is out; None where none ever is."""
-        return latest(*(standing.latest_due_ms for standing in self._of_group.values()))
+        return latest(*(open_in_group.latest_due_ms for open_in_group in self._of_group.values()))
 
     @property
     def heaviest(self) -> tuple[int | None, int | None]:
         """The group that holds the most, and how many bytes that is."""
-        held = {group: standing.held_bytes for group, standing in self._of_group.items()}
+        held = {group: open_in_group.held_bytes for group, open_in_group in self._of_group.items()}
         group = max(held, key=held.__getitem__, default=None)
         return group, None if group is None else held[group]
 
-    def learn(self, batch_id: int, standings: Iterable[tuple[int, Standing]]) -> None:
+    def learn(self, batch_id: int, open_in_groups: Iterable[tuple[int, OpenInGroup]]) -> None:
         """Take over what groups said in this batch. A batch that runs again says it again: what it adds counts once."""
         of_group = dict(self._of_group)
-        for group, standing in standings:
-            if standing.merged or batch_id != self._batch_id:
-                of_group[group] = standing.after(of_group.get(group, NOTHING_OPEN))
+        for group, open_in_group in open_in_groups:
+            if open_in_group.merged or batch_id != self._batch_id:
+                of_group[group] = open_in_group.after(of_group.get(group, NOTHING_OPEN))
         if of_group != self._of_group:
             self._of_group, self._batch_id = of_group, batch_id
-            told = {str(group): standing.as_dict() for group, standing in of_group.items()}
+            told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
             content = {_BATCH: batch_id, _GROUPS: told}
             write_json(self._file, stamped(content, _FORMAT), durable=False)
 
@@ -62,8 +62,8 @@ _FORMAT = 2
 _BATCH, _GROUPS = "batch_id", "groups"
 
 
-def _standing(said: dict[str, Any] | int) -> Standing:
+def _open_in_group(said: dict[str, Any] | int) -> OpenInGroup:
     """A number is what an earlier version kept. When the last of so many is over nobody knows: it may be any time."""
     if isinstance(said, int):
-        return Standing(said, NEVER_MS if said else None, held_bytes=0, admitted=0, merged=True)
-    return Standing(**said)
+        return OpenInGroup(said, NEVER_MS if said else None, held_bytes=0, admitted=0, merged=True)
+    return OpenInGroup(**said)

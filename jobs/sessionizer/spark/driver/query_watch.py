@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import require_room
-from sessionizer.spark.driver.batch_sight import sight_of
+from sessionizer.spark.driver.batch_observation import observed_batch
 from sessionizer.spark.driver.vital_signs import BEAT_EVERY_S
 from sessionizer.spark.internals.java_errors import JavaUnreachable
 
@@ -44,7 +44,7 @@ class QueryWatch:
         """
         if time.monotonic() < self._next_look:
             return
-        self._signs.saw(sight_of(spark, query, self._gate.batch_id, self._signs.reports))
+        self._signs.saw(observed_batch(spark, query, self._gate.batch_id, self._signs.reports))
         require_room(self._disks)
         self._next_look = time.monotonic() + BEAT_EVERY_S
 

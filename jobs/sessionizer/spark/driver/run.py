@@ -108,5 +108,5 @@ class Run:
             brought = files_of_batch(self.home.checkpoint(self.lineage), batch_id)
             UnreadableFiles.of(self.home, self.lineage).report_empty(self.spark, brought)
         counts = sinks.write(emitted, batch_id)
-        self.open_sessions.learn(batch_id, counts.standings)
+        self.open_sessions.learn(batch_id, counts.open_in_groups)
         self.signs.wrote(counts, self.open_sessions)

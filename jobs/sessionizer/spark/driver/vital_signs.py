@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
     from sessionizer.control.lease.lease import Lease
-    from sessionizer.control.status.batch_progress import BatchSight
+    from sessionizer.control.status.batch_progress import BatchObservation
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.open_sessions import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
@@ -104,10 +104,10 @@ class VitalSigns:
             done.set()
             thread.join()
 
-    def saw(self, sight: BatchSight) -> None:
+    def saw(self, observed: BatchObservation) -> None:
         """Beat after a look at the batch under way. What gets on has started, however long its first batch takes."""
-        self._progress = self._progress.seen(sight, epoch_ms())
-        phase = self._phase(Phase.RUNNING) if sight.shows_work else self._beat.phase
+        self._progress = self._progress.seen(observed, epoch_ms())
+        phase = self._phase(Phase.RUNNING) if observed.shows_work else self._beat.phase
         self.say(phase=phase, **self._progress.fields)
 
     def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:

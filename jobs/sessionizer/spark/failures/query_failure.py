@@ -1,4 +1,4 @@
-"""Why a query died, as an error that says whether a restart can help. Decided on what Spark's exception says."""
+"""Why a query failed, as an error that says whether a restart can help. Decided on what Spark's exception says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """A known way to die: its name, the texts that betray it, and whether it would happen again.
+class KnownFailure:
+    """A known way to fail: its name, the texts by which it is known, and whether it would happen again.
 
     ``deep``: the texts count anywhere in the chain of causes, below whatever Spark makes of them.
     """
@@ -29,7 +29,7 @@ class Cause:
 
 # The first that matches wins: what is certain stands before what is general.
 CAUSES: Final = (
-    Cause(
+    KnownFailure(
         "disk_full",
         (
             "No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "NSQuotaExceededException",
@@ -37,9 +37,11 @@ CAUSES: Final = (
         ),
         terminal=False, deep=True,
     ),
-    Cause("memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True),
-    Cause("lease_lost", ("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"), terminal=True),
-    Cause(
+    KnownFailure(
+        "memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True
+    ),
+    KnownFailure("lease_lost", ("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"), terminal=True),
+    KnownFailure(
         "source_data_loss",
         (
             "KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRangeException", "DELTA_FILE_NOT_FOUND",
@@ -49,7 +51,7 @@ CAUSES: Final = (
         ),
         terminal=True,
     ),
-    Cause(
+    KnownFailure(
         # a broker, a name node, a store: what Java says of it, as Python's own "Connection refused" is of our JVM
         "unreachable",
         (
@@ -63,13 +65,15 @@ CAUSES: Final = (
         ),
         terminal=False, deep=True,
     ),
-    Cause(
+    KnownFailure(
         "state_not_at_head",
         ("CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE"),
         terminal=True,
     ),
-    Cause("state_refused", ("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"), terminal=True),
-    Cause(
+    KnownFailure(
+        "state_refused", ("STATE_STORE_INVALID_CONFIG_AFTER_RESTART", "STATE_STORE_INVALID_PROVIDER"), terminal=True
+    ),
+    KnownFailure(
         "schema_change",
         (
             "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "STATE_STORE_VALUE_SCHEMA",
@@ -78,7 +82,7 @@ CAUSES: Final = (
         ),
         terminal=True,
     ),
-    Cause(
+    KnownFailure(
         "source_rewritten",
         (
             "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
@@ -86,11 +90,11 @@ CAUSES: Final = (
         ),
         terminal=True,
     ),
-    Cause("bad_option", ("Invalid value '", "org.apache.kafka.common.config.ConfigException"), terminal=True),
-    Cause(
+    KnownFailure("bad_option", ("Invalid value '", "org.apache.kafka.common.config.ConfigException"), terminal=True),
+    KnownFailure(
         "bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True
     ),
-    Cause(
+    KnownFailure(
         "driver_jvm_died",
         # not Py4JJavaError, which is Java's answer: this is none
         (
@@ -99,8 +103,8 @@ CAUSES: Final = (
         ),
         terminal=False,
     ),
-    Cause("state_silent", ("TimeoutError: timed out", "cannot read from timed out object"), terminal=False),
-    Cause(
+    KnownFailure("state_silent", ("TimeoutError: timed out", "cannot read from timed out object"), terminal=False),
+    KnownFailure(
         "executor_lost",
         (
             "ExecutorLostFailure", "Python worker exited unexpectedly", "FetchFailed", "MetadataFetchFailedException",
@@ -109,7 +113,7 @@ CAUSES: Final = (
         terminal=False,
     ),
 )  # fmt: skip
-UNKNOWN: Final = Cause("unknown", (), terminal=False)
+UNKNOWN: Final = KnownFailure("unknown", (), terminal=False)
 WITHOUT_WORDS: Final = frozenset({"unknown", "driver_jvm_died", "executor_lost", "state_silent"})
 """What the end of a JVM without memory looks like to Python."""
 GENERAL: Final = frozenset({"unknown", "state_not_at_head", "schema_change", "state_refused"})
@@ -146,7 +150,7 @@ def is_full_disk(error: BaseException) -> bool:
     return isinstance(found, QueryInterrupted) and found.cause == "disk_full"
 
 
-def _shows(cause: Cause, text: str) -> bool:
+def _shows(cause: KnownFailure, text: str) -> bool:
     return any(sign in text for sign in cause.signs)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
 
-    from sessionizer.core.definition.rules import Rules
+    from sessionizer.core.definition.rules import SessionRules
 
 _SEGMENT = ("key", "segment")
 
@@ -25,7 +25,7 @@ def in_order(*within: str) -> WindowSpec:
     return Window.partitionBy(*within).orderBy("clock_ms", "closes", "event_id")
 
 
-def capped_segments(segmented: DataFrame, rules: Rules) -> DataFrame:
+def capped_segments(segmented: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``position`` (of the event in its segment, from 0) and ``begins_after_cap``."""
     placed = segmented.withColumn("position", F.row_number().over(in_order(*_SEGMENT)) - 1)
     if rules.max_duration_ms is None and rules.max_bytes is None:
@@ -40,7 +40,7 @@ def _every(max_events: int | None) -> Column:
     return (F.col("position") > 0) & (F.col("position") % max_events == 0)
 
 
-def _folded_where_needed(placed: DataFrame, rules: Rules) -> DataFrame:
+def _folded_where_needed(placed: DataFrame, rules: SessionRules) -> DataFrame:
     segment = Window.partitionBy(*_SEGMENT)
     beyond = F.lit(False)  # noqa: FBT003 - lit has no keyword
     if rules.max_duration_ms is not None:
@@ -61,7 +61,7 @@ def _folded_where_needed(placed: DataFrame, rules: Rules) -> DataFrame:
     return joined.withColumn("begins_after_cap", begins).drop("folded", "beyond")
 
 
-def _cut_positions(rules: Rules) -> Column:
+def _cut_positions(rules: SessionRules) -> Column:
     """The positions in ``moments`` at which a cap makes another session begin."""
     beginning = F.struct(
         F.element_at("moments", 1)["clock_ms"].alias("started_ms"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import schema
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.table_places import located
@@ -47,7 +47,7 @@ class History:
     """Guarded rows of a history (``reason`` null: an event) and the rules that hold for all of it."""
 
     spec: StreamSpec
-    rules: Rules
+    rules: SessionRules
     rows: DataFrame
     payload: tuple[str, ...]
 
@@ -105,7 +105,7 @@ def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource
     return FilesSource(format="files", path=str(folder), encoding=source.encoding, columns=source.columns)
 
 
-def _rules(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> Rules:
+def _rules(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> SessionRules:
     """The stream's rules, with the timeouts that its table of clients has now."""
     rules = rules_of(spec)
     if spec.rules.client_timeouts_table is None:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.definition.identity import SESSION_ID_LENGTH
 from sessionizer.core.definition.reasons import CloseReason
-from sessionizer.core.definition.rules import NEVER_MS, Rules, TimeMode
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.history.caps import capped_segments, in_order
 from sessionizer.spark.history.event_size import event_size
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PAYLOAD = "payload"
 
 
-def sessionize_history(events: DataFrame, rules: Rules, *, until_ms: int | None) -> DataFrame:
+def sessionize_history(events: DataFrame, rules: SessionRules, *, until_ms: int | None) -> DataFrame:
     """The sessions of a history that are final when the watermark stands at ``until_ms`` (None: all of them).
 
     ``events`` are valid ones: key string, client string, event_time timestamp, event_id string, closes boolean,
@@ -38,7 +38,7 @@ def sessionize_history(events: DataFrame, rules: Rules, *, until_ms: int | None)
     return _sessions(_cut(events, rules)).where(F.col("due_ms") <= _final_by(until_ms)).drop("due_ms")
 
 
-def open_events(events: DataFrame, rules: Rules, *, until_ms: int | None) -> DataFrame:
+def open_events(events: DataFrame, rules: SessionRules, *, until_ms: int | None) -> DataFrame:
     """The events that ``sessionize_history`` leaves: those of sessions that are not final at ``until_ms``.
 
     Returns the columns of ``events``; ``timeout_ms`` is the one in force, as a stream's state keeps it. What
@@ -53,14 +53,14 @@ def _final_by(until_ms: int | None) -> Column:
     return F.lit(NEVER_MS if until_ms is None else until_ms)
 
 
-def _cut(events: DataFrame, rules: Rules) -> DataFrame:
+def _cut(events: DataFrame, rules: SessionRules) -> DataFrame:
     """The admitted events with ``session`` (its number within the key); the last event of each knows how it ends."""
     one_shuffle = events.repartition("key")  # every window and group below is within a key
     admitted = _first_of_each_id(_timed(one_shuffle, rules))
     return _ended(_numbered(capped_segments(_segmented(admitted), rules)), rules)
 
 
-def _timed(events: DataFrame, rules: Rules) -> DataFrame:
+def _timed(events: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``clock_ms``, ``bytes`` and ``deadline_ms``, the last moment at which another event continues the session."""
     clock_ms = F.unix_millis("event_time")
     in_force_ms = F.least(_timeout_in_force(rules), F.lit(NEVER_MS))
@@ -74,7 +74,7 @@ def _timed(events: DataFrame, rules: Rules) -> DataFrame:
     )
 
 
-def _timeout_in_force(rules: Rules) -> Column:
+def _timeout_in_force(rules: SessionRules) -> Column:
     if rules.time_mode is TimeMode.PROCESSING_TIME:
         allowed = "event_time or none, as a history has no arrival times"
         raise InvalidSpec("rules.time_mode", rules.time_mode.value, allowed)
@@ -110,7 +110,7 @@ def _numbered(capped: DataFrame) -> DataFrame:
     return numbered.withColumn("position", place - 1).drop("begins_after_cap", "segment")
 
 
-def _ended(numbered: DataFrame, rules: Rules) -> DataFrame:
+def _ended(numbered: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``close_reason`` and ``due_ms``, null but at the last event of a session."""
     following = F.lead(F.struct("clock_ms", "session")).over(in_order("key"))
     is_last = following.isNull() | (following["session"] != F.col("session"))

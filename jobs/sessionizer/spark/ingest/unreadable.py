@@ -1,6 +1,6 @@
 """Files of the source that cannot be read: proven to be so, put aside, and from then on left out of the query.
 
-A file is all or nothing. When the query dies of one, the batch that holds it has written nothing; it runs again
+A file is all or nothing. When one ends the query, the batch that holds it has written nothing; it runs again
 without that file, and is the same in every replay from then on (docs/adr/0010).
 """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sessionizer.core.definition.rules import Rules, TimeMode
+from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.spark.ingest import punctuation
@@ -77,9 +77,9 @@ def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctua
     )
 
 
-def rules_of(spec: StreamSpec) -> Rules:
+def rules_of(spec: StreamSpec) -> SessionRules:
     """The rules that decide, of those a spec holds."""
-    return Rules(
+    return SessionRules(
         time_mode=spec.rules.time_mode,
         watermark_delay_ms=spec.rules.watermark_delay_ms,
         gap_timeout_ms=spec.rules.gap_timeout_ms,
@@ -91,7 +91,7 @@ def rules_of(spec: StreamSpec) -> Rules:
     )
 
 
-def _control_rows(spark: SparkSession, folder: Path, events: DataFrame, rules: Rules) -> DataFrame:
+def _control_rows(spark: SparkSession, folder: Path, events: DataFrame, rules: SessionRules) -> DataFrame:
     """Punctuations in the columns of the events: their own text and the watermark's time, or a row to quarantine."""
     control = punctuation.read_punctuations(spark, folder)
     own = {

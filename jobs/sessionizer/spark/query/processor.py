@@ -27,7 +27,7 @@ from sessionizer.core.definition.rules import NEVER_MS, TimeMode
 from sessionizer.core.key_group.append_or_merge import (
     NO_PLAN,
     Arrivals,
-    Clock,
+    BatchBounds,
     GroupRules,
     Plan,
     Step,
@@ -79,9 +79,9 @@ class SessionProcessor(StatefulProcessor):
         # a group that got neither events nor changes has no use for what it keeps
         concerned = share.events or share.timeouts
         arrivals = Arrivals(share.events, self._changed_timeouts(share.changed_timeouts) if concerned else {})
-        clock, planned = self._clock(timerValues, share.floor_ms), self._planned()
-        step = take_batch(group, self._shared, planned, arrivals, clock, self._read_log)
-        self._apply(step, planned, clock)
+        bounds, planned = self._bounds(timerValues, share.floor_ms), self._planned()
+        step = take_batch(group, self._shared, planned, arrivals, bounds, self._read_log)
+        self._apply(step, planned, bounds)
         output = Output(group)
         for blob in share.quarantined:
             output.row(kinds.QUARANTINE, decode(blob).num_rows, blob)
@@ -90,10 +90,10 @@ class SessionProcessor(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Merge a group that is due, with or without new data; one already merged in this batch is left alone."""
-        group, clock, planned = self._number[int(key[0])], self._clock(timerValues, 0), self._planned()
-        step = take_timer(group, self._shared, planned, clock, self._read_log)
+        group, bounds, planned = self._number[int(key[0])], self._bounds(timerValues, 0), self._planned()
+        step = take_timer(group, self._shared, planned, bounds, self._read_log)
         if step is not None:
-            self._apply(step, planned, clock)
+            self._apply(step, planned, bounds)
             output = Output(group)
             output.step(step)
             yield from output.rows
@@ -101,10 +101,10 @@ class SessionProcessor(StatefulProcessor):
     def close(self) -> None:
         """Nothing of ours outlives the batch."""
 
-    def _clock(self, timer_values: Any, floor_ms: int) -> Clock:
+    def _bounds(self, timer_values: Any, floor_ms: int) -> BatchBounds:
         mode = self._shared.rules.time_mode
         watermark = timer_values.getCurrentWatermarkInMs() if mode is TimeMode.EVENT_TIME else 0
-        return Clock.of(mode, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
+        return BatchBounds.of(mode, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
 
     def _changed_timeouts(self, changes: dict[str, int]) -> Mapping[str, int]:
         """All changes so far, this batch's included."""
@@ -125,13 +125,13 @@ class SessionProcessor(StatefulProcessor):
         value = self._plan.get()
         return Plan(None if value[0] is None else int(value[0]), int(value[1])) if value else NO_PLAN
 
-    def _apply(self, step: Step, planned: Plan, clock: Clock) -> None:
+    def _apply(self, step: Step, planned: Plan, bounds: BatchBounds) -> None:
         if step.append is not None:
             for piece in log_tables(step.append):
                 self._log.appendValue(_as_value(piece))
         elif step.merged is not None:
             self._replace_log(step.merged.open_events)
-        self._move_timer(planned, step.plan, clock)
+        self._move_timer(planned, step.plan, bounds)
         if step.plan == NO_PLAN:
             self._plan.clear()
         elif step.plan != planned:
@@ -146,11 +146,11 @@ class SessionProcessor(StatefulProcessor):
         for piece in others:
             self._log.appendValue(_as_value(piece))
 
-    def _move_timer(self, planned: Plan, plan: Plan, clock: Clock) -> None:
+    def _move_timer(self, planned: Plan, plan: Plan, bounds: BatchBounds) -> None:
         """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
         if plan.at == planned.at:
             return
-        if planned.at is not None and planned.at > clock.final_by:
+        if planned.at is not None and planned.at > bounds.final_by:
             self._handle.deleteTimer(planned.at)
         if plan.at is not None:
             self._handle.registerTimer(plan.at)
@@ -221,8 +221,8 @@ class Output:
     def step(self, step: Step) -> None:
         """Emit what a step brought about."""
         self.table(kinds.LATE, step.late)
-        if step.standing is not None:
-            self.row(kinds.OPEN, step.standing.sessions, step.standing.to_json())
+        if step.open_in_group is not None:
+            self.row(kinds.OPEN, step.open_in_group.sessions, step.open_in_group.to_json())
         if step.merged is None:
             return
         self.table(kinds.SESSIONS, step.merged.sessions)

@@ -1,7 +1,7 @@
 """What a micro-batch writes: up to three Delta tables, each idempotent by (lineage, batch id).
 
 The batch is evaluated first and written after. A batch that Delta already holds is skipped by Delta, and state that
-was never evaluated is never written, which no restart survives (shared facts).
+was never evaluated is never written, which no restart survives (docs/adr/0003).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from sessionizer.core.key_group.standing import Standing
+from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.spark.internals.delta_append import Transaction, append_once
@@ -38,13 +38,13 @@ class BatchCounts:
     """
 
     of_kind: dict[str, int] = field(default_factory=dict)
-    standings: list[tuple[int, Standing]] = field(default_factory=list)
+    open_in_groups: list[tuple[int, OpenInGroup]] = field(default_factory=list)
     sessions_version: int | None = None
 
     @property
     def admitted(self) -> int:
         """Events that were neither refused nor late."""
-        return sum(standing.admitted for _, standing in self.standings)
+        return sum(open_in_group.admitted for _, open_in_group in self.open_in_groups)
 
     def __getitem__(self, kind: str) -> int:
         return self.of_kind.get(kind, 0)
@@ -102,9 +102,9 @@ class Sinks:
 
 def _evaluate(emitted: DataFrame) -> BatchCounts:
     counts = BatchCounts()
-    standing = F.when(F.col("kind") == rows.OPEN, F.col("blob")).alias("standing")
-    for row in emitted.select("kind", "key_group", "row_count", standing).collect():
+    open_in_group = F.when(F.col("kind") == rows.OPEN, F.col("blob")).alias("open_in_group")
+    for row in emitted.select("kind", "key_group", "row_count", open_in_group).collect():
         if row.kind == rows.OPEN:
-            counts.standings.append((row.key_group, Standing.from_json(bytes(row.standing))))
+            counts.open_in_groups.append((row.key_group, OpenInGroup.from_json(bytes(row.open_in_group))))
         counts.of_kind[row.kind] = counts[row.kind] + row.row_count
     return counts

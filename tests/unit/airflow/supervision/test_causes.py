@@ -17,7 +17,7 @@ from sessionizer.control.status.patience import MINUTE
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
-from sessionizer.spark.failures.query_failure import UNKNOWN, Cause, classified
+from sessionizer.spark.failures.query_failure import UNKNOWN, KnownFailure, classified
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
 from sessionizer_airflow.supervision.history import failure_of, with_failure
@@ -63,7 +63,7 @@ def situation_of(driver: Driver) -> Situation:
 
 @pytest.mark.parametrize(("cause", "sign"), SIGNS, ids=[f"{cause.name}-{sign}" for cause, sign in SIGNS])
 def test_one_remedy_for_one_cause_everywhere(
-    cause: Cause, sign: str, home: StreamHome, tmp_path: Path, alerts: list[Alert]
+    cause: KnownFailure, sign: str, home: StreamHome, tmp_path: Path, alerts: list[Alert]
 ) -> None:
     driver = death(home, RuntimeError(f"[{sign}] so it ended\n at java"))
     expected = CAUSES[cause.name]
@@ -105,7 +105,7 @@ def of_status(home: StreamHome, platform_home: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("cause", DEATHS, ids=lambda cause: cause.name)
-def test_a_query_says_of_itself_what_its_cause_says(cause: Cause) -> None:
+def test_a_query_says_of_itself_what_its_cause_says(cause: KnownFailure) -> None:
     error = classified("clicks", RuntimeError(cause.signs[0]))
     assert isinstance(error, QueryFailed if cause.terminal else QueryInterrupted)
     if cause.name != "lease_lost":  # terminal for the driver, not for the stream

@@ -56,9 +56,9 @@ def test_a_batch_without_rows_does_not_end_a_lag() -> None:
     assert examined(lagging, beat(phase=Phase.IDLE), RUNNING, POLICY, NOW).ailment is None
 
 
-@pytest.mark.parametrize("wish", [DesiredState.STOPPED, DesiredState.MAINTENANCE])
-def test_a_stream_that_nobody_wants_cannot_be_stale(wish: DesiredState) -> None:
-    assert examined(WELL, None, Desired(wish), POLICY, NOW + 9 * POLICY.stale_alert).ailment is None
+@pytest.mark.parametrize("desired", [DesiredState.STOPPED, DesiredState.MAINTENANCE])
+def test_a_stream_that_nobody_wants_cannot_be_stale(desired: DesiredState) -> None:
+    assert examined(WELL, None, Desired(desired), POLICY, NOW + 9 * POLICY.stale_alert).ailment is None
 
 
 def test_a_stream_that_was_stopped_for_long_is_not_stale_the_moment_it_is_wanted() -> None:

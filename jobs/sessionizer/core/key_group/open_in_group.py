@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OpenInGroup:
     """``sessions`` are open, the last of them is out when the clock is at ``latest_due_ms`` (epoch ms; None: never).
 
     A group that merged tells of all that is open. One that did not (``merged`` false) has not read its state: it tells
@@ -29,15 +29,15 @@ class Standing:
         return json.dumps(self.as_dict()).encode()
 
     @classmethod
-    def from_json(cls, text: bytes) -> Standing:
+    def from_json(cls, text: bytes) -> OpenInGroup:
         """What ``to_json`` wrote."""
         return cls(**json.loads(text))
 
-    def after(self, before: Standing) -> Standing:
+    def after(self, before: OpenInGroup) -> OpenInGroup:
         """All that is open in a group that stood at ``before``. Where nothing was merged that is at most so much."""
         if self.merged:
             return self
-        return Standing(
+        return OpenInGroup(
             sessions=before.sessions + self.sessions,
             latest_due_ms=latest(before.latest_due_ms, self.latest_due_ms),
             held_bytes=before.held_bytes + self.held_bytes,
@@ -46,7 +46,7 @@ class Standing:
         )
 
 
-NOTHING_OPEN = Standing(sessions=0, latest_due_ms=None, held_bytes=0, admitted=0, merged=True)
+NOTHING_OPEN = OpenInGroup(sessions=0, latest_due_ms=None, held_bytes=0, admitted=0, merged=True)
 
 
 def latest(*instants: int | None) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.control.status.batch_progress import BatchSight, StageSight
+from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
 from sessionizer.spark.driver.local_work import task_seconds
 from sessionizer.spark.internals.java_errors import JavaError
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def sight_of(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchSight:
+def observed_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchObservation:
     """What is seen of ``query`` now; ``batch_id`` is of the batch that Spark has handed to us."""
     status = query.status
     if not status["isTriggerActive"] and query.isActive:
-        return BatchSight(waits=True, batches=batches)
+        return BatchObservation(waits=True, batches=batches)
     jobs = _jobs(spark, str(query.runId))
-    return BatchSight(
+    return BatchObservation(
         batch_id=batch_id,
         doing=str(status["message"]),
         batches=batches,
@@ -46,7 +46,7 @@ def _jobs(spark: SparkSession, run_id: str) -> tuple[int, ...]:
     return tuple(sorted({*tracker.getActiveJobsIds()} & {*tracker.getJobIdsForGroup(run_id)}))
 
 
-def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageSight]:
+def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageObservation]:
     """The stages of ``jobs``; one whose output was there already has no tasks and is not known."""
     tracker = spark.sparkContext.statusTracker()
     for job_id in jobs:
@@ -54,11 +54,11 @@ def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageSight]:
         for stage_id in sorted(job.stageIds) if job else ():
             stage = tracker.getStageInfo(stage_id)
             if stage is not None:
-                seen = StageSight(stage_id, stage.numTasks, stage.numCompletedTasks, stage.numFailedTasks)
+                seen = StageObservation(stage_id, stage.numTasks, stage.numCompletedTasks, stage.numFailedTasks)
                 yield _with_records(spark, seen)
 
 
-def _with_records(spark: SparkSession, stage: StageSight) -> StageSight:
+def _with_records(spark: SparkSession, stage: StageObservation) -> StageObservation:
     """The records that its tasks have taken, of those that run too: the public tracker counts whole tasks only.
 
     Executors tell every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
