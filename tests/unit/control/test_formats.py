@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,6 +34,7 @@ from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kep
 from sessionizer.spark.driver.open_sessions import OpenSessions
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +98,12 @@ def test_every_file_names_its_format_and_its_writer(home: StreamHome) -> None:
         content = json.loads(path.read_text())
         assert content["format"] >= 1, path
         assert content["writer"].startswith(f"{os.getpid()}@"), path
+
+
+def test_no_record_is_written_without_its_stamp() -> None:
+    sources = [path for root in ("jobs", "plugins") for path in (REPOSITORY / root).rglob("*.py")]
+    unstamped = re.compile(r"(write|create)_json\((?!.*stamped\().*to_json\(\)")
+    assert [path.name for path in sources if unstamped.search(path.read_text())] == []
 
 
 def test_every_kind_of_record_refuses_a_newer_format_by_name(tmp_path: Path) -> None:
