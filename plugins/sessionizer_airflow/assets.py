@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stamp import stamped, unknown_format
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.landing import Announcement, landed
 
@@ -90,8 +91,10 @@ class SessionsLanded(BaseEventTrigger):
 
     async def _last_announced(self) -> Announcement | None:
         kept = await self.asset_state_store.aget(ANNOUNCED) if self.asset_state_store else None
-        return Announcement.from_json(kept) if isinstance(kept, dict) else None
+        if not isinstance(kept, dict) or unknown_format(kept) is not None:
+            return None  # at worst the newest sessions are told once more
+        return Announcement.from_json(kept)
 
     async def _remember(self, announcement: Announcement) -> None:
         if self.asset_state_store:
-            await self.asset_state_store.aset(ANNOUNCED, announcement.to_json())
+            await self.asset_state_store.aset(ANNOUNCED, stamped(announcement.to_json()))

@@ -111,3 +111,25 @@ def test_events_are_coalesced_also_by_a_triggerer_that_starts_anew(
 def announced(payload: dict[str, Any], clock: Minute) -> Announcement:
     version = payload["delta_version"]
     return Announcement(uid="one", version=version, rows=10 * (version + 1), at=clock.now)
+
+
+def test_what_was_announced_is_kept_with_its_format(home: StreamHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.prepare()
+    clock = Minute(home)
+    monkeypatch.setattr(assets, "epoch_ms", clock.epoch_ms)
+    monkeypatch.setattr("asyncio.sleep", clock.sleep)
+    store: Any = clock
+
+    async def first_event() -> int:
+        trigger = SessionsLanded(stream="clicks", platform_home=str(home.root.parents[1]), interval=60_000)
+        trigger.asset_state_store = store
+        events = trigger.run()
+        first = await anext(events)
+        await anext(events)  # the one before is remembered by now
+        return int(first.payload["rows"])
+
+    assert asyncio.run(first_event()) == 10
+    kept = clock.kept[ANNOUNCED]
+    assert kept["format"] == 1
+    store.kept[ANNOUNCED] = {**kept, "format": 9, "rows": "of a newer release"}
+    assert asyncio.run(first_event()) > 10, "all is told again"
