@@ -31,7 +31,7 @@ RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
 project = Project.from_environment()
 policy = SupervisionSettings.from_environment().policy
 # A watch that works has launched, failed or given up by then.
-UNWATCHED_AFTER = policy.longest_backoff + max(policy.startup_grace, policy.stale_limit) + MINUTE
+UNWATCHED_AFTER = policy.longest_backoff_ms + max(policy.startup_grace_ms, policy.stale_limit_ms) + MINUTE
 
 with DAG(
     **platform_dag_options("orphans", DOCUMENTATION, run_limit=timedelta(minutes=10)),

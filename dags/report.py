@@ -32,8 +32,8 @@ for spec in survey_streams(project.streams).specs.values():
     with DAG(
         **dag_options(spec, Verb.REPORT, documentation, run_limit=timedelta(hours=2)),
         schedule=[
-            sessions_asset(spec.name, project.home, settings.landing_interval),
-            report_due_asset(spec.name, project.home, settings.report_interval),
+            sessions_asset(spec.name, project.home, settings.landing_interval_ms),
+            report_due_asset(spec.name, project.home, settings.report_interval_ms),
         ],
     ):
         batch_job(

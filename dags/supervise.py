@@ -40,8 +40,8 @@ RETRIES: dict[str, Any] = {
 
 project = Project.from_environment()
 settings = SupervisionSettings.from_environment()
-watch_lease = timedelta(milliseconds=settings.watch_lease)
-overdue_after = watch_lease + timedelta(milliseconds=settings.watch_grace)
+watch_lease = timedelta(milliseconds=settings.watch_lease_ms)
+overdue_after = watch_lease + timedelta(milliseconds=settings.watch_grace_ms)
 
 for spec in survey_streams(project.streams).specs.values():
     documentation = DOCUMENTATION.format(stream=spec.name)
@@ -58,6 +58,6 @@ for spec in survey_streams(project.streams).specs.values():
             stream=spec.name,
             project=project,
             policy=settings.policy.for_watermark_delay(spec.rules.watermark_delay_ms),
-            watch_lease=settings.watch_lease,
+            watch_lease_ms=settings.watch_lease_ms,
             **RETRIES,
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 POLL_SECONDS = 2.0
-LEAST_WATCH = 5_000
+LEAST_WATCH_MS = 5_000
 """Ms before a trigger fires. A task that is back in the queue before the scheduler has heard that it left its worker
 passes for a killed one, which costs a retry (issue 67287 of Airflow, open in 3.3.2)."""
 
@@ -68,10 +68,10 @@ class StreamTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
-        home, policy = self._home(), SupervisionPolicy(**self.policy)
+        home, policy = self._home(), SupervisionPolicy.from_stored(self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
         doctor, known, news = Doctor(home, policy, unwritten), tuple(self.known or ()), False
-        earliest = epoch_ms() + LEAST_WATCH
+        earliest = epoch_ms() + LEAST_WATCH_MS
         while True:
             news = await self._check_up(doctor) or news
             look = await asyncio.to_thread(look_at, home, policy, unwritten)

@@ -65,9 +65,9 @@ def test_a_run_of_the_supervisor_outlasts_its_watch(dags: dict[str, DAG]) -> Non
         for task in dag.tasks:
             if isinstance(task, SuperviseStream):
                 assert dag.dagrun_timeout is not None
-                assert dag.dagrun_timeout > timedelta(milliseconds=task.watch_lease), dag_id
+                assert dag.dagrun_timeout > timedelta(milliseconds=task.watch_lease_ms), dag_id
                 assert dag.max_consecutive_failed_dag_runs == 1, dag_id
-                assert task.policy.stale_limit >= 4 * load_streams(STREAMS)[task.stream].trigger_interval_ms, dag_id
+                assert task.policy.stale_limit_ms >= 4 * load_streams(STREAMS)[task.stream].trigger_interval_ms, dag_id
 
 
 def test_a_watch_that_outlives_itself_is_told(dags: dict[str, DAG]) -> None:
@@ -79,7 +79,7 @@ def test_a_watch_that_outlives_itself_is_told(dags: dict[str, DAG]) -> None:
         assert isinstance(watch, SuperviseStream)
         assert isinstance(deadline.interval, timedelta)
         assert dag.dagrun_timeout is not None
-        assert timedelta(milliseconds=watch.watch_lease) < deadline.interval < dag.dagrun_timeout
+        assert timedelta(milliseconds=watch.watch_lease_ms) < deadline.interval < dag.dagrun_timeout
         assert deadline.callback.kwargs["stream"] == stream
 
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from sessionizer.cli.batch import batch, report
+from sessionizer.cli.history import history, report
 from sessionizer.cli.run import run
 from sessionizer.cli.spec import spec
 from sessionizer.cli.status import status
@@ -16,8 +16,9 @@ from sessionizer.cli.terminal import tell
 from sessionizer.errors import SessionizerError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
-for command in (run, stop, status, tables, batch, report):
+for command in (run, stop, status, tables, history, report):
     app.command()(command)
+app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.add_typer(spec, name="spec")
 
 

@@ -50,7 +50,7 @@ SHOWN = "stream_state"
 class SuperviseStream(BaseOperator):
     """Adopts the stream's live driver or launches one, then defers; a worker is held only while something is done.
 
-    The driver outlives the task. A run is a bounded watch of `watch_lease` ms; `@continuous` starts the next one, with
+    The driver outlives the task. A run is a bounded watch of `watch_lease_ms`; `@continuous` starts the next one, with
     today's DAG code and a fresh log. All waiting, the backoff between restarts included, is done by the trigger.
 
     When a person has to act, the task fails without a retry and the DAG, allowing one failed run, pauses itself.
@@ -64,7 +64,7 @@ class SuperviseStream(BaseOperator):
         stream: str,
         project: Project,
         policy: SupervisionPolicy,
-        watch_lease: int,
+        watch_lease_ms: int,
         launcher: Launcher | None = None,
         **kwargs: Any,
     ) -> None:
@@ -72,13 +72,13 @@ class SuperviseStream(BaseOperator):
         self.stream = stream
         self.project = project
         self.policy = policy
-        self.watch_lease = watch_lease
+        self.watch_lease_ms = watch_lease_ms
         self.launcher = launcher or ConnectionLauncher(project=project)
         self._begun = False
 
     def execute(self, context: Context) -> None:
         """Begin a watch."""
-        self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease)
+        self._settle_and_watch(context, watch_until=epoch_ms() + self.watch_lease_ms)
 
     def resume(
         self,

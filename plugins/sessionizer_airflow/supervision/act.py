@@ -32,7 +32,7 @@ from sessionizer_airflow.supervision.decide import (
     Wait,
     decide,
 )
-from sessionizer_airflow.supervision.history import Failure, after_person, failure_of, first_line, reason_to_give_up
+from sessionizer_airflow.supervision.failures import Failure, after_person, failure_of, first_line, reason_to_give_up
 from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import describe, level_of
@@ -179,7 +179,7 @@ class Supervisor:
                 what=f"driver {uid} was replaced: {decision.why}{said}",
                 cause=sighting.cause if sighting and sighting.cause else decision.cause,
                 uid=uid,
-                lifetime=driver.lifetime,
+                lifetime_ms=driver.lifetime_ms,
                 log=driver.log,
             )
             self._conclude(failure, driver)

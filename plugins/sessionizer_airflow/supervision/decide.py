@@ -9,7 +9,7 @@ from sessionizer.causes.table import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.home.clock import clock_time
 from sessionizer.redaction import redacted
-from sessionizer_airflow.supervision.history import (
+from sessionizer_airflow.supervision.failures import (
     describe_end,
     failure_of,
     is_gone_at,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
-EXIT_GRACE = 60_000
+EXIT_GRACE_MS = 60_000
 """Ms that a process may take to end after its exit record: Spark shuts down in between."""
 GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
 
@@ -130,8 +130,8 @@ def _judge_live(driver: Driver, record: SupervisionRecord, policy: SupervisionPo
 
 def _judge_leaving(driver: Driver, now_ms: int) -> Decision:
     """It has ended in its own words, or half of it is gone; a process is still there."""
-    if driver.ending is not None and now_ms - driver.ending.at <= EXIT_GRACE:
-        return Wait(driver.ending.at + EXIT_GRACE, f"driver {driver.uid} is leaving", orderly=True)
+    if driver.ending is not None and now_ms - driver.ending.at <= EXIT_GRACE_MS:
+        return Wait(driver.ending.at + EXIT_GRACE_MS, f"driver {driver.uid} is leaving", orderly=True)
     return left_over(driver)
 
 

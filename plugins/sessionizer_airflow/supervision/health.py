@@ -58,7 +58,7 @@ def _ailment(
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows:
         # Nothing came in, so nothing can be said about how far behind it is; a quiet source has no lag.
         return None if beat is not None and beat.phase is Phase.IDLE else _unless_stale(health.ailment)
-    return Ailment.LAGGING if (beat.watermark_lag_ms or 0) > policy.lag_alert else None
+    return Ailment.LAGGING if (beat.watermark_lag_ms or 0) > policy.lag_alert_ms else None
 
 
 def _unless_stale(ailment: Ailment | None) -> Ailment | None:

@@ -9,7 +9,7 @@ from sessionizer.causes.table import Verdict
 from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.supervision.history import (
+from sessionizer_airflow.supervision.failures import (
     after_waiting,
     is_due_to_tell,
     is_known,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
-    from sessionizer_airflow.supervision.history import Failure
+    from sessionizer_airflow.supervision.failures import Failure
     from sessionizer_airflow.supervision.observe import Driver
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 

@@ -58,7 +58,7 @@ class Driver:
     under_way_since: int | None = None
 
     @property
-    def lifetime(self) -> int:
+    def lifetime_ms(self) -> int:
         """Ms between the launch and the newest sign of life."""
         return self.heard_ms - self.launched_ms
 
@@ -102,7 +102,7 @@ def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> 
     :raises DamagedFile: the desired state cannot be read, and guessing could start a stopped stream.
     :raises ControlUnreachable: the control directory cannot be listed.
     """
-    newest = newest_driver(home, now_ms, startup_grace_ms=policy.startup_grace, stale_after_ms=policy.stale_limit)
+    newest = newest_driver(home, now_ms, startup_grace_ms=policy.startup_grace_ms, stale_after_ms=policy.stale_limit_ms)
     return Situation(desired=read_desired(home), driver=_driver_of(home, newest, now_ms))
 
 

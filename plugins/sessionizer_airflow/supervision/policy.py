@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DURATIONS = (
-    "startup_grace", "stale_limit", "first_backoff", "longest_backoff", "healthy_after", "stale_alert", "lag_alert",
-    "waiting_alert", "takeover_after",
+    "startup_grace_ms", "stale_limit_ms", "first_backoff_ms", "longest_backoff_ms", "healthy_after_ms",
+    "stale_alert_ms", "lag_alert_ms", "waiting_alert_ms", "takeover_after_ms",
 )  # fmt: skip
 """The fields that are lengths of time."""
 
@@ -24,26 +24,28 @@ DURATIONS = (
 class SupervisionPolicy:
     """When a silent driver is hung, and how often a dead one is started again.
 
-    `startup_grace` runs from the launch to the first sign of a batch: Spark takes its time to start. `stale_limit` runs
-    from the newest heartbeat, and from the newest sign of progress. A driver whose process cannot be seen from here
-    counts as gone when it has been silent for `takeover_after`. A restart waits `first_backoff`, doubled at each
-    further failure up to `longest_backoff`. After `restart_budget` restarts in a row the supervisor gives up; a driver
-    that lived for `healthy_after` refills the budget. Transient causes use none of it up.
+    `startup_grace_ms` runs from the launch to the first sign of a batch: Spark takes its time to start.
+    `stale_limit_ms` runs from the newest heartbeat, and from the newest sign of progress. A driver whose process cannot
+    be seen from here counts as gone when it has been silent for `takeover_after_ms`. A restart waits
+    `first_backoff_ms`, doubled at each further failure up to `longest_backoff_ms`. After `restart_budget` restarts in a
+    row the supervisor gives up; a driver that lived for `healthy_after_ms` refills the budget. Transient causes use
+    none of it up.
 
-    People are told of a stream that did nothing for `stale_alert`, whatever the reason, of one whose watermark is more
-    than `lag_alert` behind the clock, and of a transient cause that has kept a stream down for `waiting_alert`.
+    People are told of a stream that did nothing for `stale_alert_ms`, whatever the reason, of one whose watermark is
+    more than `lag_alert_ms` behind the clock, and of a transient cause that has kept a stream down for
+    `waiting_alert_ms`.
     """
 
-    startup_grace: int = STARTUP_GRACE_MS
-    stale_limit: int = STALE_AFTER_MS
-    first_backoff: int = 5 * SECOND
-    longest_backoff: int = 5 * MINUTE
+    startup_grace_ms: int = STARTUP_GRACE_MS
+    stale_limit_ms: int = STALE_AFTER_MS
+    first_backoff_ms: int = 5 * SECOND
+    longest_backoff_ms: int = 5 * MINUTE
     restart_budget: int = 5
-    healthy_after: int = 10 * MINUTE
-    stale_alert: int = 10 * MINUTE
-    lag_alert: int = 15 * MINUTE
-    waiting_alert: int = 2 * MINUTE
-    takeover_after: int = TAKEOVER_AFTER_MS
+    healthy_after_ms: int = 10 * MINUTE
+    stale_alert_ms: int = 10 * MINUTE
+    lag_alert_ms: int = 15 * MINUTE
+    waiting_alert_ms: int = 2 * MINUTE
+    takeover_after_ms: int = TAKEOVER_AFTER_MS
 
     def __post_init__(self) -> None:
         for field in DURATIONS:
@@ -52,19 +54,24 @@ class SupervisionPolicy:
         if self.restart_budget < 0:
             raise InvalidSpec("restart_budget", self.restart_budget, "0 or more restarts")
 
+    @classmethod
+    def from_stored(cls, values: Mapping[str, int]) -> SupervisionPolicy:
+        """The policy that a trigger was stored with; an earlier release left the unit out of the fields' names."""
+        return cls(**{f"{name}_ms" if f"{name}_ms" in DURATIONS else name: value for name, value in values.items()})
+
     @property
     def tell_stale_after(self) -> int:
         """Ms without a sign of work until people are told: a hang is first dealt with."""
-        return max(self.stale_alert, 2 * self.stale_limit)
+        return max(self.stale_alert_ms, 2 * self.stale_limit_ms)
 
     def for_watermark_delay(self, delay: int) -> SupervisionPolicy:
         """The same policy for a stream whose watermark stays `delay` ms behind the newest event by intent."""
-        return replace(self, lag_alert=self.lag_alert + delay)
+        return replace(self, lag_alert_ms=self.lag_alert_ms + delay)
 
     def backoff(self, failures: int) -> int:
         """Ms to wait before the restart after `failures` failures in a row (1 or more)."""
         doublings = min(failures - 1, 32)
-        wait: int = min(self.first_backoff * 2**doublings, self.longest_backoff)
+        wait: int = min(self.first_backoff_ms * 2**doublings, self.longest_backoff_ms)
         return wait
 
 
@@ -79,18 +86,18 @@ DEFAULTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisionSettings:
-    """`watch_lease` is how long (ms) one run of the supervising DAG watches; the next run then takes over.
+    """`watch_lease_ms` is how long one run of the supervising DAG watches; the next run then takes over.
 
-    `watch_grace` (ms): a run that outlives its lease by so much has not been looked after. `landing_interval` (ms) is
-    the shortest time between two events that say that sessions have landed, `report_interval` (ms) that between two
-    reports of a stream. Reports take their slots from `report_pool`, which must exist in Airflow.
+    `watch_grace_ms`: a run that outlives its lease by so much has not been looked after. `landing_interval_ms` is the
+    shortest time between two events that say that sessions have landed, `report_interval_ms` that between two reports
+    of a stream. Reports take their slots from `report_pool`, which must exist in Airflow.
     """
 
     policy: SupervisionPolicy
-    watch_lease: int
-    watch_grace: int
-    landing_interval: int
-    report_interval: int
+    watch_lease_ms: int
+    watch_grace_ms: int
+    landing_interval_ms: int
+    report_interval_ms: int
     report_pool: str
 
     @classmethod
@@ -99,16 +106,19 @@ class SupervisionSettings:
 
         :raises InvalidSpec: a variable that is not a duration or a number.
         """
-        given = {name: duration_from(environment, name) for name in DURATIONS if variable_of(name) in environment}
+        named = {field: field.removesuffix("_ms") for field in DURATIONS}
+        given = {
+            field: duration_from(environment, name) for field, name in named.items() if variable_of(name) in environment
+        }
         if variable_of("restart_budget") in environment:
             given["restart_budget"] = _number(environment, "restart_budget")
         complete = {**DEFAULTS, **environment}
         return cls(
             policy=SupervisionPolicy(**given),
-            watch_lease=duration_from(complete, "watch_lease"),
-            watch_grace=duration_from(complete, "watch_grace"),
-            landing_interval=duration_from(complete, "landing_interval"),
-            report_interval=duration_from(complete, "report_interval"),
+            watch_lease_ms=duration_from(complete, "watch_lease"),
+            watch_grace_ms=duration_from(complete, "watch_grace"),
+            landing_interval_ms=duration_from(complete, "landing_interval"),
+            report_interval_ms=duration_from(complete, "report_interval"),
             report_pool=complete[variable_of("report_pool")],
         )
 

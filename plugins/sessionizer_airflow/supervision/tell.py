@@ -11,12 +11,12 @@ from sessionizer.control.status.progress_line import in_words
 from sessionizer.home.clock import clock_time
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.supervision.decide import GO_ON, Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.history import first_line, reason_to_give_up
+from sessionizer_airflow.supervision.failures import first_line, reason_to_give_up
 
 if TYPE_CHECKING:
     from sessionizer.control.records.health_record import Health
     from sessionizer.control.records.supervision_record import SupervisionRecord
-    from sessionizer_airflow.supervision.history import Failure
+    from sessionizer_airflow.supervision.failures import Failure
     from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 

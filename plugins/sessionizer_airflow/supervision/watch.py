@@ -11,7 +11,7 @@ from sessionizer.control.status.observation import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.decide import Adopt, Decision, StandBy, Wait, decide
-from sessionizer_airflow.supervision.history import failure_of, is_due_to_tell, is_known
+from sessionizer_airflow.supervision.failures import failure_of, is_due_to_tell, is_known
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import describe, level_of, milestone, subject
 
@@ -77,4 +77,4 @@ def _is_to_be_noted(driver: Driver, record: SupervisionRecord, policy: Supervisi
     """Whether the newest sign of a driver that cannot be seen is to be put on record: not each, if it still beats."""
     if record.unseen_beat == driver.heard_ms:
         return False
-    return record.unseen_since is None or now_ms - record.unseen_since > policy.takeover_after
+    return record.unseen_since is None or now_ms - record.unseen_since > policy.takeover_after_ms

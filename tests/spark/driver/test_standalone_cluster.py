@@ -45,7 +45,7 @@ spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 spark.ui.enabled false
 """
-PATIENT = SupervisionPolicy(startup_grace=180_000)
+PATIENT = SupervisionPolicy(startup_grace_ms=180_000)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``sessionizer batch`` on real files: the stream's mapping and guard before the sessions."""
+"""``sessionizer history`` on real files: the stream's mapping and guard before the sessions."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 SCRIPTED_DRIVER = SUPPORT / "processes" / "scripted_driver.py"
 IMPATIENT = SupervisionPolicy(
-    startup_grace=8_000,
-    stale_limit=4_000,
-    first_backoff=300,
-    longest_backoff=1_000,
+    startup_grace_ms=8_000,
+    stale_limit_ms=4_000,
+    first_backoff_ms=300,
+    longest_backoff_ms=1_000,
     restart_budget=2,
-    healthy_after=60_000,
+    healthy_after_ms=60_000,
 )
 
 

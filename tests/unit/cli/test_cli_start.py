@@ -66,9 +66,9 @@ def test_a_person_who_misspells_leaves_nothing(platform: Platform) -> None:
     assert not StreamHome.of(platform.home, "visits").root.exists()
 
 
-def test_batch_refuses_before_spark(platform: Platform, tmp_path: Path) -> None:
+def test_a_history_is_refused_before_spark(platform: Platform, tmp_path: Path) -> None:
     platform.add("visits")
     there = ("--input", str(tmp_path))
-    assert isinstance(platform.call("batch", "visits", "--input", "/nowhere").exception, InvalidSpec)
-    assert isinstance(platform.call("batch", "visits", *there, "--until", "noon").exception, InvalidSpec)
+    assert isinstance(platform.call("history", "visits", "--input", "/nowhere").exception, InvalidSpec)
+    assert isinstance(platform.call("history", "visits", *there, "--until", "noon").exception, InvalidSpec)
     assert isinstance(platform.call("batch", "visits", *there, "--to", str(tmp_path)).exception, UnwritablePath)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE = REPOSITORY / "docs" / "settings.md"
-OF_POLICY = {variable_of(field.name): field.default for field in fields(SupervisionPolicy)}
+OF_POLICY = {variable_of(field.name.removesuffix("_ms")): field.default for field in fields(SupervisionPolicy)}
 OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT | session.BOUNDED_MEMORY
 LOCAL = {
     **session.local_parallelism("local[2]"),
@@ -51,7 +51,7 @@ def test_every_variable_is_on_the_page_and_no_other() -> None:
     assert variables_of("jobs", "plugins", "demo", "dags", "tests") == on_the_page
 
 
-@pytest.mark.parametrize("name", [variable_of(name) for name in DURATIONS])
+@pytest.mark.parametrize("name", [variable_of(name.removesuffix("_ms")) for name in DURATIONS])
 def test_how_long_the_supervisor_waits(name: str) -> None:
     assert parse_duration(rows()[name]) == OF_POLICY[name]
 

@@ -1,4 +1,4 @@
-"""A stream's history on disk, through its mapping and the guard, to sessions at once: ``sessionizer batch``."""
+"""A stream's history on disk, through its mapping and the guard, to sessions at once: ``sessionizer history``."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,9 @@ def test_relative_folder_is_refused() -> None:
 def test_settings_from_the_environment() -> None:
     given = {"SESSIONIZER_STALE_LIMIT": "5 minutes", "SESSIONIZER_RESTART_BUDGET": "9"}
     settings = SupervisionSettings.from_environment(given)
-    assert settings.policy == SupervisionPolicy(stale_limit=5 * MINUTE, restart_budget=9)
-    assert settings.watch_lease == 240 * MINUTE
-    assert settings.landing_interval == MINUTE
+    assert settings.policy == SupervisionPolicy(stale_limit_ms=5 * MINUTE, restart_budget=9)
+    assert settings.watch_lease_ms == 240 * MINUTE
+    assert settings.landing_interval_ms == MINUTE
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,10 @@ def test_job_gets_its_secrets_but_not_those_of_airflow() -> None:
 
 def test_a_cluster_is_not_told_of_our_python() -> None:
     assert "PYSPARK_PYTHON" not in submitter_environment({"PATH": "/bin"})
+
+
+def test_a_trigger_that_an_earlier_release_stored_keeps_its_policy() -> None:
+    before = {"stale_limit": 60_000, "restart_budget": 2}
+    assert SupervisionPolicy.from_stored(before) == SupervisionPolicy(stale_limit_ms=60_000, restart_budget=2)
+    stored = asdict(SupervisionPolicy(first_backoff_ms=1))
+    assert SupervisionPolicy.from_stored(stored) == SupervisionPolicy(first_backoff_ms=1)

@@ -46,7 +46,7 @@ CONNECTIONS = {
     },
 }
 PATIENT_ENOUGH = SupervisionPolicy(
-    startup_grace=8_000, stale_limit=2_500, first_backoff=300, longest_backoff=1_000, restart_budget=2
+    startup_grace_ms=8_000, stale_limit_ms=2_500, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=2
 )
 NewSupervisor = Callable[[], Supervisor]
 

@@ -42,8 +42,8 @@ def operator(home: StreamHome, alerts: list[Alert], monkeypatch: pytest.MonkeyPa
         task_id="supervise",
         stream="clicks",
         project=Project(application=Path("main.py"), streams=platform, jars=platform, home=platform),
-        policy=SupervisionPolicy(first_backoff=100),
-        watch_lease=60_000,
+        policy=SupervisionPolicy(first_backoff_ms=100),
+        watch_lease_ms=60_000,
         launcher=LocalLauncher(lambda call: [sys.executable, str(SCRIPTED_DRIVER), *call.argv()]),
     )
 

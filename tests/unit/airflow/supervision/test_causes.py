@@ -20,7 +20,7 @@ from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
 from sessionizer.spark.failures.query_failure import UNKNOWN, KnownFailure, classified
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
-from sessionizer_airflow.supervision.history import failure_of, with_failure
+from sessionizer_airflow.supervision.failures import failure_of, with_failure
 from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -142,7 +142,7 @@ def test_a_transient_cause_is_told_when_it_has_lasted_and_when_it_is_over(
     driver = death(home, RuntimeError("No space left on device"))
     failure = failure_of(driver)
     assert failure is not None
-    ledger = Ledger(home, SupervisionPolicy(waiting_alert=1), alerts.append)
+    ledger = Ledger(home, SupervisionPolicy(waiting_alert_ms=1), alerts.append)
     ledger.note_failure(failure, driver)
     begun = epoch_ms()
     while epoch_ms() <= begun + 1:

@@ -14,8 +14,8 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.patience import MINUTE, SECOND
-from sessionizer_airflow.supervision.decide import EXIT_GRACE, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
-from sessionizer_airflow.supervision.history import (
+from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
+from sessionizer_airflow.supervision.failures import (
     Failure,
     after_waiting,
     failure_of,
@@ -103,7 +103,7 @@ def test_budget_ends() -> None:
 
 def test_long_life_refills_the_budget() -> None:
     old = SupervisionRecord(failures=5, counted_uid="another")
-    for lived, count in ((POLICY.healthy_after, 1), (POLICY.healthy_after - 1, 6)):
+    for lived, count in ((POLICY.healthy_after_ms, 1), (POLICY.healthy_after_ms - 1, 6)):
         failure = failure_of(driver(State.VANISHED, lived=lived))
         assert failure is not None
         assert with_failure(old, failure, POLICY, NOW).failures == count
@@ -122,7 +122,7 @@ def foiled(attempts: int, since: int = NOW) -> SupervisionRecord:
 def test_a_transient_cause_never_uses_the_budget_up() -> None:
     record = foiled(100)
     assert (record.failures, record.attempts, record.given_up) == (0, 100, False)
-    assert record.restart_at - record.last_failure_ms == POLICY.longest_backoff
+    assert record.restart_at - record.last_failure_ms == POLICY.longest_backoff_ms
     assert record.waiting_since == NOW
 
 
@@ -134,7 +134,7 @@ def test_an_outage_in_between_leaves_the_budget_as_it_was() -> None:
 
 
 def test_people_are_told_of_what_has_lasted_once_and_only_while_the_stream_is_wanted() -> None:
-    record, told_at = foiled(1), NOW + POLICY.waiting_alert
+    record, told_at = foiled(1), NOW + POLICY.waiting_alert_ms
     assert not is_due_to_tell(record, POLICY, 0, told_at - 1)
     assert is_due_to_tell(record, POLICY, 0, told_at)
     assert not is_due_to_tell(record, POLICY, NOW + 1, told_at), "it was stopped meanwhile"
@@ -153,7 +153,7 @@ def test_what_could_not_be_done_is_not_tried_before_its_time(present: Driver | N
 
 def test_a_driver_on_a_machine_that_is_gone_is_replaced_when_it_must_have_ended_itself() -> None:
     gone = replace(driver(State.STALLED), out_of_sight="worker-7")
-    situation, limit = Situation(desired=RUNNING, driver=gone), NOW + POLICY.takeover_after
+    situation, limit = Situation(desired=RUNNING, driver=gone), NOW + POLICY.takeover_after_ms
     record = with_unseen(SupervisionRecord(), gone.heard_ms, NOW)
     wait = decide(situation, record, POLICY, limit)
     assert isinstance(wait, Wait)
@@ -168,7 +168,7 @@ def test_a_driver_that_beats_by_a_clock_of_its_own_is_not_taken_for_gone() -> No
     """The clock of its machine is an hour slow: each of its beats looks old."""
     record = SupervisionRecord()
     for look in range(5):
-        now = NOW + look * POLICY.takeover_after
+        now = NOW + look * POLICY.takeover_after_ms
         beating = replace(driver(State.STALLED), out_of_sight="worker-7", heard_ms=now - 60 * MINUTE)
         record = with_unseen(record, beating.heard_ms, now)
         assert isinstance(decide(Situation(desired=RUNNING, driver=beating), record, POLICY, now + 1), Wait)
@@ -211,8 +211,8 @@ def test_leaving_process_is_awaited_then_ended() -> None:
     situation = Situation(
         desired=RUNNING, driver=driver(State.STOPPED, present=True, ending=ending(ExitOutcome.STOPPED))
     )
-    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE), Wait)
-    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE + 1), Replace)
+    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE_MS), Wait)
+    assert isinstance(decide(situation, SupervisionRecord(), POLICY, NOW + EXIT_GRACE_MS + 1), Replace)
 
 
 situations = st.builds(

@@ -34,15 +34,15 @@ def beat(at: int = NOW, phase: Phase = Phase.RUNNING, lag: int | None = 0, rows:
 @pytest.mark.parametrize(
     ("seen", "age", "found"),
     [
-        (beat(), POLICY.stale_alert, None),
-        (beat(), POLICY.stale_alert + 1, Ailment.STALE),
-        (beat(NOW + MINUTE), POLICY.stale_alert + 1, None),
-        (beat(NOW + MINUTE, Phase.STARTING), POLICY.stale_alert + 1, Ailment.STALE),
-        (None, POLICY.stale_alert + 1, Ailment.STALE),
-        (beat(lag=POLICY.lag_alert), 0, None),
-        (beat(lag=POLICY.lag_alert + 1), 0, Ailment.LAGGING),
-        (beat(lag=POLICY.lag_alert + 1, rows=0), 0, None),
-        (beat(lag=POLICY.lag_alert + 1, phase=Phase.IDLE), 0, None),
+        (beat(), POLICY.stale_alert_ms, None),
+        (beat(), POLICY.stale_alert_ms + 1, Ailment.STALE),
+        (beat(NOW + MINUTE), POLICY.stale_alert_ms + 1, None),
+        (beat(NOW + MINUTE, Phase.STARTING), POLICY.stale_alert_ms + 1, Ailment.STALE),
+        (None, POLICY.stale_alert_ms + 1, Ailment.STALE),
+        (beat(lag=POLICY.lag_alert_ms), 0, None),
+        (beat(lag=POLICY.lag_alert_ms + 1), 0, Ailment.LAGGING),
+        (beat(lag=POLICY.lag_alert_ms + 1, rows=0), 0, None),
+        (beat(lag=POLICY.lag_alert_ms + 1, phase=Phase.IDLE), 0, None),
         (beat(lag=None), 0, None),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_batch_without_rows_does_not_end_a_lag() -> None:
 
 @pytest.mark.parametrize("desired", [DesiredState.STOPPED, DesiredState.MAINTENANCE])
 def test_a_stream_that_nobody_wants_cannot_be_stale(desired: DesiredState) -> None:
-    assert examined(WELL, None, Desired(desired), POLICY, NOW + 9 * POLICY.stale_alert).ailment is None
+    assert examined(WELL, None, Desired(desired), POLICY, NOW + 9 * POLICY.stale_alert_ms).ailment is None
 
 
 def test_a_stream_that_was_stopped_for_long_is_not_stale_the_moment_it_is_wanted() -> None:
@@ -67,10 +67,10 @@ def test_a_stream_that_was_stopped_for_long_is_not_stale_the_moment_it_is_wanted
 
 
 def test_a_hang_is_dealt_with_before_it_is_told_and_a_late_stream_has_more_lag() -> None:
-    assert POLICY.tell_stale_after == POLICY.stale_alert
-    patient = replace(POLICY, stale_limit=POLICY.stale_alert)
-    assert examined(WELL, beat(), RUNNING, patient, NOW + 2 * POLICY.stale_alert).ailment is None
-    assert POLICY.for_watermark_delay(MINUTE).lag_alert == POLICY.lag_alert + MINUTE
+    assert POLICY.tell_stale_after == POLICY.stale_alert_ms
+    patient = replace(POLICY, stale_limit_ms=POLICY.stale_alert_ms)
+    assert examined(WELL, beat(), RUNNING, patient, NOW + 2 * POLICY.stale_alert_ms).ailment is None
+    assert POLICY.for_watermark_delay(MINUTE).lag_alert_ms == POLICY.lag_alert_ms + MINUTE
 
 
 def test_people_hear_of_each_change_once_however_many_watches_see_it(

@@ -137,7 +137,7 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
 
 def impatient_to_tell(supervisor: Supervisor) -> Supervisor:
     """It tells of a wait when it has lasted for a second."""
-    supervisor.policy = replace(supervisor.policy, waiting_alert=1_000)
+    supervisor.policy = replace(supervisor.policy, waiting_alert_ms=1_000)
     supervisor.ledger.policy = supervisor.policy
     return supervisor
 
@@ -273,7 +273,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
 
     def successor() -> bool:
         patient = new_supervisor()
-        patient.policy = replace(patient.policy, takeover_after=6_000, startup_grace=30_000)
+        patient.policy = replace(patient.policy, takeover_after_ms=6_000, startup_grace_ms=30_000)
         decision = patient.settle()
         newest = read_lease(home)
         if isinstance(decision, Wait) and newest is not None and newest.token == lease.token:

@@ -85,9 +85,11 @@ def test_a_quiet_day(tmp_path: Path, said: Heard, monkeypatch: pytest.MonkeyPatc
     day.beat()
     while day.now < began + DAY:
         watches += 1
-        assert isinstance(one_watch(supervisor_of(home, policy, said), policy, day.now + settings.watch_lease), Adopt)
+        assert isinstance(
+            one_watch(supervisor_of(home, policy, said), policy, day.now + settings.watch_lease_ms), Adopt
+        )
     assert day.beats > DAY // POLL
-    assert watches == DAY // settings.watch_lease
+    assert watches == DAY // settings.watch_lease_ms
     assert not [line for line in said if "watching driver driver-1: working" not in line]
     assert set(said.levels) == {logging.INFO}
     assert len(said) + watches * LINES_OF_AIRFLOW <= LINES_A_DAY, said

@@ -96,7 +96,7 @@ def test_what_may_pass_is_tried_again_for_as_long_as_it_lasts() -> None:
     assert not isinstance(decide(_situation(seen), SupervisionRecord(), policy, NOW), GiveUp)
     decision = decide(_situation(seen), SupervisionRecord(attempts=99, failures=5), policy, NOW)
     assert isinstance(decision, Wait)
-    assert decision.until_ms == NOW + policy.longest_backoff
+    assert decision.until_ms == NOW + policy.longest_backoff_ms
     assert "correct the host and port" in decision.why
 
 

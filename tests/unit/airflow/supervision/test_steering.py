@@ -99,7 +99,7 @@ def test_supervise_shows_a_changed_spec_in_its_log(
         stream="visits",
         project=project_of(platform),
         policy=SupervisionPolicy(),
-        watch_lease=60_000,
+        watch_lease_ms=60_000,
     )
     watch = SimpleNamespace(run_id="now", try_number=1, max_tries=240)
     with pytest.raises(TaskDeferred):

@@ -58,7 +58,7 @@ class Case:
     spec: str | None = None
     behaviour: str = "steady"
     freeze: bool = False
-    startup_grace: int = 8_000
+    startup_grace_ms: int = 8_000
 
 
 def real(call: DriverCall) -> list[str]:
@@ -92,8 +92,8 @@ CASES = {
     "never comes to a batch": Case("replaced", "no_start", scripted, behaviour="mute"),
 }
 SLOW = {
-    "no application": Case("gave_up", "no_application", without_application, startup_grace=60_000),
-    "no jar": Case("gave_up", "no_jar", without_jar, startup_grace=60_000),
+    "no application": Case("gave_up", "no_application", without_application, startup_grace_ms=60_000),
+    "no jar": Case("gave_up", "no_jar", without_jar, startup_grace_ms=60_000),
 }
 
 
@@ -139,7 +139,7 @@ def check(case: Case, notified: Path, build: Callable[[], Supervisor], home: Str
 
 def settle(case: Case, supervisor: Supervisor, said: Any) -> None:
     supervisor.launcher = LocalLauncher(case.command)
-    supervisor.policy = replace(supervisor.policy, waiting_alert=1, startup_grace=case.startup_grace)
+    supervisor.policy = replace(supervisor.policy, waiting_alert_ms=1, startup_grace_ms=case.startup_grace_ms)
     supervisor.ledger.policy = supervisor.policy
     supervisor.ledger.tell = lambda alert: notify(alert, said)
     try:

@@ -231,7 +231,7 @@ def settle(
 ) -> None:
     supervisor.folders = Folders(home=stage.home, streams=stage.streams)
     supervisor.launcher = LocalLauncher(command or real)
-    supervisor.policy = replace(supervisor.policy, startup_grace=120_000, stale_limit=60_000, waiting_alert=1)
+    supervisor.policy = replace(supervisor.policy, startup_grace_ms=120_000, stale_limit_ms=60_000, waiting_alert_ms=1)
     supervisor.ledger.policy = supervisor.policy
     supervisor.ledger.tell = lambda alert: notify(alert, said)
     try:

@@ -13,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow import triggers
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
-from sessionizer_airflow.triggers import LEAST_WATCH, StreamTrigger
+from sessionizer_airflow.triggers import LEAST_WATCH_MS, StreamTrigger
 from support.processes.fabricated_platform import beat
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_it_does_not_fire_before_airflow_has_booked_that_the_worker_is_free(
     monkeypatch.setattr(triggers, "epoch_ms", lambda: now)
     monkeypatch.setattr("asyncio.sleep", sleep)
     assert fired_by(home, watch_until=began)["watch_is_over"] is False, "no driver runs: a worker is called"
-    assert LEAST_WATCH <= now - began < 2 * LEAST_WATCH
+    assert LEAST_WATCH_MS <= now - began < 2 * LEAST_WATCH_MS
 
 
 def fired_by(home: StreamHome, watch_until: int, known: tuple[str, ...] | None = None) -> dict[str, Any]:

@@ -25,13 +25,13 @@ LINE_LIMIT = 300
 class Failure:
     """`what` happened for `cause`; `uid` is the driver that failed, None if none was started, or none could be asked.
 
-    `lifetime` (ms) is for how long the driver had worked; `log`, the file that has what it printed.
+    `lifetime_ms` (ms) is for how long the driver had worked; `log`, the file that has what it printed.
     """
 
     what: str
     cause: Cause
     uid: str | None = None
-    lifetime: int = 0
+    lifetime_ms: int = 0
     log: str | None = None
 
     @property
@@ -48,7 +48,7 @@ def failure_of(driver: Driver | None) -> Failure | None:
         what=describe_end(driver),
         cause=cause_of_end(driver),
         uid=driver.uid,
-        lifetime=driver.lifetime,
+        lifetime_ms=driver.lifetime_ms,
         log=driver.log,
     )
 
@@ -92,7 +92,7 @@ def with_failure(
     """
     if is_known(record, failure):
         return record
-    if failure.lifetime >= policy.healthy_after:
+    if failure.lifetime_ms >= policy.healthy_after_ms:
         record = replace(record, failures=0, attempts=0)
     record = replace(
         record,
@@ -142,14 +142,14 @@ def with_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> Superv
 
 def is_gone_at(record: SupervisionRecord, heard_ms: int, policy: SupervisionPolicy, now_ms: int) -> int:
     """When (epoch ms) such a driver counts as gone, unless it gives a sign before."""
-    return (with_unseen(record, heard_ms, now_ms).unseen_since or now_ms) + policy.takeover_after
+    return (with_unseen(record, heard_ms, now_ms).unseen_since or now_ms) + policy.takeover_after_ms
 
 
 def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_since: int, now_ms: int) -> bool:
     """Whether a transient cause has lasted for so long, while the stream was wanted, that people should know."""
     if record.waiting_since is None or record.waiting_told or record.given_up:
         return False
-    return now_ms - max(record.waiting_since, wanted_since) >= policy.waiting_alert
+    return now_ms - max(record.waiting_since, wanted_since) >= policy.waiting_alert_ms
 
 
 def told_of_waiting(record: SupervisionRecord) -> SupervisionRecord:

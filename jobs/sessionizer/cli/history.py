@@ -1,4 +1,4 @@
-"""``sessionizer batch`` and ``report``: Spark jobs that begin and end, the sessions of a history and those of a day."""
+"""``sessionizer history`` and ``report``: the sessions of a history, and those of a day."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.read import History
 
 
-def batch(  # noqa: PLR0913  one parameter per option
+def history(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     *,
-    history: Annotated[Path, typer.Option("--input", help="Folder of the history: files as the source, or Delta.")],
+    folder: Annotated[Path, typer.Option("--input", help="Folder of the history: files as the source, or Delta.")],
     until: Annotated[
         str | None, typer.Option(help="Only sessions final at this time (ISO 8601; UTC if it names no zone).")
     ] = None,
@@ -34,19 +34,19 @@ def batch(  # noqa: PLR0913  one parameter per option
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Sessionize a history by the stream's rules, in one batch; nothing of the stream itself is touched."""
+    """Sessionize a history by the stream's rules, all at once; nothing of the stream itself is touched."""
     spec, until_ms = stream_spec(streams, stream), _until_ms(until)
-    if not history.is_dir():
-        raise InvalidSpec("--input", str(history), "an existing folder")
+    if not folder.is_dir():
+        raise InvalidSpec("--input", str(folder), "an existing folder")
     if to is not None and to.exists():
         raise UnwritablePath(to, "the result", "it exists, and nothing is overwritten")
     from sessionizer.spark.history.read import read_history  # noqa: PLC0415  fast --help
 
     say("starting Spark")
     started = time.monotonic()
-    spark = started_spark(f"sessionizer batch {stream}", spark_master(master))
+    spark = started_spark(f"sessionizer history {stream}", spark_master(master))
     with named_failures(stream):
-        found = read_history(spark, spec, history.absolute(), home_folder(home))
+        found = read_history(spark, spec, folder.absolute(), home_folder(home))
         _tell_rows(found)
         _write(found, until_ms, to)
     spark.stop()
