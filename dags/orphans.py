@@ -1,4 +1,4 @@
-"""One DAG for all streams: reports what no watch can. Wiring only; see `orphans` and `unwatched` of the plugin."""
+"""One DAG for all streams: reports what no watch can. Wiring only; see ``orphans`` and ``unwatched`` of the plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One DAG per stream that rebuilds `sessions_daily` when new sessions have landed. Wiring only."""
+"""One DAG per stream that rebuilds ``sessions_daily`` when new sessions have landed. Wiring only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One DAG per stream that keeps its driver up. Wiring only; see `sessionizer_airflow.operators.supervise_stream`."""
+"""One DAG per stream that keeps its driver up. Wiring only; see ``sessionizer_airflow.operators.supervise_stream``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m sessionizer_demo`: runs until Ctrl-C, and leaves no process behind."""
+"""``python -m sessionizer_demo``: runs until Ctrl-C, and leaves no process behind."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ ANNOUNCED = "announced"
 
 
 def sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
-    """The `sessions` table of `stream`: an event at most every `interval` ms, with the newest Delta version."""
+    """The ``sessions`` table of ``stream``: an event at most every ``interval`` ms, with the newest Delta version."""
     return _watched_asset(f"{stream}.sessions", "tables/sessions", stream, platform_home, interval)
 
 
 def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
-    """That the report of `stream` is out of date: an event at most every `interval` ms, however much has landed.
+    """That the report of ``stream`` is out of date: an event at most every ``interval`` ms, however much has landed.
 
     A report waits for both: whoever else follows the table is told sooner.
     """
@@ -47,10 +47,10 @@ def _watched_asset(name: str, place: str, stream: str, platform_home: Path, inte
 
 
 class SessionsLanded(BaseEventTrigger):
-    """Fires when the driver's heartbeat tells of a newer Delta version of `sessions` with more rows in it.
+    """Fires when the driver's heartbeat tells of a newer Delta version of ``sessions`` with more rows in it.
 
-    Payload: `{stream, delta_version, rows, watermark_ms}`; `rows` are those since the last event. What was announced
-    is kept in the asset's state store, so that a new triggerer goes on where the last one was.
+    Payload: ``{stream, delta_version, rows, watermark_ms}``; ``rows`` are those since the last event. What was
+    announced is kept in the asset's state store, so that a new triggerer goes on where the last one was.
     """
 
     def __init__(self, *, stream: str, platform_home: str, interval: int) -> None:

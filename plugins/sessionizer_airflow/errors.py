@@ -1,4 +1,4 @@
-"""What can go wrong between Airflow and a driver; see `sessionizer.errors` for the tree this grows from."""
+"""What can go wrong between Airflow and a driver; see ``sessionizer.errors`` for the tree this grows from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BrokenSpecs(TerminalError):
-    """Spec files that give no stream, for `problems`."""
+    """Spec files that give no stream, for ``problems``."""
 
     def __init__(self, problems: Iterable[TerminalError]) -> None:
         self.problems = tuple(problems)
@@ -22,7 +22,7 @@ class BrokenSpecs(TerminalError):
 
 
 class HomeMissing(TerminalError):
-    """`variable`, the platform's home, is not set or relative; there is no default for it in Airflow."""
+    """``variable``, the platform's home, is not set or relative; there is no default for it in Airflow."""
 
     def __init__(self, variable: str) -> None:
         self.variable = variable
@@ -33,7 +33,7 @@ class HomeMissing(TerminalError):
 
 
 class SparkConnectionMissing(TerminalError):
-    """Airflow has no connection `name`: where Spark runs is not known."""
+    """Airflow has no connection ``name``: where Spark runs is not known."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class SparkConnectionMissing(TerminalError):
 
 
 class UnusableConnection(TerminalError):
-    """Drivers cannot run where `connection` says: its `field` is `value`, `allowed` is something else."""
+    """Drivers cannot run where ``connection`` says: its ``field`` is ``value``, ``allowed`` is something else."""
 
     def __init__(self, connection: str, field: str, value: object, allowed: str) -> None:
         self.connection, self.field, self.value, self.allowed = connection, field, value, allowed
@@ -49,7 +49,7 @@ class UnusableConnection(TerminalError):
 
 
 class KubernetesSupportMissing(TerminalError):
-    """`connection` names a Kubernetes master, for which the Spark provider needs a package that is not installed."""
+    """``connection`` names a Kubernetes master, for which the Spark provider needs a package that is not installed."""
 
     def __init__(self, connection: str) -> None:
         self.connection = connection
@@ -57,7 +57,7 @@ class KubernetesSupportMissing(TerminalError):
 
 
 class ProgramMissing(TerminalError):
-    """The `program` that starts or ends Spark jobs is not on the PATH."""
+    """The ``program`` that starts or ends Spark jobs is not on the PATH."""
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -65,7 +65,7 @@ class ProgramMissing(TerminalError):
 
 
 class ClusterUnreachable(TransientError):
-    """The cluster manager did not answer `command` for `cause`."""
+    """The cluster manager did not answer ``command`` for ``cause``."""
 
     def __init__(self, command: tuple[str, ...], cause: str) -> None:
         self.command, self.cause, self.asked = command, cause, " ".join(command)
@@ -73,7 +73,7 @@ class ClusterUnreachable(TransientError):
 
 
 class SupervisionEnded(TerminalError):
-    """The supervisor of `stream` gave up for `reason`; `remedy` is what a person should do."""
+    """The supervisor of ``stream`` gave up for ``reason``; ``remedy`` is what a person should do."""
 
     def __init__(self, stream: str, reason: str, remedy: str) -> None:
         self.stream, self.reason, self.remedy = stream, reason, remedy
@@ -81,7 +81,7 @@ class SupervisionEnded(TerminalError):
 
 
 class OrphanedDrivers(TerminalError):
-    """Drivers run whose streams have no spec; `lines` has one for each, `remedy` says what to do."""
+    """Drivers run whose streams have no spec; ``lines`` has one for each, ``remedy`` says what to do."""
 
     def __init__(self, lines: list[str], remedy: str) -> None:
         self.lines, self.remedy = tuple(lines), remedy
@@ -89,7 +89,7 @@ class OrphanedDrivers(TerminalError):
 
 
 class UnwatchedStreams(TerminalError):
-    """Streams that should run do not, and nobody looks; `lines` has one for each, `remedy` says what to do."""
+    """Streams that should run do not, and nobody looks; ``lines`` has one for each, ``remedy`` says what to do."""
 
     def __init__(self, lines: list[str], remedy: str) -> None:
         self.lines, self.remedy = tuple(lines), remedy
@@ -97,7 +97,7 @@ class UnwatchedStreams(TerminalError):
 
 
 class WatchCancelled(TransientError):
-    """The task that worked for `stream` was ended from outside."""
+    """The task that worked for ``stream`` was ended from outside."""
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
@@ -105,7 +105,7 @@ class WatchCancelled(TransientError):
 
 
 class DriverWouldNotEnd(TransientError):
-    """`what` (a process, an application of a cluster) is still there after it was killed."""
+    """``what`` (a process, an application of a cluster) is still there after it was killed."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -113,7 +113,7 @@ class DriverWouldNotEnd(TransientError):
 
 
 class DriverOutOfReach(TransientError):
-    """The driver's process `pid` is on another `host`: it ends itself there, or must be ended."""
+    """The driver's process ``pid`` is on another ``host``: it ends itself there, or must be ended."""
 
     def __init__(self, pid: int, host: str) -> None:
         self.pid, self.host = pid, host
@@ -121,7 +121,7 @@ class DriverOutOfReach(TransientError):
 
 
 class AirflowUnavailable(TransientError):
-    """The API server refused or did not answer `verb` `path`: `cause`."""
+    """The API server refused or did not answer ``verb`` ``path``: ``cause``."""
 
     def __init__(self, verb: str, path: str, cause: str) -> None:
         self.verb, self.path, self.cause = verb, path, cause
@@ -129,7 +129,7 @@ class AirflowUnavailable(TransientError):
 
 
 class DemoIsRunning(TerminalError):
-    """Another demo runs in the folder `root`."""
+    """Another demo runs in the folder ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -137,7 +137,7 @@ class DemoIsRunning(TerminalError):
 
 
 class DemoBroke(TerminalError):
-    """The processes `parts` of the demo have ended; their `logs` say why."""
+    """The processes ``parts`` of the demo have ended; their ``logs`` say why."""
 
     def __init__(self, parts: list[str], logs: Path) -> None:
         self.parts, self.logs = tuple(parts), logs

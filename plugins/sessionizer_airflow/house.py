@@ -18,7 +18,7 @@ WORKER_LIMIT = timedelta(minutes=10)
 
 
 def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """The options of the DAG that does `verb` for a stream; `run_limit` ends a run that hangs."""
+    """The options of the DAG that does ``verb`` for a stream; ``run_limit`` ends a run that hangs."""
     return {
         **_options(spec.name, verb, documentation, run_limit),
         "dag_id": dag_id(spec.name, verb),
@@ -29,7 +29,7 @@ def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: 
 
 
 def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """As `dag_options`, for a DAG by which a person changes what is wanted of a stream: it does so at once, or never.
+    """As ``dag_options``, for a DAG by which a person changes what is wanted of a stream: it does so at once, or never.
 
     One that waits for somebody to unpause it steers nothing; one that a schedule or a backfill starts is no request of
     a person.
@@ -42,7 +42,7 @@ def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, ru
 
 
 def platform_dag_options(verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """As `dag_options`, for a DAG that does `verb` for all streams together."""
+    """As ``dag_options``, for a DAG that does ``verb`` for all streams together."""
     return {
         **_options(PLATFORM, verb, documentation, run_limit),
         "doc_md": f"{documentation.strip()}\n",

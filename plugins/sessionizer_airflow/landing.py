@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announcement(JsonRecord):
-    """Driver `uid` had emitted `rows` sessions in all, and the table was at Delta version `version`.
+    """Driver ``uid`` had emitted ``rows`` sessions in all, and the table was at Delta version ``version``.
 
-    That was told at `at` (epoch ms).
+    That was told at ``at`` (epoch ms).
     """
 
     uid: str
@@ -24,7 +24,7 @@ class Announcement(JsonRecord):
     at: int = 0
 
     def due_in(self, interval: int, now_ms: int) -> int:
-        """Ms until the next announcement may follow, `interval` ms after this one."""
+        """Ms until the next announcement may follow, ``interval`` ms after this one."""
         return min(interval, max(0, self.at + interval - now_ms))
 
 

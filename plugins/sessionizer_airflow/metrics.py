@@ -51,6 +51,6 @@ def send_gauges(stream: str, beat: Heartbeat) -> None:
 
 
 def count(stream: str, name: str) -> None:
-    """Count one more, from a worker; `name` is one of `COUNTERS`."""
+    """Count one more, from a worker; ``name`` is one of ``COUNTERS``."""
     # Airflow has two instances of one module: a worker sets up that of the SDK, the triggerer that of the core.
     worker_stats.incr(full_name(stream, name))

@@ -18,7 +18,7 @@ SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """`application` is the spark-submit target, `jars` the folder of jars that it needs, `home` holds all data."""
+    """``application`` is the spark-submit target, ``jars`` the folder of jars it needs, ``home`` holds all data."""
 
     application: Path
     streams: Path
@@ -27,7 +27,7 @@ class Project:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:
-        """`SESSIONIZER_APPLICATION`, `_STREAMS` and `_JARS` move what is beside the source; `_HOME` must be given.
+        """``SESSIONIZER_APPLICATION``, ``_STREAMS``, ``_JARS`` move what is beside the source; ``_HOME`` is required.
 
         :raises HomeMissing: the processes of Airflow run in folders of their own, and a home that follows the folder
             would be another one in each: a stream would run twice.

@@ -28,10 +28,10 @@ passes for a killed one, which costs a retry (issue 67287 of Airflow, open in 3.
 
 
 class StreamTrigger(BaseTrigger):
-    """Fires when the stream needs a worker, or when the watch ends at `watch_until` (epoch ms).
+    """Fires when the stream needs a worker, or when the watch ends at ``watch_until`` (epoch ms).
 
-    `known` is what the worker has said of the stream already: it is needed, too, when something else is seen.
-    `unwritten` is the newest record of the supervision, where it could not be written.
+    ``known`` is what the worker has said of the stream already: it is needed, too, when something else is seen.
+    ``unwritten`` is the newest record of the supervision, where it could not be written.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class StreamTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Fire once: `{"watch_is_over": bool, "line": what was seen last}`."""
+        """Fire once: ``{"watch_is_over": bool, "line": what was seen last}``."""
         home, policy = self._home(), SupervisionPolicy.from_stored(self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
         doctor, known, news = Doctor(home, policy, unwritten), tuple(self.known or ()), False

@@ -26,7 +26,7 @@ HEALTH_OF = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 @dataclass
 class Api:
-    """Speaks to the API server of `installation` as its one user."""
+    """Speaks to the API server of ``installation`` as its one user."""
 
     installation: Installation
     _token: str | None = field(default=None, init=False)
@@ -99,7 +99,7 @@ class Api:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """:raises AirflowUnavailable: `what` did not happen within `seconds`."""
+    """:raises AirflowUnavailable: ``what`` did not happen within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

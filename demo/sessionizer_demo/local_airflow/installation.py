@@ -31,7 +31,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """An Airflow under `root`, its API server at `port`. `settings` are further environment variables."""
+    """An Airflow under ``root``, its API server at ``port``. ``settings`` are further environment variables."""
 
     root: Path
     port: int = field(default_factory=free_port)
@@ -44,7 +44,7 @@ class Installation:
 
     @property
     def platform_home(self) -> Path:
-        """The `SESSIONIZER_HOME` of this installation."""
+        """The ``SESSIONIZER_HOME`` of this installation."""
         return self.root / "sessionizer"
 
     @property

@@ -21,7 +21,7 @@ ENDING_SECONDS = 15.0
 
 @dataclass
 class Parts:
-    """Starts `airflow <part>` for each part; what it prints goes to `<part>.log`."""
+    """Starts ``airflow <part>`` for each part; what it prints goes to ``<part>.log``."""
 
     installation: Installation
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
@@ -111,7 +111,7 @@ def _session_of(process: psutil.Process) -> int | None:
 
 
 def end_processes(processes: Iterable[psutil.Process], *, seconds: float) -> None:
-    """Ask the processes to end, and kill those that are still there after `seconds`; 0 kills at once."""
+    """Ask the processes to end, and kill those that are still there after ``seconds``; 0 kills at once."""
     waiting = list(processes)
     if seconds > 0:
         _send(waiting, signal.SIGTERM)

@@ -20,7 +20,7 @@ ENDING_SECONDS = 5.0
 
 @dataclass
 class Feed:
-    """Plays about `rate` events per second of the stream `spec`."""
+    """Plays about ``rate`` events per second of the stream ``spec``."""
 
     installation: Installation
     spec: StreamSpec

@@ -37,7 +37,7 @@ VERBS = ("supervise", "report", "stop", "start")
 
 @dataclass
 class Show:
-    """One demo of `stream`, fed with about `rate` events per second."""
+    """One demo of ``stream``, fed with about ``rate`` events per second."""
 
     installation: Installation
     stream: str

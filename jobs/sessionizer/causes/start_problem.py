@@ -59,7 +59,7 @@ SYMPTOMS: tuple[tuple[StartFault, str, str], ...] = (
 
 @dataclass(frozen=True)
 class StartProblem:
-    """`fault`, and what is known of it, in words."""
+    """``fault``, and what is known of it, in words."""
 
     fault: StartFault
     said: str

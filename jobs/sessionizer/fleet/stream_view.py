@@ -1,4 +1,4 @@
-"""One stream at a glance: what its file says, what it does, what is wrong with it and what to do. Made in `streams`."""
+"""One stream at a glance: what its file says, what it does, what is wrong and what to do. Made in ``streams``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ PREFIX: Final = "SESSIONIZER_"
 
 
 def duration_from(environment: Mapping[str, str], name: str) -> int:
-    """`SESSIONIZER_STALE_LIMIT="5 minutes"` as ms, for the name `stale_limit`. Raises InvalidSpec, KeyError."""
+    """``SESSIONIZER_STALE_LIMIT="5 minutes"`` as ms, for the name ``stale_limit``. Raises InvalidSpec, KeyError."""
     variable = variable_of(name)
     try:
         return parse_duration(environment[variable])
@@ -23,5 +23,5 @@ def duration_from(environment: Mapping[str, str], name: str) -> int:
 
 
 def variable_of(name: str) -> str:
-    """The variable that sets `name`."""
+    """The variable that sets ``name``."""
     return PREFIX + name.upper()

@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
-    """News of `stream`; `what_to_do` is empty where nothing has to be done."""
+    """News of ``stream``; ``what_to_do`` is empty where nothing has to be done."""
 
     stream: str
     kind: Kind
@@ -49,6 +49,6 @@ class Alert:
         return redacted(f"{self.stream} {self.kind.replace('_', ' ')}{batch}: {self.reason}{remedy}")
 
     def context(self) -> dict[str, Any]:
-        """What a notifier's templates may name: `{{ stream }}`, `{{ message }}` and so on."""
+        """What a notifier's templates may name: ``{{ stream }}``, ``{{ message }}`` and so on."""
         shown = {"reason": redacted(self.reason), "what_to_do": redacted(self.what_to_do), "message": self.message}
         return {**asdict(self), "kind": str(self.kind), **shown}

@@ -29,7 +29,7 @@ PATIENCE_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Notification:
-    """The notifier's import `path` and the keyword `arguments` to make it with; an alert is a new one's context."""
+    """The notifier's import ``path`` and the keyword ``arguments`` to make it with; an alert is a new one's context."""
 
     path: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def notify(alert: Alert, say: Callable[[str], None]) -> None:
 
 
 async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> None:
-    """As `notify`, without holding up what else the triggerer watches."""
+    """As ``notify``, without holding up what else the triggerer watches."""
     try:
         if (notification := Notification.from_environment()) is not None:
             await asyncio.wait_for(_send_async(notification.notifier(), alert), PATIENCE_SECONDS)

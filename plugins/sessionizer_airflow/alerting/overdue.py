@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class WatchBegins(BaseDeadlineReference):
     """When a run is made, which is when Airflow evaluates the reference.
 
-    The logical date would not do: for `@continuous` it is where the run before began, and for the first run the DAG's
-    start date. With `DAGRUN_QUEUED_AT` Airflow 3.3.2 cannot clear a task (the API answers 500: it takes the stored
+    The logical date would not do: for ``@continuous`` it is where the run before began, and for the first run the DAG's
+    start date. With ``DAGRUN_QUEUED_AT`` Airflow 3.3.2 cannot clear a task (the API answers 500: it takes the stored
     interval for a number of seconds).
     """
 
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 def watch_deadline(stream: str, platform_home: Path, limit: timedelta) -> DeadlineAlert:
-    """Tells people when a run of `supervise` takes longer than `limit`: its watch and a grace.
+    """Tells people when a run of ``supervise`` takes longer than ``limit``: its watch and a grace.
 
     Airflow's scheduler keeps the time. The callback runs in the executor, not in the triggerer: that may be what is
     broken.

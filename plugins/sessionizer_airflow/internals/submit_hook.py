@@ -1,6 +1,6 @@
 """What the Spark provider's hook knows and keeps to itself: what a connection comes to, and the command of a job.
 
-The public way is `SparkSubmitHook.submit`, which runs the command and waits for its end: for a job, not for a driver
+The public way is ``SparkSubmitHook.submit``, which runs the command and waits for its end: for a job, not for a driver
 that outlives its task. Using the hook all the same keeps our commands the same as those of every SparkSubmitOperator,
 for every kind of master; golden files notice when they change.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def resolved(connection: str) -> dict[str, Any]:
-    """The fields of `connection` as the provider's hook understands them: `master`, `deploy_mode` and so on.
+    """The fields of ``connection`` as the provider's hook understands them: ``master``, ``deploy_mode`` and so on.
 
     :raises SparkConnectionMissing: there is no such connection.
     :raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
@@ -38,7 +38,7 @@ def resolved(connection: str) -> dict[str, Any]:
 def built_command(
     connection: str, name: str, application: str, arguments: Sequence[str], options: Mapping[str, Any]
 ) -> list[str]:
-    """The argument vector by which the hook would start `application` as the job `name`."""
+    """The argument vector by which the hook would start ``application`` as the job ``name``."""
     hook = spark_submit.SparkSubmitHook(conn_id=connection, name=name, application_args=list(arguments), **options)
     command: list[str] = hook._build_spark_submit_command(application)  # noqa: SLF001
     return command

@@ -1,4 +1,4 @@
-"""What `jobs/main.py` is called with: checked once here, built nowhere else.
+"""What ``jobs/main.py`` is called with: checked once here, built nowhere else.
 
 Pure: no Airflow, no Spark. Secrets never appear in an argument vector (any user of the machine can list it); the
 driver reads them from its environment, under the names that the stream spec gives.
@@ -36,7 +36,7 @@ class Folders:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverCall:
-    """Run the stream's driver as `uid`, the name under which it takes the lease and is watched."""
+    """Run the stream's driver as ``uid``, the name under which it takes the lease and is watched."""
 
     stream: str
     uid: str
@@ -47,13 +47,13 @@ class DriverCall:
         checked_identifier("uid", self.uid)
 
     def argv(self) -> tuple[str, ...]:
-        """What follows `jobs/main.py`."""
+        """What follows ``jobs/main.py``."""
         return ("run", self.stream, "--uid", self.uid, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportCall:
-    """Rebuild the stream's `sessions_daily` from the sessions that have landed."""
+    """Rebuild the stream's ``sessions_daily`` from the sessions that have landed."""
 
     stream: str
     folders: Folders
@@ -62,5 +62,5 @@ class ReportCall:
         checked_name("name", self.stream)
 
     def argv(self) -> tuple[str, ...]:
-        """What follows `jobs/main.py`."""
+        """What follows ``jobs/main.py``."""
         return ("report", self.stream, *self.folders.argv())

@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLauncher:
-    """See `Launcher`. The connection is read at each launch; a driver is ended where it was launched, though."""
+    """See ``Launcher``. The connection is read at each launch; a driver is ended where it was launched, though."""
 
     project: Project
     connection: str = CONNECTION
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
-        """See `Launcher.launch`."""
+        """See ``Launcher.launch``."""
         target = SparkTarget.of(self.connection)
         launcher = self._cluster(target.master, target.namespace) if target.in_cluster else self._local
         return launcher.launch(home, call)
 
     def look_for(self, traces: DriverTraces) -> Sighting:
-        """See `Launcher.look_for`."""
+        """See ``Launcher.look_for``."""
         return self._launcher_of(traces).look_for(traces)
 
     def end_by_force(self, traces: DriverTraces) -> None:
-        """See `Launcher.end_by_force`."""
+        """See ``Launcher.end_by_force``."""
         self._launcher_of(traces).end_by_force(traces)
 
     def command(self, call: DriverCall, settings: Mapping[str, str] | None = None) -> list[str]:

@@ -37,7 +37,7 @@ class ClusterManager(Protocol):
     """What differs between clusters."""
 
     def submission(self, uid: str) -> str:
-        """The name under which the manager knows driver `uid`; made of the uid, so known before it is submitted."""
+        """The name under which the manager knows driver ``uid``; made of the uid, so known before it is submitted."""
 
     def settings(self, submission: str) -> dict[str, str]:
         """Spark settings that give the driver this name and let spark-submit end once it is handed over.
@@ -62,7 +62,7 @@ class ClusterLauncher:
     """The command that submits a driver with further Spark settings."""
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
-        """See `Launcher.launch`."""
+        """See ``Launcher.launch``."""
         submission = self.manager.submission(call.uid)
         command = self.command_of(call, self.manager.settings(submission))
         environment = submitter_environment(os.environ)
@@ -78,11 +78,11 @@ class ClusterLauncher:
         return launch
 
     def look_for(self, traces: DriverTraces) -> Sighting:
-        """See `Launcher.look_for`."""
+        """See ``Launcher.look_for``."""
         return self.manager.look_for(self._submission(traces))
 
     def end_by_force(self, traces: DriverTraces) -> None:
-        """See `Launcher.end_by_force`."""
+        """See ``Launcher.end_by_force``."""
         submission = self._submission(traces)
         for process in traces.processes:
             # One that still submits would do so after we have asked.

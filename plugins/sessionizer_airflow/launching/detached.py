@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start_detached(command: list[str], log: Path, environment: Mapping[str, str]) -> ProcessIdentity:
-    """Start `command` in a new session, with everything that it prints appended to `log`."""
+    """Start ``command`` in a new session, with everything that it prints appended to ``log``."""
     with open_log(log) as output:
         try:
             started = subprocess.Popen(

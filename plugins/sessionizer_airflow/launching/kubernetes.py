@@ -18,18 +18,18 @@ ABSENT = re.compile(r"^(?:Application not found|No applications found)\.", re.MU
 
 @dataclass(frozen=True)
 class KubernetesManager:
-    """See `ClusterManager`. A submission is `namespace:pod`, as spark-submit calls it."""
+    """See ``ClusterManager``. A submission is ``namespace:pod``, as spark-submit calls it."""
 
     master: str
     namespace: str | None
     binary: str = "spark-submit"
 
     def submission(self, uid: str) -> str:
-        """See `ClusterManager`."""
+        """See ``ClusterManager``."""
         return f"{self.namespace}:sessionizer-{uid}"
 
     def settings(self, submission: str) -> dict[str, str]:
-        """See `ClusterManager`. Spark never starts a pod a second time."""
+        """See ``ClusterManager``. Spark never starts a pod a second time."""
         pod = submission.partition(":")[2]
         return {
             "spark.kubernetes.submission.waitAppCompletion": "false",
@@ -38,7 +38,7 @@ class KubernetesManager:
         }
 
     def look_for(self, submission: str) -> Sighting:
-        """See `ClusterManager`."""
+        """See ``ClusterManager``."""
         command = self.status_command(submission)
         found = sighting(answer_of(command))
         if found is None:
@@ -46,7 +46,7 @@ class KubernetesManager:
         return found
 
     def kill(self, submission: str) -> None:
-        """See `ClusterManager`. Deleting a pod that is not there is no error."""
+        """See ``ClusterManager``. Deleting a pod that is not there is no error."""
         answer_of(self.kill_command(submission))
 
     def status_command(self, submission: str) -> list[str]:
@@ -59,7 +59,7 @@ class KubernetesManager:
 
 
 def sighting(printed: str) -> Sighting | None:
-    """What `spark-submit --status` says; None if it says nothing about a pod."""
+    """What ``spark-submit --status`` says; None if it says nothing about a pod."""
     phase = PHASE.search(printed)
     if phase is None:
         return Sighting(alive=False, said="Kubernetes knows no pod of it") if ABSENT.search(printed) else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverTraces:
-    """By what driver `uid` can be found: its launch, if it was launched from here, and the processes that are known."""
+    """By what driver ``uid`` can be found: its launch, if it was launched from here, and the known processes."""
 
     uid: str
     launch: LaunchRecord | None = None
@@ -26,7 +26,7 @@ class DriverTraces:
 class Sighting:
     """Whether a driver lives (None: nobody here can tell), and what was said about it, for people.
 
-    `cause` is what keeps it from its work, where that is known.
+    ``cause`` is what keeps it from its work, where that is known.
     """
 
     alive: bool | None

@@ -34,13 +34,13 @@ DEATH_LIMIT_SECONDS = 20.0
 class LocalLauncher:
     """Runs the command of a driver in a session of its own: no signal, terminal or end of ours reaches it.
 
-    With a `local[...]` master the whole job is that process; with any other in client mode its driver is.
+    With a ``local[...]`` master the whole job is that process; with any other in client mode its driver is.
     """
 
     command_of: Callable[[DriverCall], list[str]]
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
-        """See `Launcher.launch`."""
+        """See ``Launcher.launch``."""
         command = self.command_of(call)
         home.prepare()
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)))
@@ -52,12 +52,12 @@ class LocalLauncher:
         return launch
 
     def look_for(self, traces: DriverTraces) -> Sighting:
-        """See `Launcher.look_for`."""
+        """See ``Launcher.look_for``."""
         lives = [is_alive(process) for process in traces.processes]
         return Sighting(True if True in lives else None if None in lives else False)
 
     def end_by_force(self, traces: DriverTraces) -> None:
-        """See `Launcher.end_by_force`."""
+        """See ``Launcher.end_by_force``."""
         for process in traces.processes:
             end_process(process)
 

@@ -22,7 +22,7 @@ OUR_PROGRAMS = str(Path(sys.executable).parent)
 
 @dataclass(frozen=True, kw_only=True)
 class SparkJob:
-    """`application` (a Python file) with its `arguments`, the folder of `jars` that it needs, and Spark `settings`."""
+    """``application`` (Python) with its ``arguments``, the folder of ``jars`` it needs, and Spark ``settings``."""
 
     name: str
     application: Path
@@ -32,7 +32,7 @@ class SparkJob:
 
 
 def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
-    """The argument vector that starts `job` on the master that `connection` names.
+    """The argument vector that starts ``job`` on the master that ``connection`` names.
 
     :raises SparkConnectionMissing: Airflow does not know the connection.
     :raises UnusableConnection: it names a place where jobs cannot run.
@@ -44,9 +44,9 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
 
 
 def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of a driver on this machine: what it needs of ours, and the variables that its spec has `named`.
+    """The environment of a driver on this machine: what it needs of ours, and variables that its spec has ``named``.
 
-    The programs of our Python come first: Spark would start its workers with the first `python3` of the PATH.
+    The programs of our Python come first: Spark would start its workers with the first ``python3`` of the PATH.
     """
     path = os.pathsep.join([OUR_PROGRAMS, environment.get("PATH", os.defpath)])
     given = {**DRIVER_MEMORY, **driver_environment(environment, named)}

@@ -15,7 +15,7 @@ LIVE_STATES = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"
 
 @dataclass(frozen=True)
 class YarnApplication:
-    """One line of `yarn application -list`."""
+    """One line of ``yarn application -list``."""
 
     application: str
     state: str
@@ -28,14 +28,14 @@ class YarnApplication:
 
 
 class YarnManager:
-    """See `ClusterManager`. A submission is a tag: the driver's uid."""
+    """See ``ClusterManager``. A submission is a tag: the driver's uid."""
 
     def submission(self, uid: str) -> str:
-        """See `ClusterManager`."""
+        """See ``ClusterManager``."""
         return uid
 
     def settings(self, submission: str) -> dict[str, str]:
-        """See `ClusterManager`."""
+        """See ``ClusterManager``."""
         return {
             "spark.yarn.submit.waitAppCompletion": "false",
             "spark.yarn.tags": submission,
@@ -43,11 +43,11 @@ class YarnManager:
         }
 
     def look_for(self, submission: str) -> Sighting:
-        """See `ClusterManager`."""
+        """See ``ClusterManager``."""
         return sighting(applications(answer_of(list_command(submission))))
 
     def kill(self, submission: str) -> None:
-        """See `ClusterManager`."""
+        """See ``ClusterManager``."""
         for found in applications(answer_of(list_command(submission))):
             if found.lives:
                 answer_of(kill_command(found.application))
@@ -64,7 +64,7 @@ def kill_command(application: str) -> list[str]:
 
 
 def applications(printed: str) -> list[YarnApplication]:
-    """The table that `yarn application -list` prints, between log lines."""
+    """The table that ``yarn application -list`` prints, between log lines."""
     rows = [[cell.strip() for cell in line.split("\t")] for line in printed.splitlines()]
     return [
         YarnApplication(application=row[0], state=row[5], final_state=row[6])

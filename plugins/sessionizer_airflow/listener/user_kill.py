@@ -1,10 +1,10 @@
 """What a person means who acts on a watching task in the UI.
 
-Mark as failed or as successful: the stream is to stop, and to stay stopped, though `@continuous` starts the next run at
-once. `marks` hears that first, whatever the task is at, and alone writes down the desired state: who hears it later,
-here, might overwrite a newer one. Clear: start it again, so the driver stops and another is launched; the new try sees
-that it was cleared, or the worker, if it still finds the task being restarted. Anything else is not a person: a run
-that timed out, a worker that was thought dead and whose task is tried again, a triggerer that handed the watch to
+Mark as failed or as successful: the stream is to stop, and to stay stopped, though ``@continuous`` starts the next run
+at once. ``marks`` hears that first, whatever the task is at, and alone writes down the desired state: who hears it
+later, here, might overwrite a newer one. Clear: start it again, so the driver stops and another is launched; the new
+try sees that it was cleared, or the worker, if it still finds the task being restarted. Anything else is not a person:
+a run that timed out, a worker that was thought dead and whose task is tried again, a triggerer that handed the watch to
 another, a worker that shuts down. Then the driver goes on.
 """
 
@@ -42,7 +42,7 @@ class KilledTask(Protocol):
 
 
 def after_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -> None:
-    """Do what the person meant who killed `task` at a worker, if it was a person.
+    """Do what the person meant who killed ``task`` at a worker, if it was a person.
 
     After a mark only a driver is left to be asked that was not there yet when the mark was made.
     """

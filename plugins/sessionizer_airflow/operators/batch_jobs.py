@@ -51,6 +51,6 @@ class SparkBatchJob(SparkSubmitOperator):
 
 
 def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
-    """The task that runs `jobs/main.py` with `arguments` as the Spark job `name`."""
+    """The task that runs ``jobs/main.py`` with ``arguments`` as the Spark job ``name``."""
     job = SparkJob(name=name, application=project.application, arguments=arguments, jars=project.jars)
     return SparkBatchJob(job=job, **kwargs)

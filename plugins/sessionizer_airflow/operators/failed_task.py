@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class PersonNeeded(AirflowFailException):
-    """No retry can help: `reason`. Then `remedy`."""
+    """No retry can help: ``reason``. Then ``remedy``."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         self.reason, self.remedy = reason, remedy
@@ -39,7 +39,7 @@ class PersonNeeded(AirflowFailException):
 
     @classmethod
     def by(cls, error: SessionizerError) -> PersonNeeded:
-        """The failure of a task because of `error`; raise it `from None`, its stack helps nobody who reads the log."""
+        """The failure of a task because of ``error``; raise it ``from None``: its stack helps no reader of the log."""
         return cls(reason_of(error), remedy_of(error))
 
 
@@ -56,7 +56,7 @@ def remedy_of(error: SessionizerError) -> str:
 
 
 def say_what_to_do(context: Mapping[str, Any]) -> None:
-    """The `on_failure_callback` of every task."""
+    """The ``on_failure_callback`` of every task."""
     error = context.get("exception")
     if isinstance(error, PersonNeeded):
         # Airflow has opened a group by now, which its UI shows folded.

@@ -50,8 +50,8 @@ SHOWN = "stream_state"
 class SuperviseStream(BaseOperator):
     """Adopts the stream's live driver or launches one, then defers; a worker is held only while something is done.
 
-    The driver outlives the task. A run is a bounded watch of `watch_lease_ms`; `@continuous` starts the next one, with
-    today's DAG code and a fresh log. All waiting, the backoff between restarts included, is done by the trigger.
+    The driver outlives the task. A run is a bounded watch of ``watch_lease_ms``; ``@continuous`` starts the next one,
+    with today's DAG code and a fresh log. All waiting, the backoff between restarts included, is done by the trigger.
 
     When a person has to act, the task fails without a retry and the DAG, allowing one failed run, pauses itself.
     """
@@ -196,7 +196,7 @@ def _watch_of(context: Context) -> WatchRecord:
 
 
 def _show(context: Context, label: str) -> None:
-    """Airflow renders `map_index_template` anew when a task ends, and not when it defers: then it is told the label."""
+    """Airflow renders ``map_index_template`` anew when a task ends, not when it defers: then it is told the label."""
     context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
     if label:
         send_label(label)
@@ -205,7 +205,7 @@ def _show(context: Context, label: str) -> None:
 class SetDesiredState(BaseOperator):
     """Records what people want of a stream, and asks a live driver to stop if they do not want it.
 
-    With `apply` they want what the stream's file says, though it runs by another spec: that is recorded as approved,
+    With ``apply`` they want what the stream's file says, though it runs by another spec: that is recorded as approved,
     and a live driver is asked to stop, so that the supervisor launches one that takes it.
     """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PageLink(BaseOperatorLink):
-    """A button that opens the page `PAGE` of the task's stream."""
+    """A button that opens the page ``PAGE`` of the task's stream."""
 
     operators: ClassVar[list[type[BaseOperator]]] = [SuperviseStream]
     PAGE: ClassVar[str]

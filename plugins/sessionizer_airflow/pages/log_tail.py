@@ -22,7 +22,7 @@ READ_LINES: Final = 2_000
 
 
 def last_words(path: Path, lines: int = LINES) -> list[str]:
-    """As `tail`, for a driver that is dead: of each stack the head and the innermost frame, so that causes are seen."""
+    """As ``tail``, for a driver that is dead: of each stack the head and the innermost frame, to show causes."""
     return list(without_frames(tail(path, READ_LINES)))[-lines:]
 
 

@@ -39,7 +39,7 @@ DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOP
 
 @dataclass(frozen=True, kw_only=True)
 class UnwatchedStream:
-    """Stream `name` is wanted, and nothing has moved for `silence` ms since its driver was seen last."""
+    """Stream ``name`` is wanted, and nothing has moved for ``silence`` ms since its driver was seen last."""
 
     name: str
     seen: Observation
@@ -59,7 +59,7 @@ class UnwatchedStream:
 
 
 class ReportUnwatched(BaseOperator):
-    """Fails, without a retry, as long as there is such a stream; `patience` is in ms."""
+    """Fails, without a retry, as long as there is such a stream; ``patience`` is in ms."""
 
     ui_color = "#f3d9d2"
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Supervisor:
-    """Keeps the driver of one stream up. `say` takes one line for each thing done; see `Ledger` for the rest."""
+    """Keeps the driver of one stream up. ``say`` takes one line for each thing done; see ``Ledger`` for the rest."""
 
     stream: str
     home: StreamHome
@@ -75,7 +75,7 @@ class Supervisor:
             self.say("goes on after it had given up, with a full restart budget")
 
     def settle(self, begin: Callable[[], None] = lambda: None) -> Adopt | Wait | StandBy | None:
-        """`begin`, then do what has to be done now, and return what there is to wait for; None when cancelled.
+        """``begin``, then do what has to be done now, and return what there is to wait for; None when cancelled.
 
         Whatever keeps it from that is a failure like any other: it is told, and waited for if it may pass.
 
@@ -221,5 +221,5 @@ class Supervisor:
         return DriverTraces(uid=uid, launch=launch if launch in records else None, processes=processes)
 
     def cancel(self) -> None:
-        """Launch nothing more. It may be called from a signal handler while `settle` is under way."""
+        """Launch nothing more. It may be called from a signal handler while ``settle`` is under way."""
         self.cancelled = True

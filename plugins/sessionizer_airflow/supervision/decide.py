@@ -30,14 +30,14 @@ GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
 
 @dataclass(frozen=True)
 class Launch:
-    """No driver is there: start one. `why` says what became of the last."""
+    """No driver is there: start one. ``why`` says what became of the last."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Adopt:
-    """The driver `uid` lives: watch it."""
+    """The driver ``uid`` lives: watch it."""
 
     uid: str
     phase: str
@@ -45,7 +45,7 @@ class Adopt:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing before `until_ms` (epoch). It is `orderly` when nothing has failed."""
+    """Do nothing before ``until_ms`` (epoch). It is ``orderly`` when nothing has failed."""
 
     until_ms: int
     why: str
@@ -54,9 +54,9 @@ class Wait:
 
 @dataclass(frozen=True)
 class Replace:
-    """The driver `uid` exists and does not work: take its right to write, so that another may start.
+    """The driver ``uid`` exists and does not work: take its right to write, so that another may start.
 
-    It is ended by force as well, unless it is `out_of_sight`: then it has ended by itself, or can do no harm.
+    It is ended by force as well, unless it is ``out_of_sight``: then it has ended by itself, or can do no harm.
     """
 
     uid: str
@@ -75,7 +75,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class StandBy:
-    """The stream is not wanted now. `stop` is the uid of a driver that still has to be asked to stop."""
+    """The stream is not wanted now. ``stop`` is the uid of a driver that still has to be asked to stop."""
 
     why: str
     stop: str | None = None
@@ -85,7 +85,7 @@ Decision = Launch | Adopt | Wait | Replace | GiveUp | StandBy
 
 
 def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
-    """What to do now. Never `Launch` while a process of the stream may still live."""
+    """What to do now. Never ``Launch`` while a process of the stream may still live."""
     decision = _decision(situation, record, policy, now_ms)
     # What could not be done is not tried again before its time, as long as the cause lasts.
     hindered = record.waiting_since is not None and now_ms < record.restart_at
@@ -156,7 +156,7 @@ def _backing_off(record: SupervisionRecord) -> Wait:
 
 
 def replacement(driver: Driver, now_ms: int) -> Replace:
-    """Why a driver that is `State.STALLED` is replaced."""
+    """Why a driver that is ``State.STALLED`` is replaced."""
     if driver.without_jvm:
         return Replace(driver.uid, "its JVM is gone", HALF_GONE)
     if driver.out_of_sight is not None:

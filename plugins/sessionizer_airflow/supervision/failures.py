@@ -23,9 +23,9 @@ LINE_LIMIT = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """`what` happened for `cause`; `uid` is the driver that failed, None if none was started, or none could be asked.
+    """``what`` happened for ``cause``; ``uid`` is the driver that failed, None if none was started or could be asked.
 
-    `lifetime_ms` (ms) is for how long the driver had worked; `log`, the file that has what it printed.
+    ``lifetime_ms`` (ms) is for how long the driver had worked; ``log``, the file that has what it printed.
     """
 
     what: str
@@ -86,7 +86,7 @@ def is_known(record: SupervisionRecord, failure: Failure) -> bool:
 def with_failure(
     record: SupervisionRecord, failure: Failure, policy: SupervisionPolicy, now_ms: int
 ) -> SupervisionRecord:
-    """The record after `failure` at `now_ms` (epoch): a driver's counts once, a long life makes earlier ones void.
+    """The record after ``failure`` at ``now_ms`` (epoch): a driver's counts once, a long life makes earlier ones void.
 
     A transient cause leaves the restart budget alone: only the wait before the next start grows.
     """
@@ -128,12 +128,12 @@ def reason_to_give_up(record: SupervisionRecord, policy: SupervisionPolicy) -> s
 
 
 def after_person(record: SupervisionRecord, uid: str | None) -> SupervisionRecord:
-    """A person has let the stream go on: the budget is full again, the end of the dead driver `uid` is settled."""
+    """A person has let the stream go on: the budget is full again, the end of the dead driver ``uid`` is settled."""
     return SupervisionRecord(settled_uid=uid or record.counted_uid)
 
 
 def with_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> SupervisionRecord:
-    """The record after a look at a driver that cannot be seen from here, whose newest sign is of `heard_ms`.
+    """The record after a look at a driver that cannot be seen from here, whose newest sign is of ``heard_ms``.
 
     Only whether the sign changes counts, by our own clock: those of two machines may be minutes apart.
     """

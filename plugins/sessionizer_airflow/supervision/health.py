@@ -32,9 +32,9 @@ def examined(
     *,
     told: bool = False,
 ) -> Health:
-    """The health after a look at the newest heartbeat, at `now_ms` (epoch).
+    """The health after a look at the newest heartbeat, at ``now_ms`` (epoch).
 
-    `told`: people know already why nothing is done. Then its silence is no news.
+    ``told``: people know already why nothing is done. Then its silence is no news.
     """
     if beat is not None and beat.phase in WORKING:
         # a driver that hangs at a batch beats on
@@ -95,7 +95,7 @@ WRITTEN_EVERY = 60_000
 class Finding:
     """The newest heartbeat, if it is new to us, and what people have to be told.
 
-    `on_record` is False when the next who looks would tell it again: the control directory cannot be written.
+    ``on_record`` is False when the next who looks would tell it again: the control directory cannot be written.
     """
 
     beat: Heartbeat | None

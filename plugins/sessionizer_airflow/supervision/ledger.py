@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ledger:
-    """The record of a stream's supervision. `tell` takes what people should know, `count` the name of a counter.
+    """The record of a stream's supervision. ``tell`` takes what people should know, ``count`` the name of a counter.
 
-    `unwritten` is the newest record while it cannot be written (a full disk): whoever watches on has to hand it over.
+    ``unwritten`` is the newest record while it cannot be written (a full disk): whoever watches on has to hand it over.
     """
 
     home: StreamHome
@@ -47,7 +47,7 @@ class Ledger:
         return self.unwritten or read_supervision(self.home) or SupervisionRecord()
 
     def write(self, record: SupervisionRecord) -> None:
-        """Put `record` on disk, or keep it in mind. Never raises."""
+        """Put ``record`` on disk, or keep it in mind. Never raises."""
         try:
             write_supervision(self.home, record)
         except SessionizerError:  # no room, no right, no mount
@@ -76,14 +76,14 @@ class Ledger:
             self.tell(alert_on_waiting(self.home.name, record, now_ms, driver))
 
     def note_unseen(self, driver: Driver) -> None:
-        """The `driver` cannot be seen from here: since when it has given no sign has to be remembered."""
+        """The ``driver`` cannot be seen from here: since when it has given no sign has to be remembered."""
         record = self.read()
         after = with_unseen(record, driver.heard_ms, epoch_ms())
         if after != record:
             self.write(after)
 
     def note_work(self, driver: Driver) -> None:
-        """The `driver` works: what the stream waited for is over, and told if the wait was."""
+        """The ``driver`` works: what the stream waited for is over, and told if the wait was."""
         record = self.read()
         if record.waiting_since is None:
             return

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 class Driver:
     """The driver that matters: the lease's owner while it lives, else the newest one.
 
-    `present` tells whether a process of it may still exist; `heard_ms` is its newest sign of life, `progress_ms` the
-    newest sign that its query gets on; `without_jvm`, that its Python lives on without its JVM; `out_of_sight` names
-    the machine whose processes neither we nor a cluster can see from here; `log` is the file that has what it printed,
-    if it was launched from here; `start_problem`, what kept it from its first batch, if that is known; `under_way` says
-    how far a long batch has come that began at `under_way_since`.
+    ``present`` tells whether a process of it may still exist; ``heard_ms`` is its newest sign of life, ``progress_ms``
+    the newest sign that its query gets on; ``without_jvm``, that its Python lives on without its JVM; ``out_of_sight``
+    names the machine whose processes neither we nor a cluster can see from here; ``log`` is the file that has what it
+    printed, if it was launched from here; ``start_problem``, what kept it from its first batch, if that is known;
+    ``under_way`` says how far a long batch has come that began at ``under_way_since``.
     """
 
     uid: str
@@ -97,7 +97,7 @@ UNEXPLAINED = "unknown"
 
 
 def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
-    """What the stream at `home` is doing at `now_ms`.
+    """What the stream at ``home`` is doing at ``now_ms``.
 
     :raises DamagedFile: the desired state cannot be read, and guessing could start a stopped stream.
     :raises ControlUnreachable: the control directory cannot be listed.

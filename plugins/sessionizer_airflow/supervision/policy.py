@@ -24,16 +24,16 @@ DURATIONS = (
 class SupervisionPolicy:
     """When a silent driver is hung, and how often a dead one is started again.
 
-    `startup_grace_ms` runs from the launch to the first sign of a batch: Spark takes its time to start.
-    `stale_limit_ms` runs from the newest heartbeat, and from the newest sign of progress. A driver whose process cannot
-    be seen from here counts as gone when it has been silent for `takeover_after_ms`. A restart waits
-    `first_backoff_ms`, doubled at each further failure up to `longest_backoff_ms`. After `restart_budget` restarts in a
-    row the supervisor gives up; a driver that lived for `healthy_after_ms` refills the budget. Transient causes use
-    none of it up.
+    ``startup_grace_ms`` runs from the launch to the first sign of a batch: Spark takes its time to start.
+    ``stale_limit_ms`` runs from the newest heartbeat, and from the newest sign of progress. A driver whose process
+    cannot be seen from here counts as gone when it has been silent for ``takeover_after_ms``. A restart waits
+    ``first_backoff_ms``, doubled at each further failure up to ``longest_backoff_ms``. After ``restart_budget``
+    restarts in a row the supervisor gives up; a driver that lived for ``healthy_after_ms`` refills the budget.
+    Transient causes use none of it up.
 
-    People are told of a stream that did nothing for `stale_alert_ms`, whatever the reason, of one whose watermark is
-    more than `lag_alert_ms` behind the clock, and of a transient cause that has kept a stream down for
-    `waiting_alert_ms`.
+    People are told of a stream that did nothing for ``stale_alert_ms``, whatever the reason, of one whose watermark is
+    more than ``lag_alert_ms`` behind the clock, and of a transient cause that has kept a stream down for
+    ``waiting_alert_ms``.
     """
 
     startup_grace_ms: int = STARTUP_GRACE_MS
@@ -65,11 +65,11 @@ class SupervisionPolicy:
         return max(self.stale_alert_ms, 2 * self.stale_limit_ms)
 
     def for_watermark_delay(self, delay: int) -> SupervisionPolicy:
-        """The same policy for a stream whose watermark stays `delay` ms behind the newest event by intent."""
+        """The same policy for a stream whose watermark stays ``delay`` ms behind the newest event by intent."""
         return replace(self, lag_alert_ms=self.lag_alert_ms + delay)
 
     def backoff(self, failures: int) -> int:
-        """Ms to wait before the restart after `failures` failures in a row (1 or more)."""
+        """Ms to wait before the restart after ``failures`` failures in a row (1 or more)."""
         doublings = min(failures - 1, 32)
         wait: int = min(self.first_backoff_ms * 2**doublings, self.longest_backoff_ms)
         return wait
@@ -86,11 +86,11 @@ DEFAULTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisionSettings:
-    """`watch_lease_ms` is how long one run of the supervising DAG watches; the next run then takes over.
+    """``watch_lease_ms`` is how long one run of the supervising DAG watches; the next run then takes over.
 
-    `watch_grace_ms`: a run that outlives its lease by so much has not been looked after. `landing_interval_ms` is the
-    shortest time between two events that say that sessions have landed, `report_interval_ms` that between two reports
-    of a stream. Reports take their slots from `report_pool`, which must exist in Airflow.
+    ``watch_grace_ms``: a run that outlives its lease by so much has not been looked after. ``landing_interval_ms`` is
+    the shortest time between two events that say that sessions have landed, ``report_interval_ms`` that between two
+    reports of a stream. Reports take their slots from ``report_pool``, which must exist in Airflow.
     """
 
     policy: SupervisionPolicy
@@ -102,7 +102,7 @@ class SupervisionSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> SupervisionSettings:
-        """`SESSIONIZER_STALE_LIMIT="5 minutes"` and so on; `SESSIONIZER_RESTART_BUDGET=10`.
+        """``SESSIONIZER_STALE_LIMIT="5 minutes"`` and so on; ``SESSIONIZER_RESTART_BUDGET=10``.
 
         :raises InvalidSpec: a variable that is not a duration or a number.
         """

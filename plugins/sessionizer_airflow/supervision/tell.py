@@ -25,7 +25,7 @@ WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
 
 
 def describe(decision: Decision, situation: Situation | None, now_ms: int) -> str:
-    """The line for a decision made at `now_ms` (epoch)."""
+    """The line for a decision made at ``now_ms`` (epoch)."""
     match decision:
         case Launch(why):
             return f"launching a driver: {why}"
@@ -83,7 +83,7 @@ OF_DRIVER: Final = {
 
 
 def label_of(decision: Decision, health: Health | None) -> str:
-    """A word or two for what the stream is at; a stream that works may still be `stale` or `lagging`."""
+    """A word or two for what the stream is at; a stream that works may still be ``stale`` or ``lagging``."""
     match decision:
         case Adopt(_, state):
             word = OF_DRIVER.get(State(state), state.lower())
@@ -100,7 +100,7 @@ def label_of(decision: Decision, health: Health | None) -> str:
 
 
 class Say(Protocol):
-    """Takes one line; `level` is one of `logging`."""
+    """Takes one line; ``level`` is one of ``logging``."""
 
     def __call__(self, line: str, level: int = logging.INFO) -> None:
         """Say it."""
@@ -127,7 +127,7 @@ def level_of_alert(alert: Alert) -> int:
 def alert_on_failure(
     stream: str, failure: Failure, record: SupervisionRecord, policy: SupervisionPolicy, driver: Driver | None
 ) -> Alert | None:
-    """Told at once of a failure that is new on `record`; None of a transient cause, which may be over in a moment."""
+    """Told at once of a failure that is new on ``record``; None of a transient cause, which may be over in a moment."""
     if record.given_up:
         return _alert(stream, Kind.GAVE_UP, reason_to_give_up(record, policy), f"{record.remedy}; {GO_ON}", driver)
     if failure.cause.verdict is Verdict.TRANSIENT:

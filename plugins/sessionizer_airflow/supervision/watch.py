@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen: `line` for people, `about` to tell whether it is news, `call` when a worker has to act.
+    """What was seen: ``line`` for people, ``about`` to tell whether it is news, ``call`` when a worker has to act.
 
-    `level` is INFO for what a worker is about to say itself.
+    ``level`` is INFO for what a worker is about to say itself.
     """
 
     about: tuple[str, ...]
@@ -37,7 +37,7 @@ class Look:
 def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> Look:
     """See how the stream does; never raises, for what cannot be read is a worker's business to report.
 
-    `unwritten` is the newest record, where it could not be written: it knows until when there is nothing to do.
+    ``unwritten`` is the newest record, where it could not be written: it knows until when there is nothing to do.
     """
     now_ms = epoch_ms()
     record = unwritten or read_supervision(home) or SupervisionRecord()

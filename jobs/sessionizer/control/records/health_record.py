@@ -21,7 +21,7 @@ class Ailment(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health(JsonRecord):
-    """The stream was last seen working at `worked_at`, and has had its `ailment` `since` then (epoch ms)."""
+    """The stream was last seen working at ``worked_at``, and has had its ``ailment`` ``since`` then (epoch ms)."""
 
     worked_at: int
     ailment: Ailment | None = None

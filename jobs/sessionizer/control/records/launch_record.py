@@ -1,4 +1,4 @@
-"""`launch.json`: the newest launch of the stream, so that nobody launches a second driver beside it."""
+"""``launch.json``: the newest launch of the stream, so that nobody launches a second driver beside it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchRecord(JsonRecord):
-    """Driver `uid` was launched at `at` (epoch ms) and prints into the file `log`.
+    """Driver ``uid`` was launched at ``at`` (epoch ms) and prints into the file ``log``.
 
-    It is written before the process exists, too: then the process's fields, from `pid` on, are None. In cluster mode
-    that process only submits; the driver is what the cluster manager of `master` knows as `submission` (a YARN tag, a
-    Kubernetes `namespace:pod`), until `ended_at` (epoch ms), when it was ended by force. A launch that failed has an
-    `ended_at`, too.
+    It is written before the process exists, too: then the process's fields, from ``pid`` on, are None. In cluster mode
+    that process only submits; the driver is what the cluster manager of ``master`` knows as ``submission`` (a YARN tag,
+    a Kubernetes ``namespace:pod``), until ``ended_at`` (epoch ms), when it was ended by force. A launch that failed has
+    an ``ended_at``, too.
     """
 
     uid: str
@@ -77,7 +77,7 @@ def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
 
 
 def submission_failed(home: StreamHome, uid: str) -> bool:
-    """Whether spark-submit ended without having handed driver `uid` over to its cluster."""
+    """Whether spark-submit ended without having handed driver ``uid`` over to its cluster."""
     try:
         return home.control_files.submission(uid).read_text().strip() not in {"", "0"}
     except OSError:

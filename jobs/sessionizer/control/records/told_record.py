@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToldOf(JsonRecord):
-    """People have been told of the driver `uid`."""
+    """People have been told of the driver ``uid``."""
 
     uid: str | None = None
 
 
 @dataclass(frozen=True)
 class OnceToldFile:
-    """People are told once that the driver of a stream is what `name` says."""
+    """People are told once that the driver of a stream is what ``name`` says."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""`watch.json`: which try of which run watches the stream, by which a clear is told from a retry."""
+"""``watch.json``: which try of which run watches the stream, by which a clear is told from a retry."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WatchRecord(JsonRecord):
-    """Try `try_number` of DAG run `run_id`, which Airflow lets have `max_tries`; the run was cleared `clears` times.
+    """Try ``try_number`` of DAG run ``run_id``, which Airflow lets have ``max_tries``; its run had so many ``clears``.
 
-    `ended` if it came to its own end.
+    ``ended`` if it came to its own end.
     """
 
     run_id: str
@@ -25,14 +25,14 @@ class WatchRecord(JsonRecord):
     ended: bool = False
 
     def is_cleared_by(self, later: WatchRecord) -> bool:
-        """Whether `later` is there because a person cleared the task, which a retry is not.
+        """Whether ``later`` is there because a person cleared the task, which a retry is not.
 
         Airflow counts the clears of a run. Where it was told not to touch the run, it lets the task have more tries.
         """
         return self.run_id == later.run_id and (self.clears < later.clears or self.max_tries < later.max_tries)
 
     def is_past(self, run_id: str) -> bool:
-        """Whether the run `run_id` of the same DAG was over when this was written.
+        """Whether the run ``run_id`` of the same DAG was over when this was written.
 
         The ids of scheduled runs sort as their dates; the DAG has no others.
         """

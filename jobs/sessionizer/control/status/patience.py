@@ -31,7 +31,7 @@ A driver that cannot reach its lease ends itself earlier.
 
 
 class Patience(NamedTuple):
-    """As `read_observation` takes them, in ms."""
+    """As ``read_observation`` takes them, in ms."""
 
     startup_grace_ms: int = STARTUP_GRACE_MS
     stale_after_ms: int = STALE_AFTER_MS
