@@ -12,6 +12,7 @@
     │   ├── LeaseLost            this driver was replaced: it writes nothing more
     │   ├── TableOwned           a table that another stream writes
     │   ├── StreamDrained        a stream whose every session was closed for good
+    │   ├── UnreadableLineage    a checkpoint of another release or stream
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
@@ -151,6 +152,16 @@ class StreamDrained(TerminalError):
         self.stream, self.lineage, self.batch_id, self.at = stream, lineage, batch_id, at
         after = "" if batch_id is None else f" after batch {batch_id}"
         super().__init__(f"stream {stream!r} was drained on {at}{after}: every session is closed, and it is over")
+
+
+class UnreadableLineage(TerminalError):
+    """The checkpoint of ``lineage`` is none that a driver of ``stream`` can go on with: ``cause``."""
+
+    exit_code = 17
+
+    def __init__(self, stream: str, lineage: str, cause: str) -> None:
+        self.stream, self.lineage, self.cause = stream, lineage, cause
+        super().__init__(f"stream {stream!r} cannot go on with its lineage {lineage}: {cause}")
 
 
 class QueryFailed(TerminalError):

@@ -115,6 +115,12 @@ OF_ERRORS: Final = (
         "again, start over: another name, or another home (and sink.path)",
     ),
     Cause(
+        "UnreadableLineage", "another release made the checkpoint", TERMINAL,
+        "have the release that made it go on with the stream, or end it there (`sessionizer run … --until drained` "
+        "closes every session for good) and start over here: another name, or another home (and sink.path). Nothing "
+        "was changed",
+    ),
+    Cause(
         "SourceUnreachable", "the source does not answer", TRANSIENT,
         "start what should answer at the address in the message, or correct source in the spec",
     ),

@@ -36,6 +36,11 @@ class LineageHome:
         return self.root / "types.json"
 
     @property
+    def checkpoint_record(self) -> Path:
+        """How the checkpoint is made, and whose it is."""
+        return self.root / "checkpoint.json"
+
+    @property
     def drained(self) -> Path:
         """There once its sessions are, or are being, closed for good."""
         return self.root / "drained.json"

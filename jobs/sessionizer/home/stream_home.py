@@ -42,6 +42,11 @@ class StreamHome:
         return self.root.name
 
     @property
+    def platform(self) -> Path:
+        """The platform's home."""
+        return self.root.parents[1]
+
+    @property
     def control(self) -> Path:
         """Desired state, lease, heartbeat, stop markers, exit records, the active lineage."""
         return self.root / "control"

@@ -11,6 +11,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.room import unwritable
+from sessionizer.lineage.checkpoint_record import write_checkpoint_record
 from sessionizer.lineage.kept_spec import write_lineage_spec
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def active_lineage(home: StreamHome) -> str | None:
 
 
 def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageSpec | None = None) -> str:
-    """Make a new lineage's directories and keep its ``spec``, then make it the active one. Raises UnwritablePath.
+    """Make a new lineage's directories, note how it is made, keep its ``spec``, then make it the active one.
+
+    Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
 
     Only the holder of the lease may. A crash before the last step leaves a directory that nobody reads.
     """
@@ -64,6 +67,7 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
             directory.mkdir(parents=True)
         except OSError as error:
             raise unwritable(directory, "a directory of a new lineage", error) from error
+    write_checkpoint_record(home, lineage)
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
     write_record(home.control_files.lineage, Lineage(lineage, now, parent))

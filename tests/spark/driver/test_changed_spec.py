@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.deployment.running_spec import choose_spec, note_spec
-from sessionizer.errors import DamagedFile, InvalidSpec
+from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.stream_spec.decisions import decisions_of
@@ -65,6 +65,11 @@ def cut_short(stage: Stage) -> int:
     log = CheckpointLog(stage.checkpoint)
     log.forget_last_commit()
     return log.begun()[-1].batch_id
+
+
+def contents(folders: list[Path]) -> dict[Path, bytes]:
+    """Every file below ``folders``."""
+    return {file: file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file()}
 
 
 def test_rules_may_change_when_every_batch_is_over(spark: SparkSession, stage: Stage) -> None:
@@ -175,3 +180,28 @@ def test_a_driver_goes_by_what_it_had_until_told_and_refuses_what_it_cannot_take
     assert ended
     assert (ended.error_type, ended.terminal) == ("InvalidSpec", True)
     assert CheckpointLog(stage.checkpoint).begun() == batches
+
+
+def test_a_checkpoint_of_another_release_is_refused_before_anything_is_changed(stage: Stage) -> None:
+    assert stage.lineage
+    record = stage.stream_home.lineage(stage.lineage).checkpoint_record
+    written = record.read_text()
+    kept = [stage.stream_home.lineages, stage.stream_home.tables]
+    for uid, text, said in (
+        ("earlier", None, "a release began it that noted no format"),
+        ("later", json.dumps({**json.loads(written), "checkpoint_format": 99}), "its checkpoint has format 99"),
+    ):
+        record.unlink()
+        if text is not None:
+            record.write_text(text)
+        before = contents(kept)
+        with DriverProcess.start(stage, uid, until="caught-up") as driver:
+            assert driver.wait() == UnreadableLineage.exit_code, driver.said[-4_000:]
+            assert said in driver.said
+            assert "have the release that made it go on" in driver.said
+            assert "starting Spark" not in driver.said
+        ended = read_exit(stage.stream_home, uid)
+        assert ended
+        assert (ended.error_type, ended.terminal) == ("UnreadableLineage", True)
+        assert contents(kept) == before
+        record.write_text(written)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
-from sessionizer.core.wire.seven_bits import from_text
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
@@ -265,7 +264,4 @@ class _Streaming:
     def _read_state(self) -> dict[int, list[pa.Table]]:
         reader = self._spark.read.format("statestore").option("stateVarName", "log")
         groups = reader.option("flattenCollectionTypes", "false").load(str(self._checkpoint.location))
-        return {
-            int(group.key[0]): [decode(from_text(entry.blob)) for entry in group.list_value]
-            for group in groups.collect()
-        }
+        return {int(group.key[0]): [decode(entry.blob) for entry in group.list_value] for group in groups.collect()}

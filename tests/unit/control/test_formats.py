@@ -93,7 +93,7 @@ def rewritten(path: Path, **changes: object) -> dict[str, Any]:
 def test_every_file_names_its_format_and_its_writer(home: StreamHome) -> None:
     lineage = written_by_all(home)
     files = own_files(home, lineage)
-    assert len(files) == 20
+    assert len(files) == 21
     for path in files:
         content = json.loads(path.read_text())
         assert content["format"] >= 1, path

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import UserDict
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.admission import admit
-from sessionizer.core.key_group.kept_timeouts import kept_text, kept_timeouts
+from sessionizer.core.key_group.kept_timeouts import keep_timeouts, kept_timeouts
 from sessionizer.core.wire import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 RULES = SessionRules(
     time_mode=TimeMode.EVENT_TIME,
@@ -28,20 +31,38 @@ CLIENTS = ["acme", "globex", "initech", None, "acme", "hooli"]
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), st.integers(1, NEVER_MS)))
 def test_what_was_kept_is_had_again(timeouts: dict[str, int]) -> None:
-    text = kept_text(timeouts)
-    assert text.isascii()
-    assert kept_timeouts(text) == timeouts
-    assert kept_text(dict(reversed(timeouts.items()))) == text
+    kept = keep_timeouts(timeouts)
+    assert kept_timeouts(kept.fingerprint, lambda: kept.blob) == timeouts
+    assert keep_timeouts(dict(reversed(timeouts.items()))) == kept
 
 
-def test_what_an_earlier_release_kept_is_read_and_bounded() -> None:
-    assert kept_timeouts(json.dumps({"acme": 5, "globex": 2**63 - 1})) == {"acme": 5, "globex": NEVER_MS}
+def test_other_timeouts_have_another_fingerprint() -> None:
+    tables = [{}, {"acme": 1}, {"acme": 2}, {"acm": 1}, {"acme": 1, "globex": 2}, {"acme": 2, "globex": 1}]
+    assert len({keep_timeouts(timeouts).fingerprint for timeouts in tables}) == len(tables)
 
 
-def test_groups_that_keep_the_same_open_it_once() -> None:
-    text = kept_text({f"client-{number}": number + 1 for number in range(1_000)})
-    copy = "".join([text[:10], text[10:]])
-    assert kept_timeouts(copy) is kept_timeouts(text)
+def test_groups_that_keep_the_same_read_and_open_it_once() -> None:
+    kept = keep_timeouts({f"client-{number}": number + 1 for number in range(1_000)})
+    read: list[int] = []
+
+    def reader(group: int) -> Callable[[], bytes]:
+        return lambda: read.append(group) or kept.blob  # type: ignore[func-returns-value]
+
+    first, second = (kept_timeouts(bytes(bytearray(kept.fingerprint)), reader(group)) for group in (1, 2))
+    assert first is second
+    assert read == [1]
+
+
+def test_what_was_not_asked_for_in_a_long_time_is_forgotten() -> None:
+    kept = [keep_timeouts({"acme": number}) for number in range(1, 21)]
+    read: list[int] = []
+
+    def ask(number: int) -> Mapping[str, int]:
+        return kept_timeouts(kept[number].fingerprint, lambda: read.append(number) or kept[number].blob)  # type: ignore[func-returns-value]
+
+    for number in (*range(20), 0, 19):
+        assert ask(number) == {"acme": number + 1}
+    assert read == [*range(20), 0]
 
 
 class Counted(UserDict[str, int]):

@@ -20,9 +20,6 @@ CLOSES = "closes"
 TIMEOUT = "timeout_ms"
 PAYLOAD = "payload"
 
-# The version of the state's schema; a newer one gets a migration.
-REVISION = "0001"
-
 Payload = list[pa.Field]
 
 

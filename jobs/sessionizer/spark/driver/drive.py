@@ -16,6 +16,8 @@ from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import Reserve
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.spark.driver.life import DriverLife
 from sessionizer.spark.driver.stop_signals import StopSignals
@@ -44,6 +46,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     try:
         with StopSignals() as signals:
             require_not_drained(home)
+            _require_readable(home)
             running = choose_spec(home, file, apply=options.apply)
             driver = DriverLife(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
@@ -62,6 +65,12 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     write_exit(home, record)
     lease.release()
     return record
+
+
+def _require_readable(home: StreamHome) -> None:
+    lineage = active_lineage(home)
+    if lineage is not None:
+        require_readable_lineage(home, lineage)
 
 
 def _acquired(home: StreamHome, uid: str, say: Callable[[str], None]) -> Lease:

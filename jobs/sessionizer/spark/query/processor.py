@@ -1,14 +1,16 @@
 """The stateful operator: one key group's log of open events, kept in RocksDB by transformWithState.
 
 A thin adapter: it moves blobs between Spark and ``core.key_group.append_or_merge``, which decides everything.
-Per group it keeps three variables, whose Spark schemas never change (the blobs carry their own):
+Per group it keeps four variables, whose Spark schemas never change (the blobs carry their own):
 
-- ``log`` (list of ``blob string``): one blob per batch since the last merge, before them the merged rest (apart by what
-  its events were admitted by), each as text (``sessionizer.core.wire.seven_bits``);
+- ``log`` (list of ``blob binary``): one blob per batch since the last merge, before them the merged rest (apart by what
+  its events were admitted by);
 - ``plan`` (``at long, appended int``): the one registered timer (epoch ms, null for none) and how many blobs the log
   got since the last merge;
-- ``timeouts`` (``changes string``): the clients' timeouts changed by punctuations, as text
-  (``sessionizer.core.key_group.kept_timeouts``).
+- ``timeouts`` (``changes binary``): the clients' timeouts changed by punctuations
+  (``sessionizer.core.key_group.kept_timeouts``);
+- ``timeouts_fingerprint`` (``fingerprint binary``): of those. They may be a megabyte, which a group asks the state
+  for only if no group before it in the same Python process had the same.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS, TimeMode
@@ -35,12 +37,11 @@ from sessionizer.core.key_group.append_or_merge import (
     take_batch,
     take_timer,
 )
-from sessionizer.core.key_group.kept_timeouts import kept_text, kept_timeouts
+from sessionizer.core.key_group.kept_timeouts import keep_timeouts, kept_timeouts
 from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.json_text import json_objects
-from sessionizer.core.wire.seven_bits import from_text, to_text
 from sessionizer.core.wire.wide import pieces
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 
-_LOG: Final = StructType([StructField("blob", StringType())])
+_LOG: Final = StructType([StructField("blob", BinaryType())])
 _PLAN: Final = StructType([StructField("at", LongType()), StructField("appended", IntegerType())])
-_TIMEOUTS: Final = StructType([StructField("changes", StringType())])
+_TIMEOUTS: Final = StructType([StructField("changes", BinaryType())])
+_FINGERPRINT: Final = StructType([StructField("fingerprint", BinaryType())])
 ANSWER_WITHIN_S: Final = 60.0
 """Seconds for what takes milliseconds."""
 
@@ -70,6 +72,7 @@ class SessionProcessor(StatefulProcessor):
         self._log = handle.getListState("log", _LOG)
         self._plan = handle.getValueState("plan", _PLAN)
         self._timeouts = handle.getValueState("timeouts", _TIMEOUTS)
+        self._fingerprint = handle.getValueState("timeouts_fingerprint", _FINGERPRINT)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Append what came, or merge when something may be final. ``rows``: packed rows."""
@@ -110,16 +113,21 @@ class SessionProcessor(StatefulProcessor):
         """All changes so far, this batch's included."""
         if self._shared.rules.time_mode is TimeMode.NONE:
             return {}
-        kept = self._timeouts.get()
-        known = kept_timeouts(kept[0]) if kept else {}
+        kept = self._fingerprint.get()
+        known = kept_timeouts(kept[0], self._read_timeouts) if kept else {}
         if not changes:
             return known
-        text = kept_text({**known, **changes})
-        self._timeouts.update((text,))
-        return kept_timeouts(text)
+        fingerprint, blob = keep_timeouts({**known, **changes})
+        self._fingerprint.update((fingerprint,))
+        self._timeouts.update((blob,))
+        return kept_timeouts(fingerprint, lambda: blob)
+
+    def _read_timeouts(self) -> bytes:
+        (blob,) = self._timeouts.get() or ()
+        return bytes(blob)
 
     def _read_log(self) -> list[pa.Table]:
-        return [decode(from_text(row[0])) for row in self._log.get()]
+        return [decode(row[0]) for row in self._log.get()]
 
     def _planned(self) -> Plan:
         value = self._plan.get()
@@ -156,8 +164,8 @@ class SessionProcessor(StatefulProcessor):
             self._handle.registerTimer(plan.at)
 
 
-def _as_value(table: pa.Table) -> tuple[str]:
-    return (to_text(encode(table.combine_chunks())),)
+def _as_value(table: pa.Table) -> tuple[bytes]:
+    return (encode(table.combine_chunks()),)
 
 
 def _give_up_on_silence(handle: StatefulProcessorHandle) -> None:

@@ -1,0 +1,63 @@
+"""``checkpoint.json`` of a lineage: what its checkpoint is made of and whose it is (docs/adr/0071).
+
+Spark compares next to nothing of that: a renamed variable is an empty one, and a schema that it does refuse fails the
+query with words of its own. So a driver asks before it starts Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.core.wire.revision import REVISION
+from sessionizer.errors import UnreadableLineage
+from sessionizer.home.identity import owner_name
+from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+CHECKPOINT_FORMAT: Final = 1
+"""A number for each way that a checkpoint was ever made: the names and Spark types of the state's variables.
+
+Before the first number the state held text.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRecord(JsonRecord):
+    """How the checkpoint is made, the ``revision`` of the blobs in its state, and the stream that it belongs to."""
+
+    checkpoint_format: int
+    revision: str
+    owner: str
+
+
+def record_of(home: StreamHome) -> CheckpointRecord:
+    """What this release makes for the stream of ``home``. Raises DamagedFile and UnwritablePath, as ``home_id``."""
+    return CheckpointRecord(CHECKPOINT_FORMAT, REVISION, owner_name(home.name, home.platform))
+
+
+def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
+    """At the birth of ``lineage``, and never again. Raises as ``record_of``."""
+    write_record(home.lineage(lineage).checkpoint_record, record_of(home))
+
+
+def require_readable_lineage(home: StreamHome, lineage: str) -> None:
+    """Raises UnreadableLineage if ``lineage`` is not one that this release can go on with, and DamagedFile."""
+    cause = difference(require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record), record_of(home))
+    if cause is not None:
+        raise UnreadableLineage(home.name, lineage, cause)
+
+
+def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | None:
+    """Why a lineage that keeps ``kept`` cannot be gone on with; None where it can."""
+    if kept is None:
+        return "a release began it that noted no format, and its checkpoint is made in another way"
+    if kept.checkpoint_format != now.checkpoint_format:
+        return f"its checkpoint has format {kept.checkpoint_format}, and this release reads {now.checkpoint_format}"
+    if kept.revision != now.revision:
+        return f"its state has revision {kept.revision}, and this release reads {now.revision}"
+    if kept.owner != now.owner:
+        return f"its checkpoint belongs to {kept.owner}, not to {now.owner}"
+    return None

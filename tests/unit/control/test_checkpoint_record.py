@@ -1,0 +1,75 @@
+"""A lineage knows what its checkpoint is made of and whose it is, and no driver goes on with another's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.errors import DamagedFile, UnreadableLineage
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint_record import CheckpointRecord, difference, require_readable_lineage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = CheckpointRecord(checkpoint_format=3, revision="0002", owner="clicks@5d1c")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    home = StreamHome.of(tmp_path / "home", "clicks")
+    home.prepare()
+    return home
+
+
+def test_a_lineage_is_born_readable(home: StreamHome) -> None:
+    require_readable_lineage(home, start_lineage(home))
+
+
+def test_a_lineage_without_a_format_is_refused(home: StreamHome) -> None:
+    lineage = start_lineage(home)
+    record = home.lineage(lineage).checkpoint_record
+    record.write_text("{")
+    with pytest.raises(DamagedFile, match="not JSON"):
+        require_readable_lineage(home, lineage)
+    record.unlink()
+    with pytest.raises(UnreadableLineage, match=rf"'clicks' cannot go on with its lineage {lineage}: a release began"):
+        require_readable_lineage(home, lineage)
+    assert not record.exists()
+
+
+def test_the_lineage_of_another_stream_is_refused_and_a_home_may_move(home: StreamHome, tmp_path: Path) -> None:
+    lineage = start_lineage(home)
+    moved = StreamHome.of(shutil.copytree(tmp_path / "home", tmp_path / "moved"), "clicks")
+    require_readable_lineage(moved, lineage)
+    other = StreamHome.of(tmp_path / "home", "visits")
+    shutil.copytree(home.lineages, other.lineages)
+    with pytest.raises(UnreadableLineage, match=r"belongs to clicks@[0-9a-f]{16}, not to visits@"):
+        require_readable_lineage(other, lineage)
+
+
+@pytest.mark.parametrize(
+    ("kept", "cause"),
+    [
+        (NOW, None),
+        (None, "noted no format"),
+        (replace(NOW, checkpoint_format=2), "has format 2, and this release reads 3"),
+        (replace(NOW, checkpoint_format=4), "has format 4, and this release reads 3"),
+        (replace(NOW, revision="0001"), "has revision 0001, and this release reads 0002"),
+        (replace(NOW, owner="clicks@7f7f"), "belongs to clicks@7f7f, not to clicks@5d1c"),
+    ],
+)
+def test_what_differs_is_named(kept: CheckpointRecord | None, cause: str | None) -> None:
+    found = difference(kept, NOW)
+    assert found is None if cause is None else found is not None and cause in found
+
+
+def test_what_a_later_release_adds_is_no_difference() -> None:
+    assert (
+        difference(CheckpointRecord.from_json(json.loads(json.dumps({**NOW.to_json(), "codec": "zstd"}))), NOW) is None
+    )
