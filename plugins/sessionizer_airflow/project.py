@@ -29,7 +29,7 @@ class Project:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:
         """``SESSIONIZER_APPLICATION``, ``_STREAMS``, ``_JARS`` move what is beside the source; ``_HOME`` is required.
 
-        :raises HomeMissing: the processes of Airflow run in folders of their own, and a home that follows the folder
+        Raises HomeMissing: the processes of Airflow run in folders of their own, and a home that follows the folder
             would be another one in each: a stream would run twice.
         """
         home = Path(environment.get(HOME_VARIABLE, "")).expanduser()

@@ -70,7 +70,7 @@ class Api:
     def call(self, verb: str, path: str, body: object = None, *, authorized: bool = True) -> Any:  # noqa: ANN401 - JSON
         """The decoded answer.
 
-        :raises AirflowUnavailable: no answer, or a refusal.
+        Raises AirflowUnavailable: no answer, or a refusal.
         """
         request = urllib.request.Request(  # noqa: S310 - our own loopback address
             self.installation.address + path,
@@ -99,7 +99,7 @@ class Api:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """:raises AirflowUnavailable: ``what`` did not happen within ``seconds``."""
+    """Raises AirflowUnavailable: ``what`` did not happen within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

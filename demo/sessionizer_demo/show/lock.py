@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def sole_demo(root: Path) -> Iterator[None]:
-    """:raises DemoIsRunning: another process shows a demo in ``root``."""
+    """Raises DemoIsRunning: another process shows a demo in ``root``."""
     root.mkdir(parents=True, exist_ok=True)
     with (root / "lock").open("w") as lock:
         try:

@@ -52,7 +52,7 @@ class Show:
         self.home = StreamHome.of(self.installation.platform_home, self.stream)
 
     def run(self) -> None:
-        """:raises DemoBroke: one of the demo's own processes has ended."""
+        """Raises DemoBroke: one of the demo's own processes has ended."""
         try:
             self._start()
             self._await_first_session()

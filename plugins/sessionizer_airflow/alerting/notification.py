@@ -38,7 +38,7 @@ class Notification:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Notification | None:
         """None where no notifier is named.
 
-        :raises InvalidSpec: the arguments are not a JSON object.
+        Raises InvalidSpec: the arguments are not a JSON object.
         """
         path = environment.get(CLASS)
         return cls(path=path, arguments=_arguments(environment.get(ARGUMENTS, "{}"))) if path else None
@@ -46,7 +46,7 @@ class Notification:
     def notifier(self) -> BaseNotifier:
         """A new notifier.
 
-        :raises InvalidSpec: the path names none.
+        Raises InvalidSpec: the path names none.
         """
         module, _, name = self.path.rpartition(".")
         try:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def resolved(connection: str) -> dict[str, Any]:
     """The fields of ``connection`` as the provider's hook understands them: ``master``, ``deploy_mode`` and so on.
 
-    :raises SparkConnectionMissing: there is no such connection.
-    :raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
+    Raises SparkConnectionMissing: there is no such connection.
+    Raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
     """
     try:
         found = spark_submit.SparkSubmitHook.get_connection(connection)

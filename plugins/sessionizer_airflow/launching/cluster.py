@@ -103,8 +103,8 @@ class ClusterLauncher:
 def answer_of(command: list[str]) -> str:
     """What a manager's program prints.
 
-    :raises ClusterUnreachable: it failed, or took too long.
-    :raises ProgramMissing: it is not there.
+    Raises ClusterUnreachable: it failed, or took too long.
+    Raises ProgramMissing: it is not there.
     """
     try:
         done = subprocess.run(

@@ -43,21 +43,21 @@ class Launcher(Protocol):
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
         """Start the driver and return at once; the launch is on record before the process exists, and after.
 
-        :raises SparkConnectionMissing: the connection is not there.
-        :raises UnusableConnection: it names a place where drivers cannot run.
-        :raises ProgramMissing: the program that starts Spark jobs is not there.
+        Raises SparkConnectionMissing: the connection is not there.
+        Raises UnusableConnection: it names a place where drivers cannot run.
+        Raises ProgramMissing: the program that starts Spark jobs is not there.
         """
 
     def look_for(self, traces: DriverTraces) -> Sighting:
         """Ask whoever runs the driver whether it lives.
 
-        :raises ClusterUnreachable: there was no answer.
+        Raises ClusterUnreachable: there was no answer.
         """
 
     def end_by_force(self, traces: DriverTraces) -> None:
         """Kill the driver, and return only when it is gone.
 
-        :raises DriverWouldNotEnd: it is still there.
-        :raises DriverOutOfReach: it is a process of a machine that we cannot reach.
-        :raises ClusterUnreachable: the cluster that runs it did not answer.
+        Raises DriverWouldNotEnd: it is still there.
+        Raises DriverOutOfReach: it is a process of a machine that we cannot reach.
+        Raises ClusterUnreachable: the cluster that runs it did not answer.
         """

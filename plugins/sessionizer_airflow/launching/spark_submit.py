@@ -34,8 +34,8 @@ class SparkJob:
 def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
     """The argument vector that starts ``job`` on the master that ``connection`` names.
 
-    :raises SparkConnectionMissing: Airflow does not know the connection.
-    :raises UnusableConnection: it names a place where jobs cannot run.
+    Raises SparkConnectionMissing: Airflow does not know the connection.
+    Raises UnusableConnection: it names a place where jobs cannot run.
     """
     target = SparkTarget.of(connection)
     options = target.options(job.application, job.jars)

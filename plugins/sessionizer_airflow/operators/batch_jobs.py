@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SparkBatchJob(SparkSubmitOperator):
     """A SparkSubmitOperator that brings our jars along in the way that the connection's master needs.
 
-    :raises SparkConnectionMissing: at execution; the plain operator would fall back to YARN without a word.
+    Raises SparkConnectionMissing: at execution; the plain operator would fall back to YARN without a word.
     """
 
     def __init__(self, *, job: SparkJob, connection: str = CONNECTION, **kwargs: Any) -> None:

@@ -48,7 +48,7 @@ def report_orphans(
 ) -> None:
     """Say a line for each orphan, and tell people of those that they have not been told of.
 
-    :raises OrphanedDrivers: there are any.
+    Raises OrphanedDrivers: there are any.
     """
     found = []
     for view in all_streams(platform_home, streams):

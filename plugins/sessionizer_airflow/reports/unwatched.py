@@ -84,7 +84,7 @@ def report_unwatched(
 ) -> None:
     """Tell people of each such stream that they have not been told of.
 
-    :raises UnwatchedStreams: there are any.
+    Raises UnwatchedStreams: there are any.
     """
     found = []
     for view in all_streams(platform_home, streams):

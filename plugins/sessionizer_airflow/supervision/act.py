@@ -79,7 +79,7 @@ class Supervisor:
 
         Whatever keeps it from that is a failure like any other: it is told, and waited for if it may pass.
 
-        :raises SupervisionEnded: a person has to act.
+        Raises SupervisionEnded: a person has to act.
         """
         try:
             begin()
@@ -123,7 +123,7 @@ class Supervisor:
     def _hindered(self, error: SessionizerError | OSError) -> Wait:
         """What the supervisor itself could not do.
 
-        :raises SupervisionEnded: it will not do later either.
+        Raises SupervisionEnded: it will not do later either.
         """
         what = f"{type(error).__name__}: {first_line(str(error))}"
         self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self._uid_of_failed_launch()), None)

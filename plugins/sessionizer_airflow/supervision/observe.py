@@ -99,8 +99,8 @@ UNEXPLAINED = "unknown"
 def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
     """What the stream at ``home`` is doing at ``now_ms``.
 
-    :raises DamagedFile: the desired state cannot be read, and guessing could start a stopped stream.
-    :raises ControlUnreachable: the control directory cannot be listed.
+    Raises DamagedFile: the desired state cannot be read, and guessing could start a stopped stream.
+    Raises ControlUnreachable: the control directory cannot be listed.
     """
     newest = newest_driver(home, now_ms, startup_grace_ms=policy.startup_grace_ms, stale_after_ms=policy.stale_limit_ms)
     return Situation(desired=read_desired(home), driver=_driver_of(home, newest, now_ms))

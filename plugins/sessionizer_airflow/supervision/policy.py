@@ -104,7 +104,7 @@ class SupervisionSettings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> SupervisionSettings:
         """``SESSIONIZER_STALE_LIMIT="5 minutes"`` and so on; ``SESSIONIZER_RESTART_BUDGET=10``.
 
-        :raises InvalidSpec: a variable that is not a duration or a number.
+        Raises InvalidSpec: a variable that is not a duration or a number.
         """
         named = {field: field.removesuffix("_ms") for field in DURATIONS}
         given = {

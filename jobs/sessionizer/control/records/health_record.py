@@ -34,5 +34,5 @@ def read_health(home: StreamHome) -> Health | None:
 
 
 def write_health(home: StreamHome, health: Health) -> None:
-    """:raises UnwritablePath: the control directory cannot be written."""
+    """Raises UnwritablePath: the control directory cannot be written."""
     write_record(home.control_files.health, health, durable=False)

@@ -72,7 +72,7 @@ def own_file(home: StreamHome, named: str) -> Path | None:
 
 
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
-    """:raises UnwritablePath: the control directory cannot be written."""
+    """Raises UnwritablePath: the control directory cannot be written."""
     write_record(home.control_files.launch, launch)
 
 

@@ -43,5 +43,5 @@ def read_supervision(home: StreamHome) -> SupervisionRecord | None:
 
 
 def write_supervision(home: StreamHome, record: SupervisionRecord) -> None:
-    """:raises UnwritablePath: the control directory cannot be written."""
+    """Raises UnwritablePath: the control directory cannot be written."""
     write_record(home.control_files.supervision, record)

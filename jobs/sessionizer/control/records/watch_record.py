@@ -45,5 +45,5 @@ def read_watch(home: StreamHome) -> WatchRecord | None:
 
 
 def write_watch(home: StreamHome, watch: WatchRecord) -> None:
-    """:raises UnwritablePath: the control directory cannot be written."""
+    """Raises UnwritablePath: the control directory cannot be written."""
     write_record(home.control_files.watch, watch)
