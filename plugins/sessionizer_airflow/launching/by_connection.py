@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
     from sessionizer_airflow.launching.cluster import ClusterManager
-    from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
+    from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
     from sessionizer_airflow.project import Project
 
 
@@ -36,7 +36,7 @@ class ConnectionLauncher:
         launcher = self._cluster(target.master, target.namespace) if target.in_cluster else self._local
         return launcher.launch(home, call)
 
-    def look_for(self, traces: DriverTraces) -> Sighting:
+    def look_for(self, traces: DriverTraces) -> DriverObservation:
         """See ``Launcher.look_for``."""
         return self._launcher_of(traces).look_for(traces)
 

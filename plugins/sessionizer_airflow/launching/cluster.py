@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
-    from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
+    from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 
 ANSWER_LIMIT_SECONDS = 60.0
 """The managers' programs are JVMs: seconds to start, and they retry on their own."""
@@ -45,7 +45,7 @@ class ClusterManager(Protocol):
         The cluster must not start it a second time by itself: that is the supervisor's to decide.
         """
 
-    def look_for(self, submission: str) -> Sighting:
+    def look_for(self, submission: str) -> DriverObservation:
         """What the manager says of it; raises ClusterUnreachable."""
 
     def kill(self, submission: str) -> None:
@@ -77,7 +77,7 @@ class ClusterLauncher:
         write_launch(home, launch)
         return launch
 
-    def look_for(self, traces: DriverTraces) -> Sighting:
+    def look_for(self, traces: DriverTraces) -> DriverObservation:
         """See ``Launcher.look_for``."""
         return self.manager.look_for(self._submission(traces))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.errors import ClusterUnreachable
 from sessionizer_airflow.launching.cluster import answer_of
-from sessionizer_airflow.launching.launcher import Sighting
+from sessionizer_airflow.launching.launcher import DriverObservation
 
 LIVE_PHASES = frozenset({"Pending", "Running", "Unknown"})
 PHASE = re.compile(r"^\s*phase: (\w+)", re.MULTILINE)
@@ -37,10 +37,10 @@ class KubernetesManager:
             "spark.kubernetes.driver.label.sessionizer-driver": pod.removeprefix("sessionizer-"),
         }
 
-    def look_for(self, submission: str) -> Sighting:
+    def look_for(self, submission: str) -> DriverObservation:
         """See ``ClusterManager``."""
         command = self.status_command(submission)
-        found = sighting(answer_of(command))
+        found = observation_of(answer_of(command))
         if found is None:
             raise ClusterUnreachable(tuple(command), "the answer tells no phase")
         return found
@@ -58,13 +58,13 @@ class KubernetesManager:
         return [self.binary, "--master", self.master, "--kill", submission]
 
 
-def sighting(printed: str) -> Sighting | None:
+def observation_of(printed: str) -> DriverObservation | None:
     """What ``spark-submit --status`` says; None if it says nothing about a pod."""
     phase = PHASE.search(printed)
     if phase is None:
-        return Sighting(alive=False, said="Kubernetes knows no pod of it") if ABSENT.search(printed) else None
+        return DriverObservation(alive=False, said="Kubernetes knows no pod of it") if ABSENT.search(printed) else None
     details = ", ".join(STATE.findall(printed))
     said = f"Kubernetes says that its pod is {phase[1]}" + (f" ({details})" if details else "")
     # A pod that no machine has taken has no containers to tell of.
     cause = CAUSES["no_resources"] if phase[1] == "Pending" and not details else None
-    return Sighting(alive=phase[1] in LIVE_PHASES, said=said, cause=cause)
+    return DriverObservation(alive=phase[1] in LIVE_PHASES, said=said, cause=cause)

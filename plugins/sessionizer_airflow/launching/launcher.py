@@ -23,7 +23,7 @@ class DriverTraces:
 
 
 @dataclass(frozen=True)
-class Sighting:
+class DriverObservation:
     """Whether a driver lives (None: nobody here can tell), and what was said about it, for people.
 
     ``cause`` is what keeps it from its work, where that is known.
@@ -48,7 +48,7 @@ class Launcher(Protocol):
         Raises ProgramMissing: the program that starts Spark jobs is not there.
         """
 
-    def look_for(self, traces: DriverTraces) -> Sighting:
+    def look_for(self, traces: DriverTraces) -> DriverObservation:
         """Ask whoever runs the driver whether it lives.
 
         Raises ClusterUnreachable: there was no answer.

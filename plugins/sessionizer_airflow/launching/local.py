@@ -17,7 +17,7 @@ from sessionizer.home.bounded_log import LOG_VARIABLE
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import DriverOutOfReach, DriverWouldNotEnd
 from sessionizer_airflow.launching.detached import start_detached
-from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
+from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.launching.spark_submit import job_environment
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ class LocalLauncher:
         write_launch(home, launch)
         return launch
 
-    def look_for(self, traces: DriverTraces) -> Sighting:
+    def look_for(self, traces: DriverTraces) -> DriverObservation:
         """See ``Launcher.look_for``."""
         lives = [is_alive(process) for process in traces.processes]
-        return Sighting(True if True in lives else None if None in lives else False)
+        return DriverObservation(True if True in lives else None if None in lives else False)
 
     def end_by_force(self, traces: DriverTraces) -> None:
         """See ``Launcher.end_by_force``."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.launching.cluster import answer_of
-from sessionizer_airflow.launching.launcher import Sighting
+from sessionizer_airflow.launching.launcher import DriverObservation
 
 APPLICATION = re.compile(r"application_\d+_\d+")
 LIVE_STATES = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"})
@@ -42,9 +42,9 @@ class YarnManager:
             "spark.yarn.maxAppAttempts": "1",
         }
 
-    def look_for(self, submission: str) -> Sighting:
+    def look_for(self, submission: str) -> DriverObservation:
         """See ``ClusterManager``."""
-        return sighting(applications(answer_of(list_command(submission))))
+        return observation_of(applications(answer_of(list_command(submission))))
 
     def kill(self, submission: str) -> None:
         """See ``ClusterManager``."""
@@ -73,14 +73,14 @@ def applications(printed: str) -> list[YarnApplication]:
     ]
 
 
-def sighting(found: list[YarnApplication]) -> Sighting:
+def observation_of(found: list[YarnApplication]) -> DriverObservation:
     """What the applications of one tag come to."""
     if not found:
-        return Sighting(alive=False, said="YARN knows no application of it")
+        return DriverObservation(alive=False, said="YARN knows no application of it")
     told = ", ".join(f"{one.application} is {one.state}" + ended_as(one) for one in found)
     queued = any(one.lives for one in found) and not any(one.state == "RUNNING" for one in found)
     cause = CAUSES["no_resources"] if queued else None
-    return Sighting(alive=any(one.lives for one in found), said=f"YARN says that {told}", cause=cause)
+    return DriverObservation(alive=any(one.lives for one in found), said=f"YARN says that {told}", cause=cause)
 
 
 def ended_as(found: YarnApplication) -> str:

@@ -19,7 +19,7 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.errors import ClusterUnreachable, SupervisionEnded
 from sessionizer_airflow.launching.argv import DriverCall, Folders
-from sessionizer_airflow.launching.launcher import DriverTraces, Sighting
+from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.pages.log_tail import last_words
 from sessionizer_airflow.supervision.decide import (
     GO_ON,
@@ -169,31 +169,31 @@ class Supervisor:
     def _replace(self, decision: Replace, situation: Situation) -> None:
         """End the driver: first its right to write, then its processes. Only what is done is told."""
         uid, driver, traces = decision.uid, situation.driver, self._traces(decision.uid)
-        sighting = self._asked_about(traces)
+        observed = self._asked_about(traces)
         fence(self.home, uid)
         if not decision.out_of_sight:
             self._end(traces)
         if driver is not None and situation.wanted:
-            said = f"; {sighting.said}" if sighting and sighting.said else ""
+            said = f"; {observed.said}" if observed and observed.said else ""
             failure = Failure(
                 what=f"driver {uid} was replaced: {decision.why}{said}",
-                cause=sighting.cause if sighting and sighting.cause else decision.cause,
+                cause=observed.cause if observed and observed.cause else decision.cause,
                 uid=uid,
                 lifetime_ms=driver.lifetime_ms,
                 log=driver.log,
             )
             self._conclude(failure, driver)
 
-    def _asked_about(self, traces: DriverTraces) -> Sighting | None:
+    def _asked_about(self, traces: DriverTraces) -> DriverObservation | None:
         """What a cluster says of its driver, while it can still be asked."""
         if traces.launch is None or traces.launch.submission is None:
             return None
         try:
-            sighting = self.launcher.look_for(traces)
+            observed = self.launcher.look_for(traces)
         except ClusterUnreachable as error:
-            sighting = Sighting(alive=None, said=str(error), cause=cause_of_error(error))
-        self.say(f"driver {traces.uid}: {sighting.said}", logging.WARNING)
-        return sighting
+            observed = DriverObservation(alive=None, said=str(error), cause=cause_of_error(error))
+        self.say(f"driver {traces.uid}: {observed.said}", logging.WARNING)
+        return observed
 
     def _end(self, traces: DriverTraces) -> None:
         """End the driver by force. That a cluster cannot be reached must not keep the stream down: it is fenced."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.launch_record import LaunchRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.launching.argv import DriverCall
-    from sessionizer_airflow.launching.launcher import DriverTraces, Launcher, Sighting
+    from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces, Launcher
 
 
 @contextmanager
@@ -44,7 +44,7 @@ class SlowLauncher:
             time.sleep(0.05)
         return record
 
-    def look_for(self, traces: DriverTraces) -> Sighting:
+    def look_for(self, traces: DriverTraces) -> DriverObservation:
         return self.launcher.look_for(traces)
 
     def end_by_force(self, traces: DriverTraces) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.launching import kubernetes, yarn
 from sessionizer_airflow.launching.cluster import cause_in
-from sessionizer_airflow.launching.launcher import Sighting
+from sessionizer_airflow.launching.launcher import DriverObservation
 from support.processes.fake_cluster import YARN_HEAD, YARN_ROW
 
 YARN_LOG = """26/11/21 14:54:02 INFO client.RMProxy: Connecting to ResourceManager at rm/10.0.0.1:8032
@@ -41,15 +41,15 @@ def row(state: str, final: str, number: int = 1) -> str:
     return YARN_ROW % (name, "clicks.driver", "SPARK", "alice", "streams", state, final, "10%", "http://rm:8088/x")
 
 
-def seen(*rows: str) -> Sighting:
-    return yarn.sighting(yarn.applications("\n".join([YARN_LOG + YARN_HEAD, *rows, ""])))
+def seen(*rows: str) -> DriverObservation:
+    return yarn.observation_of(yarn.applications("\n".join([YARN_LOG + YARN_HEAD, *rows, ""])))
 
 
 @pytest.mark.parametrize("state", ["NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"])
 def test_applications_that_live(state: str) -> None:
     said = f"YARN says that application_1700000000000_0001 is {state}"
     queued = None if state == "RUNNING" else CAUSES["no_resources"]
-    assert seen(row(state, "UNDEFINED")) == Sighting(True, said, queued)
+    assert seen(row(state, "UNDEFINED")) == DriverObservation(True, said, queued)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,9 @@ def test_applications_that_live(state: str) -> None:
     ],
 )
 def test_applications_that_ended(state: str, final: str, told: str) -> None:
-    assert seen(row(state, final)) == Sighting(False, f"YARN says that application_1700000000000_0001 is {told}")
+    assert seen(row(state, final)) == DriverObservation(
+        False, f"YARN says that application_1700000000000_0001 is {told}"
+    )
 
 
 def test_one_live_application_of_two_is_enough() -> None:
@@ -69,7 +71,7 @@ def test_one_live_application_of_two_is_enough() -> None:
 
 
 def test_no_application() -> None:
-    assert seen() == Sighting(False, "YARN knows no application of it")
+    assert seen() == DriverObservation(False, "YARN knows no application of it")
 
 
 @pytest.mark.parametrize(
@@ -77,18 +79,18 @@ def test_no_application() -> None:
     [("Pending", True), ("Running", True), ("Unknown", True), ("Succeeded", False), ("Failed", False)],
 )
 def test_phases_of_a_pod(phase: str, alive: bool) -> None:
-    found = kubernetes.sighting(STATUS.format(phase=phase, state="terminated"))
-    assert found == Sighting(alive, f"Kubernetes says that its pod is {phase} (terminated)")
+    found = kubernetes.observation_of(STATUS.format(phase=phase, state="terminated"))
+    assert found == DriverObservation(alive, f"Kubernetes says that its pod is {phase} (terminated)")
 
 
 def test_pod_that_is_not_there() -> None:
-    assert kubernetes.sighting("Submitting a request.\nApplication not found.\n") == Sighting(
+    assert kubernetes.observation_of("Submitting a request.\nApplication not found.\n") == DriverObservation(
         False, "Kubernetes knows no pod of it"
     )
 
 
 def test_answer_without_a_pod_is_no_answer() -> None:
-    assert kubernetes.sighting("WARNING: Using incubator modules: jdk.incubator.vector\n") is None
+    assert kubernetes.observation_of("WARNING: Using incubator modules: jdk.incubator.vector\n") is None
 
 
 @pytest.mark.parametrize(
