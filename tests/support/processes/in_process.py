@@ -11,7 +11,7 @@ from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.open_sessions import OpenSessions
-from sessionizer.spark.driver.run import Run
+from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
@@ -44,7 +44,7 @@ def catch_up(spark: SparkSession, stage: Stage) -> list[str]:
         lease.release()
 
 
-def _run_to_end(run: Run) -> list[str]:
+def _run_to_end(run: PreparedQuery) -> list[str]:
     reasons: list[str] = []
     while True:
         try:
@@ -59,7 +59,7 @@ def _run_to_end(run: Run) -> list[str]:
             return reasons
 
 
-def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
+def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
     home, spec = stage.stream_home, stage.spec()
     unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
     examined = examine(spark, spec, stage.home, unreadable)
@@ -68,7 +68,7 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> Run:
     ensure_tables(spark, examined.shapes(spec), locations)
     lineage = active_lineage(home) or start_lineage(home)
     remember_types(home, lineage, spec, examined.guarded.payload)
-    return Run(
+    return PreparedQuery(
         spark=spark,
         spec=spec,
         examined=examined,

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from sessionizer.spark.driver.run import Run
+    from sessionizer.spark.driver.prepared_query import PreparedQuery
 
 TIMEOUT_TABLE_EVERY_MS: Final = 5_000
 
 
 class Chores:
-    """Of the driver of ``run``, which ends by itself unless ``until`` says STOPPED; ``say`` takes a line for people."""
+    """Of the driver of ``prepared``, which ends by itself unless ``until`` is STOPPED; ``say`` takes a line of text."""
 
-    def __init__(self, run: Run, until: Until, say: Callable[[str], None]) -> None:
-        self._run, self._signs, self._say = run, run.signs, say
-        self._punctuations = run.home.punctuations(run.lineage)
+    def __init__(self, prepared: PreparedQuery, until: Until, say: Callable[[str], None]) -> None:
+        self._prepared, self._signs, self._say = prepared, prepared.signs, say
+        self._punctuations = prepared.home.punctuations(prepared.lineage)
         self._timeouts, self._next_timeouts = self._announcer(), 0
-        self._taken = TakenPunctuations.left_behind(self._punctuations, run.home.checkpoint(run.lineage))
+        self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
         self._log = BoundedLog.from_environment()
         self._idle = self._idle_clock() if until is Until.STOPPED else None
 
@@ -47,14 +47,16 @@ class Chores:
         self._announce_timeouts()
 
     def _idle_clock(self) -> IdleClock | None:
-        rules = self._run.spec.rules
-        every = max(self._run.spec.trigger_interval_ms, rules.emit_every_ms)
+        rules = self._prepared.spec.rules
+        every = max(self._prepared.spec.trigger_interval_ms, rules.emit_every_ms)
         return IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
 
     def _announcer(self) -> TimeoutAnnouncer | None:
         """Clients' timeouts are looked at before the query starts, so that its first batch has them."""
-        run = self._run
-        table = TimeoutTable.of(run.spark, run.spec, run.platform_home, run.home.lineage(run.lineage))
+        prepared = self._prepared
+        table = TimeoutTable.of(
+            prepared.spark, prepared.spec, prepared.platform_home, prepared.home.lineage(prepared.lineage)
+        )
         if table is None:
             return None
         announcer = TimeoutAnnouncer(table)
@@ -88,7 +90,7 @@ class Chores:
             self._idle.saw_events(events_at)
         beat = self._signs.beat
         caught_up = self._signs.is_caught_up(now, query.status)
-        latest_due_ms = self._run.open_sessions.latest_due_ms
+        latest_due_ms = self._prepared.open_sessions.latest_due_ms
         floor = self._idle.floor(now, beat.watermark_ms, latest_due_ms=latest_due_ms, caught_up=caught_up)
         if floor is not None:
             punctuation.move_watermark(self._punctuations, floor)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.options import DriverOptions
-    from sessionizer.spark.driver.run import Run
+    from sessionizer.spark.driver.prepared_query import PreparedQuery
     from sessionizer.spark.driver.stop_signals import StopSignals
 
 ANNOUNCED: Final = (
@@ -98,7 +98,7 @@ class DriverLife:
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
 
-    def _prepared(self) -> Run:
+    def _prepared(self) -> PreparedQuery:
         spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
         self._signals.take_over()
         preparation = Preparation(

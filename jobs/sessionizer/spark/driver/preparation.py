@@ -11,8 +11,8 @@ from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
-from sessionizer.spark.driver.run import Run
 from sessionizer.spark.driver.vital_signs import ProgressListener
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
@@ -46,8 +46,8 @@ class Preparation:
     signs: VitalSigns
     permit: Callable[[], None]
 
-    def run(self, spark: SparkSession) -> Run:
-        """The run, with the tables made and a lineage to go on in. Raises InvalidSpec and what keeps tables away."""
+    def run(self, spark: SparkSession) -> PreparedQuery:
+        """The query, with the tables made and a lineage to go on in. Raises InvalidSpec and what keeps tables away."""
         spec, lineage = self.running.spec, active_lineage(self.home)
         with python_starting(spark):
             if lineage is not None:
@@ -58,7 +58,7 @@ class Preparation:
         remember_types(self.home, lineage, spec, examined.guarded.payload)
         counts = OpenSessions(self.home.lineage(lineage).open_sessions)
         self.signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
-        return Run(
+        return PreparedQuery(
             spark=spark,
             spec=spec,
             examined=examined,

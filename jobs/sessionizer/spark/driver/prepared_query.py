@@ -1,4 +1,4 @@
-"""One run of a stream's query inside a driver: built, started, recovered from what it can go on without."""
+"""One query of a stream inside a driver: built, started, recovered from what it can go on without."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PreparedQuery:
     """Everything one streaming query needs; ``permit`` returns only while the lease is known to be ours."""
 
     spark: SparkSession
@@ -86,8 +86,8 @@ class Run:
         """Whether the lineage has a committed batch behind it."""
         return commit_log(self.home.checkpoint(self.lineage)).is_dir()
 
-    def recovered(self, error: Exception) -> tuple[Run, str] | None:
-        """This run without what ended its query, and what that was. None where a new query would end alike.
+    def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
+        """This query without what ended it, and what that was. None where a new query would end alike.
 
         A file that cannot be read is quarantined and left out; a source whose columns changed is examined anew.
         """
