@@ -13,6 +13,7 @@ from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.checkpoint import committed_batches
 from support.processes.driver_process import DriverProcess
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
 from support.streams.stage import Stage
@@ -82,7 +83,7 @@ def test_a_first_batch_longer_than_the_stale_limit(tmp_path: Path) -> None:
     ended = read_exit(stage.stream_home, "a")
     assert ended
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 0)
-    assert [file.name for file in (stage.checkpoint / "commits").glob("[0-9]*")] == ["0"]
+    assert committed_batches(stage.checkpoint) == {0}
 
 
 def watched_to_its_end(stage: Stage, driver: DriverProcess) -> set[str]:

@@ -10,6 +10,7 @@ from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.errors import ControlUnreachable, LeaseHeld, LeaseLost
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.lineage_home import commit_log
 from support.expected.landed import assert_as_defined, table_rows
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
@@ -27,7 +28,7 @@ def written(stage: Stage) -> set[Path]:
 
     No checksums: one of a commit that is there may be under way.
     """
-    tables, commits = stage.stream_home.tables, stage.checkpoint / "commits"
+    tables, commits = stage.stream_home.tables, commit_log(stage.checkpoint)
     files = [*tables.rglob("*.parquet"), *tables.rglob("*.json"), *commits.iterdir()]
     return {file for file in files if not file.name.startswith(".")}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks import table_shapes, tables
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -90,7 +91,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     """Start it; the diary fills as batches end."""
     spec, punctuations = stream_spec(race), race.folder / "punctuations"
     punctuations.mkdir()
-    query = session_query(spark, spec, race.folder, punctuations)
+    query = session_query(spark, spec, guarded_source(spark, spec, race.folder), punctuations)
     payload = query.guarded.payload_fields
     shapes = (
         table_shapes.sessions_shape(spec, payload, StructType()),
@@ -112,5 +113,4 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
         diary.open_of_group |= merged
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
 
-    writer = race.triggered(query.for_each_batch(write))
-    return writer.option("checkpointLocation", str(race.checkpoint)).start(), diary
+    return query.start(write, race.checkpoint, race.every_ms), diary

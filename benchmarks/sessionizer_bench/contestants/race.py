@@ -48,9 +48,15 @@ class Race:
         """The inverse of ``asdict`` followed by JSON."""
         return cls(**{**values, "files": Path(values["files"]), "folder": Path(values["folder"])})
 
+    @property
+    def every_ms(self) -> int | None:
+        """How often a batch begins; None for a query that reads what there is and ends."""
+        return 1_000 if self.live_s else None
+
     def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
         """The query, to be run when the race says."""
-        return writer.trigger(processingTime="1 second") if self.live_s else writer.trigger(availableNow=True)
+        every = self.every_ms
+        return writer.trigger(processingTime=f"{every} milliseconds") if every else writer.trigger(availableNow=True)
 
 
 def events(spark: SparkSession, race: Race) -> DataFrame:

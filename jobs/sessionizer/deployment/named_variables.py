@@ -26,6 +26,6 @@ def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
     with suppress(SessionizerError):
         lineage = active_lineage(home)
         record = read_lineage_spec(home, lineage) if lineage else None
-        kept = (record.document or {}).get("source", {}) if record else {}
+        kept = record.document.get("source", {}) if record else {}
         named.update(map(str, (kept.get("options_from_environment") or {}).values()))
     return frozenset(named)

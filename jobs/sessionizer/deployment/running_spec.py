@@ -64,8 +64,8 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
     """
     lineage = active_lineage(home)
     record = read_lineage_spec(home, lineage) if lineage else None
-    if lineage is None or record is None or record.document is None:
-        return _of_file(file, record)
+    if lineage is None or record is None:
+        return _of_file(file)
     if file.spec is None:
         if apply:
             file.required()
@@ -102,7 +102,7 @@ def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
         record = read_lineage_spec(home, lineage) if lineage else None
     except SessionizerError:
         return ()
-    if record is None or record.document is None:
+    if record is None:
         return ()
     return changes_between(decided_by(record.document), decisions_of(spec))
 
@@ -112,7 +112,7 @@ def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
     try:
         lineage = active_lineage(home)
         record = read_lineage_spec(home, lineage) if lineage else None
-        if lineage is not None and record is not None and record.document is not None:
+        if lineage is not None and record is not None:
             return recorded_spec(record.document, home.lineage(lineage).spec)
     except SessionizerError:
         pass
@@ -137,22 +137,18 @@ def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     )
 
 
-def _of_file(file: SpecFile, record: LineageSpec | None) -> RunningSpec:
-    """A first start, or the first one since only some fields were kept: there is nothing to go by but the file."""
+def _of_file(file: SpecFile) -> RunningSpec:
+    """A first start, or one whose record was removed: there is nothing to go by but the file."""
     spec = file.required()
-    before = record.fields if record else None
-    now = decisions_of(spec)
-    known = {field: now[field] for field in now if field.partition(".")[0] in {"mapping", "rules", "key_groups"}}
-    applied = () if before is None else changes_between(before, known)
-    return RunningSpec(spec, LineageSpec(document_of(spec)), before, applied)
+    return RunningSpec(spec, LineageSpec(document_of(spec)))
 
 
 def _of_lineage(home: StreamHome, lineage: str, record: LineageSpec, spec: StreamSpec, *, apply: bool) -> RunningSpec:
-    before = decided_by(record.document or {})
+    before = decided_by(record.document)
     changes = changes_between(before, decisions_of(spec))
     desired = examine_desired(home).value
     approved = desired.approved if desired is not None and desired.at != record.desired_at else None
     if changes and (apply or approved == spec_fingerprint(spec)):
         return RunningSpec(spec, record, before, applied=changes)
-    kept = recorded_spec(record.document or {}, home.lineage(lineage).spec)
+    kept = recorded_spec(record.document, home.lineage(lineage).spec)
     return RunningSpec(kept, record, before, pending=changes, remark=EDITED_AGAIN if changes and approved else None)

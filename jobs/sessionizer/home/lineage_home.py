@@ -71,6 +71,6 @@ def commit_log(checkpoint: Path) -> Path:
     return checkpoint / "commits"
 
 
-def source_log(checkpoint: Path, source: int) -> Path:
-    """What Spark notes of the ``source``, counted from 0 in the order of the query: of a file source its files."""
-    return checkpoint / "sources" / str(source)
+def source_log(checkpoint: Path, source: str) -> Path:
+    """What Spark notes of the ``source``, called by its place in the query or its name: of a file source its files."""
+    return checkpoint / "sources" / source

@@ -1,26 +1,127 @@
-"""How far a checkpoint is, by the names of its files: light, without Spark."""
+"""What Spark's checkpoint tells, read from its files: the only place that knows them. Light, without Spark.
+
+``offsets/N`` says what a batch reads, ``commits/N`` that it is over, ``sources/<source>`` which files a source of files
+has listed. Spark has no public way to ask. Each file is complete before its name appears.
+
+A log of offsets of version 1, as streams have it (docs/adr/0072), has a line for each source by its place in the query,
+``-`` for one that was not read yet; one of version 2 has a line ``<name>:<offset>`` for each that was.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.lineage_home import commit_log, offset_log
+from sessionizer.home.lineage_home import commit_log, offset_log, source_log
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+EVENTS: Final = "events"
+PUNCTUATIONS: Final = "punctuations"
+"""The sources of the query. A checkpoint knows them by their places, the events first: these never change."""
+
+_SOURCES: Final = (EVENTS, PUNCTUATIONS)
+_NOT_READ: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """A batch whose input is settled: its clock and its watermark (epoch ms), and where its sources end.
+
+    ``ends``: by the name of each source that was ever read, its offset in JSON.
+    """
+
+    batch_id: int
+    at_ms: int
+    watermark_ms: int
+    ends: Mapping[str, Any]
+
+    def last_file_offset(self, source: str) -> int:
+        """How far it reads the list of a source of files, -1 for nothing."""
+        return int(self.ends[source]["logOffset"]) if source in self.ends else -1
 
 
 def begun_batch(checkpoint: Path) -> int | None:
     """The newest batch whose input is settled; None if there was no batch."""
-    return _newest(offset_log(checkpoint))
+    return max(begun_batches(checkpoint), default=None)
 
 
 def committed_batch(checkpoint: Path) -> int | None:
     """The newest batch that is over; None if none is."""
-    return _newest(commit_log(checkpoint))
+    return max(committed_batches(checkpoint), default=None)
 
 
-def _newest(log: Path) -> int | None:
-    """The highest number of a log of Spark's."""
-    names = (file.name for file in log.iterdir()) if log.is_dir() else ()
-    return max((int(name) for name in names if name.isdecimal()), default=None)
+def begun_batches(checkpoint: Path) -> set[int]:
+    """The batches of which Spark keeps what they read: about the last hundred."""
+    return _numbers(offset_log(checkpoint))
+
+
+def committed_batches(checkpoint: Path) -> set[int]:
+    """Those that are over, of the last hundred or so."""
+    return _numbers(commit_log(checkpoint))
+
+
+def planned_batch(checkpoint: Path, batch_id: int) -> PlannedBatch:
+    """What the batch reads. Raises OSError, and ValueError for a file that is no such log."""
+    file = offset_log(checkpoint) / str(batch_id)
+    version, about, *sources = file.read_text(encoding="utf-8").splitlines()
+    if version == "v1":
+        named = dict(zip(_SOURCES, sources, strict=False))
+    elif version == "v2":
+        named = {name: end for name, _, end in (source.partition(":") for source in sources)}
+    else:
+        message = f"{file} has version {version!r}, of which this release knows nothing"
+        raise ValueError(message)
+    known = json.loads(about)
+    ends = {name: json.loads(end) for name, end in named.items() if end != _NOT_READ}
+    return PlannedBatch(batch_id, int(known["batchTimestampMs"]), int(known["batchWatermarkMs"]), ends)
+
+
+def files_of_batch(checkpoint: Path, batch_id: int, source: str = EVENTS) -> list[str]:
+    """URIs of the files of ``source`` in a batch that is planned. Raises as ``planned_batch``."""
+    after = planned_batch(checkpoint, batch_id - 1).last_file_offset(source) if batch_id else -1
+    return files_between(checkpoint, source, after, planned_batch(checkpoint, batch_id).last_file_offset(source))
+
+
+def files_until(checkpoint: Path, batch_id: int, source: str) -> list[str]:
+    """URIs of the files of ``source`` in all batches up to ``batch_id``. Raises as ``planned_batch``."""
+    return files_between(checkpoint, source, -1, planned_batch(checkpoint, batch_id).last_file_offset(source))
+
+
+def files_between(checkpoint: Path, source: str, after: int, until: int) -> list[str]:
+    """URIs of the files that ``source`` listed after one of its offsets and up to another. Raises OSError."""
+    log = _list_of_files(checkpoint, source)
+    wanted, found = set(range(after + 1, until + 1)), dict[str, int]()
+    for offset in sorted(_numbers(log)):
+        if offset <= after or not wanted:
+            continue
+        # every tenth part holds those before it, too, which are removed some time later
+        part, is_whole = log / str(offset), False
+        if not part.exists():
+            part, is_whole = log / f"{offset}.compact", True
+        entries = map(json.loads, part.read_text(encoding="utf-8").splitlines()[1:])
+        found |= {str(entry["path"]): entry["batchId"] for entry in entries if after < entry["batchId"] <= until}
+        wanted -= set(range(offset + 1)) if is_whole else {offset}
+    if wanted:
+        raise FileNotFoundError(log / str(min(wanted)))
+    return sorted(found, key=lambda uri: found[uri])
+
+
+def listed_until(checkpoint: Path, source: str) -> int:
+    """The last offset in the list of a source of files, which no batch may have read yet; -1 for none."""
+    return max(_numbers(_list_of_files(checkpoint, source)), default=-1)
+
+
+def _list_of_files(checkpoint: Path, source: str) -> Path:
+    """By its name where sources have names, else by its place."""
+    named = source_log(checkpoint, source)
+    return named if named.is_dir() else source_log(checkpoint, str(_SOURCES.index(source)))
+
+
+def _numbers(log: Path) -> set[int]:
+    """The numbers that name the parts of a log of Spark's."""
+    names = (file.name.removesuffix(".compact") for file in log.iterdir()) if log.is_dir() else ()
+    return {int(name) for name in names if name.isdecimal()}

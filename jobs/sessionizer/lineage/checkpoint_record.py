@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 CHECKPOINT_FORMAT: Final = 1
-"""A number for each way that a checkpoint was ever made: the names and Spark types of the state's variables.
+"""A number for each way that a checkpoint was ever made: the names and Spark types of the state's variables,
+how its sources are known, Spark's own formats.
 
 Before the first number the state held text.
 """

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.heartbeat import YEAR_9999_MS
 from sessionizer.errors import SessionizerError, StreamDrained
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
-from sessionizer.home.lineage_home import offset_log
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import begun_batch, committed_batch
+from sessionizer.lineage.checkpoint import committed_batch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.stream_home import StreamHome
 
 
@@ -50,9 +45,7 @@ def end_drain(home: StreamHome, lineage: str) -> None:
 
 def read_drain(home: StreamHome, lineage: str) -> DrainRecord | None:
     """The record; None if nobody ever drained ``lineage``. Raises DamagedFile."""
-    return require_undamaged(DrainRecord, home.lineage(lineage).drained) or _drained_unrecorded(
-        home.checkpoint(lineage)
-    )
+    return require_undamaged(DrainRecord, home.lineage(lineage).drained)
 
 
 def require_not_drained(home: StreamHome) -> None:
@@ -70,17 +63,3 @@ def examine_drain(home: StreamHome) -> DrainRecord | None:
         return read_drain(home, lineage) if lineage else None
     except SessionizerError:
         return None
-
-
-def _drained_unrecorded(checkpoint: Path) -> DrainRecord | None:
-    """By an earlier release: its last batch is over, and had the watermark of a drain."""
-    batch_id = committed_batch(checkpoint)
-    if batch_id is None or batch_id != begun_batch(checkpoint):
-        return None
-    log = offset_log(checkpoint) / str(batch_id)
-    try:
-        drained = json.loads(log.read_text().splitlines()[1])["batchWatermarkMs"] >= YEAR_9999_MS
-        at = int(log.stat().st_mtime * 1000)
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    return DrainRecord(at, at, batch_id) if drained else None

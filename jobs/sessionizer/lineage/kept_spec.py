@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
-from sessionizer.home.stamp import UNSTAMPED, format_of, require_known_format, stamped
+from sessionizer.home.stamp import require_known_format, stamped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,20 +15,16 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 FORMAT: Final = 2
-"""Format 1 had no number of its own and held the fields of mapping, rules and key_groups only."""
+"""Format 1 held some fields only, beside checkpoints that no driver goes on with any more (docs/adr/0071)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineageSpec:
-    """The spec as JSON, since when the lineage runs by it, and since when what people wanted then (epoch ms).
+    """The spec as JSON, since when the lineage runs by it, and since when what people wanted then (epoch ms)."""
 
-    Of a record in format 1 there is no ``document``, only some ``fields`` of it.
-    """
-
-    document: JsonObject | None
+    document: JsonObject
     since: int = 0
     desired_at: int = 0
-    fields: JsonObject | None = None
 
 
 def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
@@ -48,8 +44,6 @@ def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> Non
 
 def _decoded(value: JsonObject, path: Path) -> LineageSpec:
     require_known_format(path, value, FORMAT)
-    if format_of(value) == UNSTAMPED:
-        return LineageSpec(document=None, fields=value)
     # the name of the key is that of format 2: a new one would be a new format
     document, since, desired_at = value.get("spec"), value.get("since"), value.get("wish_at")
     if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from sessionizer.core.wire import rows
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import table_rows
@@ -55,9 +56,9 @@ def test_a_replay_goes_by_the_clock_that_the_batch_had(spark: SparkSession, tmp_
         merged.extend([batch_id] * any(row.kind == rows.SESSIONS for row in emitted.collect()))
 
     def run() -> None:
-        writer = session_query(session, stage.spec(), stage.home, punctuations).for_each_batch(look)
-        writer = writer.option("checkpointLocation", str(log.location)).trigger(availableNow=True)
-        writer.start().awaitTermination()
+        guarded = guarded_source(session, stage.spec(), stage.home)
+        query = session_query(session, stage.spec(), guarded, punctuations)
+        query.start(look, log.location, every_ms=None).awaitTermination()
 
     run()
     assert merged == [2]

@@ -13,6 +13,7 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.lineage.checkpoint import begun_batches, committed_batches
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.stream_spec.loading.spec_file import SpecFile
@@ -46,7 +47,7 @@ def run(stage: Stage, say: Callable[[str], None]) -> None:
 def while_its_batch_runs(spark: SparkSession, stage: Stage, act: Callable[[], None]) -> threading.Thread:
     def wait_and_act() -> None:
         deadline = time.monotonic() + 120
-        while not (stage.lineage and list((stage.checkpoint / "offsets").glob("0"))) or not _has_jobs(spark):
+        while not (stage.lineage and begun_batches(stage.checkpoint)) or not _has_jobs(spark):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         act()
@@ -79,7 +80,7 @@ def test_nothing_runs_any_more_when_the_exit_record_is_written(
         run(stage, say)
     asked.join()
     assert at_work == [[]]
-    assert not list((stage.checkpoint / "commits").glob("[0-9]*"))
+    assert not committed_batches(stage.checkpoint)
 
 
 def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: SparkSession, stage: Stage) -> None:
@@ -96,4 +97,4 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
     ended = read_exit(stage.stream_home, "a")
     assert ended
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.FAILED, None)
-    assert not list((stage.checkpoint / "commits").glob("[0-9]*"))
+    assert not committed_batches(stage.checkpoint)

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from deltalake import write_deltalake
 
+from sessionizer.lineage.checkpoint import begun_batches, committed_batches, planned_batch
 from sessionizer.spark.ingest.lines import FAULT, parse_lines
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import BAD_LINES, BLANK_LINES, GOOD_LINES, GOOD_SESSIONS, START_MS, line
@@ -42,8 +43,8 @@ def sizes_of_sessions(stage: Stage) -> dict[str, list[int]]:
 
 def watermarks(stage: Stage) -> list[int]:
     """Spark's own, at the start of each batch: epoch ms, and of each batch but that of the drain."""
-    logs = sorted((stage.checkpoint / "offsets").glob("[0-9]*"), key=lambda log: int(log.name))
-    return [json.loads(log.read_text().splitlines()[1])["batchWatermarkMs"] for log in logs]
+    batches = sorted(begun_batches(stage.checkpoint))
+    return [planned_batch(stage.checkpoint, batch_id).watermark_ms for batch_id in batches]
 
 
 def test_bad_json_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -240,7 +241,7 @@ def delta_rows(seconds: range, **more: pa.Array) -> pa.Table:
 
 def commits(stage: Stage) -> int:
     """Batches that are over."""
-    return sum(entry.name.isdecimal() for entry in (stage.checkpoint / "commits").iterdir())
+    return len(committed_batches(stage.checkpoint))
 
 
 @pytest.mark.long

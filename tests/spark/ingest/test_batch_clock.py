@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.batch_clock import BatchClock
 from sessionizer.spark.query.assembly import session_query
@@ -47,8 +48,8 @@ def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec
         emitted.collect()
         compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
 
-    writer = session_query(spark, spec, tmp_path, punctuations).for_each_batch(evaluate).trigger(availableNow=True)
-    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    query = session_query(spark, spec, guarded_source(spark, spec, tmp_path), punctuations)
+    query.start(evaluate, tmp_path / "checkpoint", every_ms=None).awaitTermination()
     assert len(compiled) >= 5
     assert compiled[4] == compiled[1]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from sessionizer.control.records.exit_record import read_exit
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.errors import QueryFailed, SourceUnreachable
+from sessionizer.lineage.checkpoint import EVENTS, PUNCTUATIONS, begun_batches, committed_batch, planned_batch
 from support.expected.landed import assert_landed, event_of, is_valid, table_rows
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import known_rows
@@ -77,13 +77,12 @@ def produce(broker: KafkaBroker, topic: str, rows: Iterable[Row]) -> dict[Place,
 
 def batches_of(stage: Stage, topic: str, placed: dict[Place, Row]) -> list[Batch]:
     """The batches that Spark formed, as its offset log tells. The only punctuations are drains."""
-    folder = stage.checkpoint / "offsets"
     batches: list[Batch] = []
     before: dict[str, int] = {}
-    punctuated = "-"
-    for log in sorted(folder.glob("[0-9]*"), key=lambda file: int(file.name)):
-        _version, about, events, punctuations = log.read_text().splitlines()
-        until = before if events == "-" else json.loads(events)[topic]
+    punctuated = -1
+    for batch_id in sorted(begun_batches(stage.checkpoint)):
+        planned = planned_batch(stage.checkpoint, batch_id)
+        until = planned.ends.get(EVENTS, {topic: before})[topic]
         rows = [
             (partition, placed[int(partition), offset])
             for partition, end in until.items()
@@ -94,20 +93,20 @@ def batches_of(stage: Stage, topic: str, placed: dict[Place, Row]) -> list[Batch
             for partition, row in rows
             if is_valid(row)
         ]
-        floor_ms = NEVER_MS if punctuations != punctuated else None
-        batches.append(Batch(tuple(moved), json.loads(about)["batchTimestampMs"], floor_ms))
-        before, punctuated = until, punctuations
+        floor_ms = NEVER_MS if planned.last_file_offset(PUNCTUATIONS) != punctuated else None
+        batches.append(Batch(tuple(moved), planned.at_ms, floor_ms))
+        before, punctuated = until, planned.last_file_offset(PUNCTUATIONS)
     assert sum(before.values()) == len(placed), "not every record was read"
     return batches
 
 
 def read_so_far(stage: Stage) -> int:
     """Records in the batches committed so far."""
-    commits = [int(log.name) for log in (stage.checkpoint / "commits").glob("[0-9]*")] if stage.lineage else []
-    if not commits:
+    committed = committed_batch(stage.checkpoint) if stage.lineage else None
+    if committed is None:
         return 0
-    events = (stage.checkpoint / "offsets" / str(max(commits))).read_text().splitlines()[2]
-    return 0 if events == "-" else sum(sum(ends.values()) for ends in json.loads(events).values())
+    topics = planned_batch(stage.checkpoint, committed).ends.get(EVENTS, {})
+    return sum(sum(ends.values()) for ends in topics.values())
 
 
 def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(

@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from sessionizer.lineage.checkpoint import EVENTS, begun_batches, committed_batches, listed_until, planned_batch
 from support.processes.driver_process import DriverNeverDidThat
 
 if TYPE_CHECKING:
@@ -80,17 +81,15 @@ def _has_come(moment: Moment, now: Progress, first_batch: int) -> bool:
 def progress(stage: Stage) -> Progress:
     """How far the stream has come, as its files tell."""
     checkpoint = stage.checkpoint
-    begun = _newest(checkpoint / "offsets")
-    listed = _newest(checkpoint / "sources" / "0")
+    begun = _newest(begun_batches(checkpoint))
     written = tuple(_last_written(stage.table(table)) for table in TABLES)
-    is_listed = listed > (_listed_by(checkpoint / "offsets" / str(begun)) if begun >= 0 else -1)
-    return Progress(is_listed, begun, written, _newest(checkpoint / "commits"))
+    is_listed = listed_until(checkpoint, EVENTS) > (_read_by(checkpoint, begun) if begun >= 0 else -1)
+    return Progress(is_listed, begun, written, _newest(committed_batches(checkpoint)))
 
 
-def _newest(log: Path) -> int:
-    """The highest number a metadata log has, -1 for none; a name appears when its file is complete."""
-    numbers = (name.removesuffix(".compact") for name in _names(log))
-    return max((int(number) for number in numbers if number.isdecimal()), default=-1)
+def _newest(batches: set[int]) -> int:
+    """The highest, -1 for none."""
+    return max(batches, default=-1)
 
 
 def _names(folder: Path) -> list[str]:
@@ -101,10 +100,9 @@ def _names(folder: Path) -> list[str]:
 
 
 @cache
-def _listed_by(offsets: Path) -> int:
-    """How far a batch reads the first source's log of files."""
-    first_source = offsets.read_text().splitlines()[2]
-    return -1 if first_source == "-" else int(json.loads(first_source)["logOffset"])
+def _read_by(checkpoint: Path, batch_id: int) -> int:
+    """How far a batch reads the source's list of files."""
+    return planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
 
 
 def _last_written(table: Path) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
@@ -196,13 +197,13 @@ class _Streaming:
             query.stop()
 
     def _start(self) -> StreamingQuery:
-        query = session_query(self._spark, self._spec, self._home, self._feed.punctuations)
+        guarded = guarded_source(self._spark, self._spec, self._home)
+        query = session_query(self._spark, self._spec, guarded, self._feed.punctuations)
 
         def write(emitted: DataFrame, batch_id: int) -> None:
             self._take(emitted, batch_id, query.guarded.payload_fields)
 
-        writer = query.for_each_batch(write).trigger(processingTime="0 seconds")
-        return writer.option("checkpointLocation", str(self._checkpoint.location)).start()
+        return query.start(write, self._checkpoint.location, every_ms=0)
 
     def _take(self, emitted: DataFrame, batch_id: int, payload: Payload) -> None:
         """Runs inside the batch: the next one starts after it, and finds both sources complete."""

@@ -17,6 +17,7 @@ from sessionizer.deployment.running_spec import (
     pending_changes,
 )
 from sessionizer.errors import DamagedFile, InvalidSpec
+from sessionizer.home.lineage_home import offset_log
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.stream_spec.decisions import Change
@@ -65,7 +66,7 @@ def approve(home: StreamHome, folder: Path, **changes: Any) -> None:
 
 
 def begin_a_batch(home: StreamHome) -> None:
-    offsets = home.checkpoint(active_lineage(home) or "") / "offsets"
+    offsets = offset_log(home.checkpoint(active_lineage(home) or ""))
     offsets.mkdir()
     (offsets / "0").touch()
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.rules import TimeMode
-from sessionizer.home.lineage_home import commit_log
 from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.checkpoint import committed_batch, files_of_batch
 from sessionizer.spark.failures.query_failure import columns_changed
-from sessionizer.spark.ingest.file_log import files_of_batch
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
-from sessionizer.spark.query.assembly import SessionQuery, sessionized
+from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.write import Sinks
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.gate import BatchGate
     from sessionizer.spark.driver.open_sessions import OpenSessions
     from sessionizer.spark.driver.vital_signs import VitalSigns
+    from sessionizer.spark.query.assembly import SessionQuery
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -50,7 +50,7 @@ class PreparedQuery:
         """The query and what writes its output; the tables exist by now."""
         guarded = self.examined.guarded
         punctuations = self.home.punctuations(self.lineage)
-        query = SessionQuery(sessionized(self.spark, guarded, self.spec, punctuations), guarded)
+        query = session_query(self.spark, self.spec, guarded, punctuations)
         locations = table_locations(self.home, self.platform_home, self.spec.sink.path)
         measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
         return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
@@ -63,14 +63,9 @@ class PreparedQuery:
             with self.gate.batch(batch_id):
                 self._write(sinks, emitted, batch_id)
 
-        writer = query.for_each_batch(write).queryName(self.spec.name)
-        writer = writer.option("checkpointLocation", str(self.home.checkpoint(self.lineage)))
         self._let_it_end(until_caught_up=until_caught_up)
-        if until_caught_up:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{self.spec.trigger_interval_ms} milliseconds")
-        return writer.start()
+        every_ms = None if until_caught_up else self.spec.trigger_interval_ms
+        return query.start(write, self.home.checkpoint(self.lineage), every_ms, self.spec.name)
 
     def _let_it_end(self, *, until_caught_up: bool) -> None:
         """On the wall clock Spark always wants one more batch, with or without data: such a query would never catch up.
@@ -84,7 +79,7 @@ class PreparedQuery:
     @property
     def resumes(self) -> bool:
         """Whether the lineage has a committed batch behind it."""
-        return commit_log(self.home.checkpoint(self.lineage)).is_dir()
+        return committed_batch(self.home.checkpoint(self.lineage)) is not None
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """This query without what ended it, and what that was. None where a new query would end alike.

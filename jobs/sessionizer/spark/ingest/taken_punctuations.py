@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.lineage.checkpoint import committed_batch
-from sessionizer.spark.ingest.file_log import PUNCTUATIONS, files_of_batch, files_until
+from sessionizer.lineage.checkpoint import PUNCTUATIONS, committed_batch, files_of_batch, files_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The streaming query: guard → pack → key groups → unpack, as one plan over the source and the punctuations."""
+"""The streaming query: guarded rows and punctuations → pack → key groups, as one plan. Whoever runs it asks here."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.spark.ingest import punctuation
-from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded, guard
+from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded
 from sessionizer.spark.ingest.lines import RAW
-from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.query.pack import GROUP, PACKED, PUNCTUATION, packer
 from sessionizer.spark.query.processor import SessionProcessor
 from sessionizer.spark.session import spare_small_rows
@@ -23,40 +22,43 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
 class SessionQuery:
-    """``emitted``: the unstarted stream of ``rows.EMITTED``; ``payload``: the payload columns it was built with."""
+    """``emitted``: the unstarted stream of ``rows.EMITTED``, made of ``guarded`` rows."""
 
     emitted: DataFrame
     guarded: Guarded
 
-    def for_each_batch(self, write: Callable[[DataFrame, int], None]) -> DataStreamWriter:
-        """What starts the query: ``write`` gets what each batch emits, unevaluated, and the batch's id."""
+    def start(
+        self, write: Callable[[DataFrame, int], None], checkpoint: Path, every_ms: int | None, name: str | None = None
+    ) -> StreamingQuery:
+        """Start it: ``write`` gets what each batch emits, unevaluated, and the batch's id.
+
+        A batch begins ``every_ms``; without that the query ends by itself when it has read what there is now.
+        """
 
         def write_on_time(emitted: DataFrame, batch_id: int) -> None:
             self.guarded.clock.set_to_batch()
             write(emitted, batch_id)
 
-        return self.emitted.writeStream.foreachBatch(write_on_time)
+        writer = self.emitted.writeStream.foreachBatch(write_on_time).option("checkpointLocation", str(checkpoint))
+        writer = writer.queryName(name) if name else writer
+        if every_ms is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
 
 
-def session_query(spark: SparkSession, spec: StreamSpec, home: Path, punctuations: Path) -> SessionQuery:
-    """Build the query of ``spec``. Raises InvalidSpec where the spec does not fit its source.
-
-    ``home``: the platform's home, against which relative paths of the spec resolve.
-    """
-    source = read_source(spark, spec.source, home, spec.rules.max_event_bytes, stream=True)
-    guarded = guard(spark, source, spec)
-    return SessionQuery(sessionized(spark, guarded, spec, punctuations), guarded)
+def session_query(spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: Path) -> SessionQuery:
+    """The query of ``spec`` over its ``guarded`` source and the folder of its ``punctuations``."""
+    return SessionQuery(_sessionized(spark, guarded, spec, punctuations), guarded)
 
 
-def sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: Path) -> DataFrame:
-    """The stateful half, on guarded rows."""
+def _sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: Path) -> DataFrame:
     rules = rules_of(spec)
     payload = guarded.payload_fields
     columns = schema.event_schema(payload, rules.time_mode).names

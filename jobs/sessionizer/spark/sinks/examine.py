@@ -10,10 +10,8 @@ from pyspark.sql.types import StructType
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.home.table_places import located
-from sessionizer.spark.ingest.guard import Guarded, guard
-from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
-from sessionizer.spark.ingest.unreadable import without
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import measure_types
 from sessionizer.spark.sinks.unpack import unpack
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -48,8 +47,7 @@ def examine(spark: SparkSession, spec: StreamSpec, platform_home: Path, unreadab
 
     ``unreadable``: files of the source to leave out. Raises InvalidSpec, naming the field.
     """
-    source = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True)
-    guarded = guard(spark, without(source, unreadable), spec)
+    guarded = guarded_source(spark, spec, platform_home, unreadable)
     measures = types_of_measures(spark, spec, guarded)
     if spec.rules.client_timeouts_table is not None:
         check_timeout_table(spark, located(spec.rules.client_timeouts_table, platform_home))

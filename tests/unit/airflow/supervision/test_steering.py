@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.deployment.running_spec import choose_spec, new_record
+from sessionizer.home.lineage_home import offset_log
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.stream_spec.loading.folder import find_stream
@@ -38,8 +39,8 @@ def home(platform: Platform) -> StreamHome:
     platform.add("visits")
     _, home = platform.drive("visits")
     lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
-    (home.checkpoint(lineage) / "offsets").mkdir()
-    (home.checkpoint(lineage) / "offsets" / "0").touch()
+    (log := offset_log(home.checkpoint(lineage))).mkdir()
+    (log / "0").touch()
     assert begun_batch(home.checkpoint(lineage)) == 0
     change(platform, "key: u", "key: lower(u)")
     return home

@@ -1,0 +1,135 @@
+"""What a batch reads and which files it brings, told by a checkpoint as Spark writes it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.lineage.checkpoint import (
+    EVENTS,
+    PUNCTUATIONS,
+    begun_batch,
+    committed_batch,
+    files_of_batch,
+    files_until,
+    listed_until,
+    planned_batch,
+)
+from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+SOURCES = [EVENTS, PUNCTUATIONS]
+
+
+@pytest.fixture(params=["v1", "v2"])
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def write_checkpoint(checkpoint: Path, ends: list[int | None], of: str = EVENTS, version: str = "v1") -> Path:
+    """A file at every offset of the source, and a batch that ends at each of ``ends``; returns the list of files."""
+    place = str(SOURCES.index(of)) if version == "v1" else of
+    log = checkpoint / "sources" / place
+    log.mkdir(parents=True)
+    (checkpoint / "offsets").mkdir()
+    entries = [json.dumps({"path": f"file:///feed/{at}.json", "timestamp": at, "batchId": at}) for at in range(12)]
+    for at, entry in enumerate(entries):
+        name, lines = (f"{at}.compact", entries[: at + 1]) if at % 10 == 9 else (str(at), [entry])
+        (log / name).write_text("\n".join(["v1", *lines]))
+    for batch, end in enumerate(ends):
+        write_offsets(checkpoint, batch, {} if end is None else {of: {"logOffset": end}}, version)
+    return log
+
+
+def write_offsets(checkpoint: Path, batch_id: int, ends: dict[str, object], version: str = "v1") -> None:
+    """As Spark writes what a batch reads."""
+    about = json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 9, "conf": {}})
+    by_place = [json.dumps(ends[name]) if name in ends else "-" for name in SOURCES]
+    by_name = [f"{name}:{json.dumps(end)}" for name, end in ends.items()]
+    lines = by_place if version == "v1" else by_name
+    (checkpoint / "offsets" / str(batch_id)).write_text("\n".join([version, about, *lines]))
+
+
+def test_a_batch_tells_its_clock_and_where_each_source_ends(tmp_path: Path, version: str) -> None:
+    (tmp_path / "offsets").mkdir()
+    ends = {PUNCTUATIONS: {"logOffset": 2}, EVENTS: {"a:b": {"0": 5, "1": 7}}}
+    write_offsets(tmp_path, 4, ends, version)
+    planned = planned_batch(tmp_path, 4)
+    assert (planned.batch_id, planned.at_ms, planned.watermark_ms, planned.ends) == (4, 9, 7, ends)
+    assert planned.last_file_offset(PUNCTUATIONS) == 2
+    write_offsets(tmp_path, 5, {}, version)
+    assert planned_batch(tmp_path, 5).last_file_offset(EVENTS) == -1
+    assert (begun_batch(tmp_path), committed_batch(tmp_path)) == (5, None)
+
+
+def test_a_log_of_another_version_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    write_offsets(tmp_path, 0, {}, version="v3")
+    with pytest.raises(ValueError, match="version 'v3', of which this release knows nothing"):
+        planned_batch(tmp_path, 0)
+
+
+@pytest.mark.parametrize("removed", [range(9), range(4), [3], [0, 8]])
+def test_parts_that_were_gathered_into_one_may_be_gone(tmp_path: Path, version: str, removed: Iterable[int]) -> None:
+    log = write_checkpoint(tmp_path, [None, 0, 3, 4, 9, 11], version=version)
+    for part in removed:
+        (log / str(part)).unlink()
+    brought = [files_of_batch(tmp_path, batch) for batch in range(6)]
+    assert [len(files) for files in brought] == [0, 1, 3, 1, 5, 2]
+    assert [len(files_until(tmp_path, batch, EVENTS)) for batch in range(6)] == [0, 1, 4, 5, 10, 12]
+
+
+def test_a_part_that_is_lost_is_not_passed_over(tmp_path: Path) -> None:
+    log = write_checkpoint(tmp_path, [None, 11])
+    assert listed_until(tmp_path, EVENTS) == 11
+    (log / "10").unlink()
+    with pytest.raises(FileNotFoundError, match="10"):
+        files_of_batch(tmp_path, 1)
+
+
+def test_each_file_is_in_one_batch(tmp_path: Path) -> None:
+    ends = [None, 0, 3, 3, 8, 9, 11]
+    write_checkpoint(tmp_path, ends)
+    brought = [files_of_batch(tmp_path, batch) for batch in range(len(ends))]
+    assert [len(files) for files in brought] == [0, 1, 3, 0, 5, 1, 2]
+    assert [file for files in brought for file in files] == [f"file:///feed/{at}.json" for at in range(12)]
+
+
+def test_all_files_until_a_batch(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, [None, 0, 3, 9, 11])
+    assert [len(files_until(tmp_path, batch, EVENTS)) for batch in range(5)] == [0, 1, 4, 10, 12]
+    assert files_until(tmp_path, 0, PUNCTUATIONS) == []
+
+
+def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path) -> None:
+    checkpoint, folder = tmp_path / "checkpoint", tmp_path / "punctuations"
+    folder.mkdir()
+    for at in range(13):
+        (folder / f"{at}.json").touch()
+    write_checkpoint(checkpoint, [None, 0, 3, 9, 11], PUNCTUATIONS)
+
+    def left() -> list[int]:
+        return sorted(int(file.stem) for file in folder.iterdir())
+
+    fresh = TakenPunctuations.left_behind(folder, checkpoint)
+    fresh.sweep(None)
+    assert left() == [*range(13)], "nothing is committed"
+    fresh.sweep(1)
+    assert left() == [*range(1, 13)]
+    fresh.sweep(3)
+    assert left() == [10, 11, 12]
+    fresh.sweep(3)
+
+    (folder / "2.json").touch()  # as a driver leaves it that is killed before it comes to it
+    (checkpoint / "commits").mkdir()
+    (checkpoint / "commits" / "3").touch()
+    successor = TakenPunctuations.left_behind(folder, checkpoint)
+    assert left() == [10, 11, 12]
+    successor.sweep(4)
+    assert left() == [12]
