@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.checkpoint import committed_batch, files_of_batch
+from sessionizer.lineage.checkpoint import begun_batch, files_of_batch
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
@@ -78,8 +78,8 @@ class PreparedQuery:
 
     @property
     def resumes(self) -> bool:
-        """Whether the lineage has a committed batch behind it."""
-        return committed_batch(self.home.checkpoint(self.lineage)) is not None
+        """Whether the lineage has a batch behind it, were it one that was only begun."""
+        return begun_batch(self.home.checkpoint(self.lineage)) is not None
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """This query without what ended it, and what that was. None where a new query would end alike.
