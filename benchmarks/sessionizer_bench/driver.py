@@ -17,7 +17,7 @@ from sessionizer.spark.sinks.tables import COMMITS_PER_CHECKPOINT
 from sessionizer_bench.contestants import ours, pass_through, per_user, session_window
 from sessionizer_bench.contestants.race import Race
 from sessionizer_bench.measuring.batches import from_progress
-from sessionizer_bench.workloads import OURS, PASS_THROUGH, PER_USER, SESSION_WINDOW
+from sessionizer_bench.workloads import OURS, OURS_PLAIN, PASS_THROUGH, PER_USER, SESSION_WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def main(job_file: Path) -> None:
 def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
     """Run the query to its end; batches, and ours' own notes about them."""
     diary = None
-    if contestant == OURS:
+    if contestant in (OURS, OURS_PLAIN):
         query, diary = ours.start(spark, race)
     else:
         query = PEERS[contestant](spark, race)

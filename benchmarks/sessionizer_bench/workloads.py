@@ -8,12 +8,14 @@ from typing import Final
 from sessionizer_bench.data.dataset import Dataset, Traffic
 
 OURS: Final = "ours"
+OURS_PLAIN: Final = "ours_plain"
+"""Ours without anything that is private in Spark or Delta (docs/adr/0070)."""
 SESSION_WINDOW: Final = "session_window"
 PASS_THROUGH: Final = "pass_through"  # noqa: S105  no password
 PER_USER: Final = "per_user"
 LATENCY: Final = "latency"
 """Name under which runs over a live feed are recorded, as a workload of its own."""
-CONTESTANTS: Final = (OURS, SESSION_WINDOW, PER_USER, PASS_THROUGH)
+CONTESTANTS: Final = (OURS, SESSION_WINDOW, PER_USER, PASS_THROUGH, OURS_PLAIN)
 """In the order in which they take turns."""
 
 

@@ -14,6 +14,7 @@
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── UnreadableLineage    a checkpoint of another release or stream
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
+    │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be read just now
@@ -172,6 +173,23 @@ class QueryFailed(TerminalError):
     def __init__(self, stream: str, cause: str, detail: str) -> None:
         self.stream, self.cause, self.detail = stream, cause, detail
         super().__init__(f"the query of {stream!r} failed ({cause}): {detail}")
+
+
+class PrivateDoorBroken(TerminalError):
+    """What ``door`` uses of Spark, Delta or PySpark without a public name is not there: ``missing`` says what.
+
+    ``plain_spark`` is the variable that takes the public way everywhere.
+    """
+
+    exit_code = 16
+    plain_spark: ClassVar[str] = "SESSIONIZER_PLAIN_SPARK"
+
+    def __init__(self, door: str, missing: str) -> None:
+        self.door, self.missing = door, missing
+        super().__init__(
+            f"the door {door!r} to what is private in Spark or Delta is broken: {missing}; "
+            f"{self.plain_spark}=1 takes the public way"
+        )
 
 
 class ControlUnreachable(TransientError):

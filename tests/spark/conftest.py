@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.spark.internals.switch import PLAIN_SPARK
 from sessionizer.spark.session import spark_session
 from support.processes.driver_process import QUICK_JVM
 
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(params=["tuned", "plain"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Once with what is private in Spark and Delta, once without (docs/adr/0070): which it is."""
+    way = str(request.param)
+    monkeypatch.setenv(PLAIN_SPARK, "1" if way == "plain" else "0")
+    return way
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from sessionizer_bench.measuring import batches, machine
 from sessionizer_bench.measuring.checkpoint_bytes import WrittenBytes, bytes_below, files_below
 from sessionizer_bench.measuring.process_tree import TreeUse
 from sessionizer_bench.places import RUNS, SOURCE_ROOTS
+from sessionizer_bench.workloads import OURS, OURS_PLAIN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,7 @@ def run_contestant(
     spawned = time.time()
     with log.open("wb") as output:
         command = [sys.executable, "-m", "sessionizer_bench.driver", str(job)]
-        process = subprocess.Popen(command, env=environment(), cwd=race.folder, stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=environment(contestant), cwd=race.folder, stdout=output, stderr=output)
         seen = watch(process, race.checkpoint)
     if process.returncode != 0:
         message = f"{contestant} ended with exit code {process.returncode}, see {log}"
@@ -63,10 +64,11 @@ def run_contestant(
     return record(contestant, result, seen, race, uncounted, spawned)
 
 
-def environment() -> dict[str, str]:
-    """Where a contestant's process finds its code; the rest as ours."""
+def environment(contestant: str = OURS) -> dict[str, str]:
+    """Where a contestant's process finds its code, and by which way it goes; the rest as ours."""
     paths = os.pathsep.join(str(root) for root in SOURCE_ROOTS)
-    return {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+    plain = "1" if contestant == OURS_PLAIN else "0"
+    return {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "SESSIONIZER_PLAIN_SPARK": plain}
 
 
 def watch(process: subprocess.Popen[bytes], checkpoint: Path) -> Observation:

@@ -34,6 +34,11 @@ class Cause:
 
 TERMINAL, TRANSIENT, UNCLEAR = Verdict
 
+PLAIN_SPARK: Final = (
+    "set SESSIONIZER_PLAIN_SPARK=1 where drivers are started from: the public way everywhere, slower and as exact; or "
+    "go back to the Spark and Delta of before"
+)
+
 OF_QUERIES: Final = (
     Cause(
         "unreachable", "something that it needs does not answer", TRANSIENT,
@@ -78,6 +83,7 @@ OF_QUERIES: Final = (
         "look for a full disk or a machine under load in the driver's log",
     ),
     Cause("executor_lost", "an executor was lost", TRANSIENT, "look for memory or machine trouble in the driver's log"),
+    Cause("private_door", "this Spark or Delta has moved what is private in it", TERMINAL, PLAIN_SPARK),
     Cause("unknown", "it is not known why", UNCLEAR, "read the driver's log: it has the whole story"),
 )  # fmt: skip
 """Of the death of a query, as ``sessionizer.spark.failures.query_failure`` names them."""
@@ -104,6 +110,7 @@ OF_ERRORS: Final = (
         "restore the file in the message from a copy; nothing else knows what it said (without a desired.json the "
         "stream is wanted RUNNING; a spec.json may be removed if the stream's file says what it ran by)",
     ),
+    Cause("PrivateDoorBroken", "this Spark or Delta has moved what is private in it", TERMINAL, PLAIN_SPARK),
     Cause("DiskFull", "a disk is full", TRANSIENT, "free some space; the stream then goes on where it was"),
     Cause(
         "TableOwned", "another stream owns a table", TERMINAL,

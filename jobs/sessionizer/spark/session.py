@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, DRIVER_MEMORY, SMALL_ARRAYS, jvm_options
+from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
+from sessionizer.spark.internals.worker_daemon import daemon_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 EXACTNESS: dict[str, str] = {
@@ -96,14 +97,12 @@ def local_memory(master: str) -> dict[str, str]:
 
 def local_checkpoints(master: str) -> dict[str, str]:
     """On one machine Spark's default way to name a finished file starts four processes each time (docs/adr/0037)."""
-    return {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES} if master.startswith("local") else {}
+    return local_checkpoint_settings() if master.startswith("local") else {}
 
 
 def local_python(master: str) -> dict[str, str]:
     """On one machine Python workers are forked with everything imported; elsewhere our package comes after the fork."""
-    return (
-        {"spark.python.daemon.module": "sessionizer.spark.driver.worker_daemon"} if master.startswith("local") else {}
-    )
+    return daemon_settings(WORKER_DAEMON) if master.startswith("local") else {}
 
 
 def jar_folder() -> Path:

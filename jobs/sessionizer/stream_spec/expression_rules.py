@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 REFLECTION: Final = frozenset({"reflect", "java_method", "try_reflect"})
 QUERIES: Final = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
+WINDOWS: Final = frozenset({"WindowExpression", "UnresolvedWindowExpression"})
 BUILT_IN: Final = ("", "builtin.", "system.builtin.")
 
 SAME_EACH_TIME: Final = "an expression that gives the same value whenever a row is read, so not"
@@ -23,7 +24,8 @@ CLOCK: Final = (
     "lineage would not; rules.time_mode: processing_time goes by the time of arrival"
 )
 _DATETIME: Final = re.compile("date|timestamp")
-_SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+"""A text that Spark takes for a moment where it reads it as a date or a time."""
 _TYPED_SPECIAL: Final = re.compile(
     r"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b[^'\"]*\1", re.IGNORECASE
 )
@@ -98,7 +100,7 @@ def clock_word(nodes: Sequence[Node], sql: str) -> str | None:
     for node in nodes:
         parent = nodes[node.parent].kind if node.parent >= 0 else ""
         is_moment = parent.startswith("ParseTo") or (parent == "Cast" and _DATETIME.match(nodes[node.parent].type))
-        if node.kind == "Literal" and is_moment and _SPECIAL.match(node.value):
+        if node.kind == "Literal" and is_moment and SPECIAL.match(node.value):
             return repr(node.value)
     typed = any(node.kind == "Literal" and _DATETIME.match(node.type) for node in nodes)
     found = _TYPED_SPECIAL.search(sql) if typed else None

@@ -18,6 +18,7 @@ import pytest
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.merging import merge
+from sessionizer.spark.internals.switch import PLAIN_SPARK
 from sessionizer.spark.sinks import table_shapes
 from support.expected.emission import owed_by_batch
 from support.streams.log_feed import batches_that_bring_something
@@ -40,6 +41,7 @@ from support.streams.streamed_log import Emitted, Pace, Setting, Streamed, strea
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -144,10 +146,13 @@ def session_with(spark: SparkSession, partitions: int) -> SparkSession:
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_a_real_stream_equals_the_oracle(streamed: Callable[[int], Streamed], number: int) -> None:
-    outcome = streamed(number)
-    expected = sessionize(outcome.batches, CASES[number].log.rules)
+    assert_as_defined(streamed(number), CASES[number].log.rules)
+
+
+def assert_as_defined(outcome: Streamed, rules: SessionRules) -> None:
+    expected = sessionize(outcome.batches, rules)
     arrivals = {batch.arrived_at_ms for batch in outcome.batches}
-    left = settled(outcome, expected.watermark_ms, CASES[number].log.rules)
+    left = settled(outcome, expected.watermark_ms, rules)
     emitted = Counter(session_of_row(row, arrivals) for row in outcome.rows(table_shapes.SESSIONS))
     closed = Counter(map(session_of_oracle, expected.closed))
     assert not emitted - closed, "emitted before it was final"
@@ -191,6 +196,29 @@ def test_the_logs_are_worth_streaming(streamed: Callable[[int], Streamed]) -> No
     seen = sum((happenings(case, streamed(number)) for number, case in enumerate(CASES)), Counter[str]())
     assert len(seen) == 14, str(seen)
     assert all(count >= (3 if is_up_to_the_machine(what) else 10) for what, count in seen.items()), str(seen)
+
+
+def first_of_each_clock() -> set[int]:
+    modes = [case.log.rules.time_mode for case in CASES]
+    return {modes.index(mode) for mode in set(modes)}
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, marks=() if number in first_of_each_clock() else pytest.mark.long)
+        for number in range(len(CASES))
+    ],
+)
+def test_a_stream_without_anything_private_equals_the_oracle(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setenv(PLAIN_SPARK, "1")
+    case = CASES[number]
+    outcome = stream(session_with(spark, case.partitions), case.log, case.setting, tmp_path)
+    assert_as_defined(outcome, case.log.rules)
+    for first, *again in outcome.runs:
+        assert all(content(run) == content(first) for run in again)
 
 
 def is_up_to_the_machine(what: str) -> bool:

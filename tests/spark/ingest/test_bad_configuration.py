@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from sessionizer.errors import DuplicateStream, InvalidSpec, SourceUnreachable, UnwritablePath
+from sessionizer.spark.internals.switch import PLAIN_SPARK
 from support.places import REPOSITORY
 
 PROGRAM = REPOSITORY / "jobs" / "main.py"
@@ -130,7 +131,9 @@ def test_an_unwritable_sink_leaves_an_exit_record_and_nothing_else(place: Place)
     assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
 
 
-def test_the_deep_check_names_every_misfit_in_one_go(place: Place) -> None:
+@pytest.mark.parametrize("plain", ["0", pytest.param("1", marks=pytest.mark.long)])
+def test_the_deep_check_names_every_misfit_in_one_go(place: Place, monkeypatch: pytest.MonkeyPatch, plain: str) -> None:
+    monkeypatch.setenv(PLAIN_SPARK, plain)
     environment = "(select max(value) from text.`/proc/self/environ`)"
     misfits = {
         "aggregate": {"mapping__key": "max(u)"},

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 
 from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.internals.batch_clock import BatchClock
+from sessionizer.spark.internals.batch_clock import ObjectClock, batch_clock
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.expected.checkpoint_log import CheckpointLog
@@ -38,7 +38,7 @@ def five_files(tmp_path: Path, spec: StreamSpec) -> None:
         (tmp_path / "in" / f"{second}.json").write_text(line)
 
 
-@pytest.mark.usefixtures("five_files")
+@pytest.mark.usefixtures("five_files", "either_way")
 def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec: StreamSpec, tmp_path: Path) -> None:
     (punctuations := tmp_path / "punctuations").mkdir()
     metrics = cast("Any", spark.sparkContext._jvm).org.apache.spark.metrics.source.CodegenMetrics
@@ -54,10 +54,10 @@ def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec
     assert compiled[4] == compiled[1]
 
 
-@pytest.mark.usefixtures("five_files")
+@pytest.mark.usefixtures("five_files", "either_way")
 def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: StreamSpec, tmp_path: Path) -> None:
     log = CheckpointLog(tmp_path / "checkpoint")
-    clock = BatchClock(spark)
+    clock = batch_clock(spark)
     rows = read_source(spark, spec.source, tmp_path, 1000, stream=True).select(clock.now_ms.alias("now_ms"))
     seen: list[tuple[int, int]] = []
 
@@ -73,7 +73,7 @@ def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: Stream
 
 
 def test_a_job_reads_what_the_clock_showed_when_it_began(spark: SparkSession) -> None:
-    clock = BatchClock(spark)
+    clock = ObjectClock(spark)
     rows = spark.range(2).select(clock.now_ms.alias("now_ms"))
     for instant in (EPOCH_MS, EPOCH_MS + 1):
         clock.set(instant)
@@ -82,4 +82,4 @@ def test_a_job_reads_what_the_clock_showed_when_it_began(spark: SparkSession) ->
 
 def test_a_clock_that_nobody_set_fails_the_job(spark: SparkSession) -> None:
     with pytest.raises(Py4JJavaError, match="NullPointerException"):
-        spark.range(1).select(BatchClock(spark).now_ms).collect()
+        spark.range(1).select(ObjectClock(spark).now_ms).collect()

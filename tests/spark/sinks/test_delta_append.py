@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 
 from sessionizer.errors import LeaseLost
 from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.switch import PLAIN_SPARK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,7 @@ def ids_in(spark: SparkSession, table: Path) -> list[int]:
     return sorted(row.id for row in spark.read.format("delta").load(str(table)).collect())
 
 
+@pytest.mark.usefixtures("either_way")
 def test_a_batch_lands_once_however_often_it_is_written(spark: SparkSession, table: Path) -> None:
     batch = Transaction("lineage", 7)
     assert append_once(rows(spark, 1, 2), str(table), batch, permitted) == 1
@@ -51,6 +53,7 @@ def test_a_batch_lands_once_however_often_it_is_written(spark: SparkSession, tab
     assert ids_in(spark, table) == [1, 2]
 
 
+@pytest.mark.usefixtures("either_way")
 def test_the_next_batch_and_the_first_of_another_lineage_land(spark: SparkSession, table: Path) -> None:
     for version, batch in enumerate([Transaction("a", 0), Transaction("a", 1), Transaction("b", 0)], start=1):
         assert append_once(rows(spark, version), str(table), batch, permitted) == version
@@ -79,6 +82,7 @@ def test_what_a_table_holds_is_known_without_its_checksums(spark: SparkSession, 
     assert ids_in(spark, table) == [1, 2]
 
 
+@pytest.mark.usefixtures("either_way")
 def test_what_dataframe_writer_noted_counts(spark: SparkSession, table: Path) -> None:
     writer = rows(spark, 1).write.format("delta").mode("append")
     writer.option("txnAppId", "lineage").option("txnVersion", 4).save(str(table))
@@ -114,6 +118,7 @@ def test_without_a_permit_nothing_becomes_part_of_the_table(spark: SparkSession,
     assert append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted) == 1
 
 
+@pytest.mark.usefixtures("either_way")
 def test_columns_that_the_table_lacks_are_refused_not_dropped(spark: SparkSession, table: Path) -> None:
     wider = rows(spark, 1).selectExpr("*", "'x' as unheard_of")
     with pytest.raises(AnalysisException, match="DELTA_METADATA_MISMATCH"):
@@ -121,6 +126,7 @@ def test_columns_that_the_table_lacks_are_refused_not_dropped(spark: SparkSessio
     assert ids_in(spark, table) == []
 
 
+@pytest.mark.usefixtures("either_way")
 def test_columns_are_matched_by_name_and_may_be_missing(spark: SparkSession, table: Path) -> None:
     append_once(rows(spark, 1).select("name", "id"), str(table), Transaction("lineage", 0), permitted)
     append_once(rows(spark, 2).select("id"), str(table), Transaction("lineage", 1), permitted)
@@ -155,3 +161,28 @@ def test_a_commit_does_not_have_the_class_path_searched_for_packages(
     assert not searches
     assert cast("Any", spark.sparkContext._jvm).org is not None
     assert searches, "this is what such a search looks like"
+
+
+def test_a_plain_spark_asks_for_the_permit_before_it_writes_anything(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLAIN_SPARK, "1")
+    files = set(table.rglob("*"))
+
+    def lost() -> None:
+        raise LeaseLost("clicks", token=1, newest=2)
+
+    with pytest.raises(LeaseLost):
+        append_once(rows(spark, 1), str(table), Transaction("lineage", 0), lost)
+    assert set(table.rglob("*")) == files
+
+
+def test_of_a_batch_that_either_way_has_written_the_other_writes_nothing(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, plain in enumerate("0101"):
+        monkeypatch.setenv(PLAIN_SPARK, plain)
+        assert append_once(rows(spark, number), str(table), Transaction("lineage", number), permitted) is not None
+        monkeypatch.setenv(PLAIN_SPARK, "01"[plain == "0"])
+        assert append_once(rows(spark, number), str(table), Transaction("lineage", number), permitted) is None
+    assert ids_in(spark, table) == [0, 1, 2, 3]

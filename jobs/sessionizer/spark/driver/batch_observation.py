@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sessionizer.control.status.batch_progress import BatchObservation, StageObservation
-from sessionizer.spark.driver.local_work import task_seconds
-from sessionizer.spark.internals.java_errors import JavaError
+from sessionizer.spark.driver.local_work import jvm_of_this_process, task_seconds
+from sessionizer.spark.internals.task_counts import records_of_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +36,8 @@ def _task_seconds(spark: SparkSession) -> int:
     """Of a local Spark; elsewhere executors tell how many records their tasks have taken."""
     if not (spark.sparkContext.master or "").startswith("local"):
         return 0
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  Java's own API
-    return task_seconds(int(jvm.java.lang.ProcessHandle.current().pid()))
+    jvm = jvm_of_this_process()
+    return 0 if jvm is None else task_seconds(jvm)
 
 
 def _jobs(spark: SparkSession, run_id: str) -> tuple[int, ...]:
@@ -63,11 +63,5 @@ def _with_records(spark: SparkSession, stage: StageObservation) -> StageObservat
 
     Executors tell every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
     """
-    context: Any = spark.sparkContext._jsc  # noqa: SLF001  no Python API; what the page of a stage shows
-    try:
-        known = context.sc().statusStore().lastStageAttempt(stage.stage_id)
-    except JavaError:
-        return stage  # not begun yet, or forgotten
-    rows_read = int(known.inputRecords())
-    others = (known.shuffleReadRecords(), known.shuffleWriteRecords(), known.outputRecords())
-    return replace(stage, rows_read=rows_read, records=(rows_read, *map(int, others)))
+    records = records_of_stage(spark, stage.stage_id)
+    return stage if records is None else replace(stage, rows_read=records[0], records=records)

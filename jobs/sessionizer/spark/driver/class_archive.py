@@ -12,11 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from pyspark import SparkContext
-
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
+from sessionizer.spark.internals.own_jvm import end_jvm
 from sessionizer.spark.session import jar_folder
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import SpecFile
@@ -37,7 +36,7 @@ def make_archive() -> Path | None:
     os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={part}" "-Xlog:cds*=off"'
     with tempfile.TemporaryDirectory() as folder:
         _live_shortly(Path(folder))
-        _end_jvm()
+        end_jvm(WRITTEN_WITHIN_S)
     if not part.is_file():
         return None
     part.replace(archive)
@@ -57,15 +56,6 @@ def _live_shortly(home: Path) -> None:
         }
     )  # fmt: skip
     drive(SpecFile(spec.name, spec), DriverOptions(home, "archive", Until.DRAINED, master="local[2]"), print)
-
-
-def _end_jvm() -> None:
-    """The JVM writes the archive when it ends, which it does when nobody speaks to it any more."""
-    gateway = SparkContext._gateway  # noqa: SLF001  there is no public way
-    assert gateway is not None  # noqa: S101  a stream has just run
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(WRITTEN_WITHIN_S)
 
 
 if __name__ == "__main__":

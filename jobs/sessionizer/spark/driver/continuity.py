@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import begun_batch, committed_batch
-from sessionizer.spark.internals.delta_append import last_version
+from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.hidden_files import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
+from sessionizer.spark.internals.switch import PLAIN_SPARK, plain
 from sessionizer.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class DriverLife:
             self._say(line)
         if self._options.until is Until.DRAINED:
             self._say(ANNOUNCED)
+        if plain():
+            self._say(f"{PLAIN_SPARK}=1: nothing private of Spark or Delta is used, which is slower")
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
 

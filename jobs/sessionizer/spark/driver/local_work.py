@@ -12,6 +12,7 @@ import psutil  # type: ignore[import-untyped]
 
 _TASK_THREADS: Final = ("Executor task l", "stdout writer f", "Writer for pyth")
 """How Linux cuts the names of the threads that run a task, or feed its Python worker. Elsewhere they have none."""
+_JAVA: Final = ("java", "java.exe")
 
 
 def task_seconds(jvm_pid: int) -> int:
@@ -23,6 +24,16 @@ def task_seconds(jvm_pid: int) -> int:
     except psutil.Error:
         return 0
     return int(sum(thread.user_time + thread.system_time for thread in threads) + sum(map(_seconds, workers)))
+
+
+def jvm_of_this_process() -> int | None:
+    """The JVM that this Python speaks to: its parent under spark-submit, else its child; None where neither is one."""
+    try:
+        ours = psutil.Process()
+        near = [ours.parent(), *ours.children(recursive=True)]
+        return next((one.pid for one in near if one is not None and one.name() in _JAVA), None)
+    except psutil.Error:
+        return None
 
 
 def _name(pid: int, thread: int) -> str:

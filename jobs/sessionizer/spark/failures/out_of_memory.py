@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.bounded_log import BoundedLog
 from sessionizer.launch.local_jvm import ENDED_WITHOUT_MEMORY
+from sessionizer.spark.internals.own_jvm import exit_code_of_jvm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,15 +30,11 @@ _WORDS: Final = re.compile(
 
 def words_of_this_jvm() -> str | None:
     """What the JVM of this process said of its memory; None if it said nothing."""
-    from pyspark import SparkContext  # noqa: PLC0415  also asked where there is no Spark yet
-
     log = BoundedLog.from_environment(os.environ)
     printed = None if log is None else words_in(log.path)
     if printed is not None:
         return printed
-    gateway = SparkContext._gateway  # noqa: SLF001  there is no public way
-    jvm = None if gateway is None else gateway.proc  # none under spark-submit: there the JVM is our parent
-    return "java.lang.OutOfMemoryError" if jvm is not None and _ended_without_memory(jvm) else None
+    return "java.lang.OutOfMemoryError" if exit_code_of_jvm(ENDS_WITHIN_S) == ENDED_WITHOUT_MEMORY else None
 
 
 def words_in(log: Path) -> str | None:
@@ -51,10 +47,3 @@ def words_in(log: Path) -> str | None:
         return None
     found = _WORDS.search(printed)
     return found[1].strip() if found else None
-
-
-def _ended_without_memory(jvm: subprocess.Popen[bytes]) -> bool:
-    try:
-        return jvm.wait(ENDS_WITHIN_S) == ENDED_WITHOUT_MEMORY
-    except subprocess.TimeoutExpired:
-        return False

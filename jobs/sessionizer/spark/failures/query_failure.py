@@ -37,6 +37,7 @@ CAUSES: Final = (
         ),
         terminal=False, deep=True,
     ),
+    KnownFailure("private_door", ("PrivateDoorBroken",), terminal=True, deep=True),
     KnownFailure(
         "memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True
     ),

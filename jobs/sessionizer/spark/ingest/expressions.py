@@ -8,30 +8,36 @@ from pyspark.errors import AnalysisException, ParseException
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.ingest.payload_types import not_kept
-from sessionizer.spark.ingest.permitted import require_own_row, require_repeatable
-from sessionizer.spark.internals.catalyst import never_failing, require_streamable
+from sessionizer.spark.ingest.permitted import is_window, require_deterministic, require_own_row, require_repeatable
 from sessionizer.spark.internals.java_errors import first_line
+from sessionizer.spark.internals.trying import never_failing
+from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
 _CHECKED: Final = "_checked"
+VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+"""What Spark calls an input that varies by itself."""
 
 
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     """The type ``sql`` has over ``rows``. Raises InvalidSpec naming ``field`` when it gives no value for each row."""
     try:
         require_own_row(rows.sparkSession, field, sql)
+        if is_window(rows.sparkSession, sql):
+            raise InvalidSpec(field, sql, "an expression over the row alone, so no window over several")
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
         beside = rows.select("*", never_failing(rows.sparkSession, sql).alias(_CHECKED))
         found = beside.schema[_CHECKED].dataType
-        if rows.isStreaming:
-            require_streamable(beside)
-        require_repeatable(beside, field, sql)
+        require_repeatable(rows, beside, field, sql)
+        require_deterministic(rows, sql)
     except ParseException as error:
         raise InvalidSpec(field, sql, f"a Spark SQL expression ({first_line(error)})") from error
     except AnalysisException as error:
+        if error.getCondition() == VARIES:
+            raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {sql}") from error
         columns = ", ".join(name for name in rows.columns if not name.startswith("_"))
         raise InvalidSpec(field, sql, f"an expression over {columns} ({first_line(error)})") from error
     return found

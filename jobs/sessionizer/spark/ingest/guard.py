@@ -22,13 +22,14 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.payload_types import as_kept
-from sessionizer.spark.internals.batch_clock import BatchClock
-from sessionizer.spark.internals.catalyst import is_utf8, never_failing
+from sessionizer.spark.internals.batch_clock import batch_clock
+from sessionizer.spark.internals.trying import never_failing
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from sessionizer.spark.internals.batch_clock import BatchClock
     from sessionizer.stream_spec.document.mapping import Mapping
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -69,7 +70,7 @@ def arrow_fields(columns: StructType) -> list[pa.Field]:
 def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     """Map source rows to events. Raises InvalidSpec for an expression that does not fit the source."""
     payload = _check(rows, spec.mapping)
-    clock = BatchClock(spark)
+    clock = batch_clock(spark)
     if not rows.isStreaming:
         clock.set(epoch_ms())
     # Mapped first, judged after: the reason below then reads columns, and no expression is evaluated twice.
@@ -152,8 +153,7 @@ def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
     texts = [F.col(field.name) for field in kept if isinstance(field.dataType, StringType)]
     sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, _TEXT_OR_BYTES)]
     size = reduce(operator.add, (F.coalesce(size, F.lit(0)) for size in sizes))
-    spark = mapped.sparkSession
-    invalid = reduce(operator.or_, (~F.coalesce(is_utf8(spark, text), F.lit(True)) for text in texts))  # noqa: FBT003
+    invalid = reduce(operator.or_, (~F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003
     return [
         (size > spec.rules.max_event_bytes, QuarantineReason.OVERSIZED),
         (invalid, QuarantineReason.INVALID_UTF8),

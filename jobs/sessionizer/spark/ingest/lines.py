@@ -14,7 +14,6 @@ from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.internals.catalyst import is_utf8
 from sessionizer.spark.internals.java_errors import first_line
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def parse_lines(
     """Rows of a column ``value`` with their faults; ``json`` becomes its declared columns."""
     fault = (
         F.when(F.octet_length("value") > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
-        .when(~is_utf8(lines.sparkSession, F.col("value")), F.lit(QuarantineReason.INVALID_UTF8.value))
+        .when(~F.is_valid_utf8("value"), F.lit(QuarantineReason.INVALID_UTF8.value))
     )  # fmt: skip
     raw = F.expr("make_valid_utf8(value)").alias(RAW)
     others = [name for name in lines.columns if name != "value"]

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.internals.catalyst import analyzed, children, momentary_pattern, own_functions, parsed
-from sessionizer.stream_spec.expression_rules import CLOCK, SAME_EACH_TIME, clock_word, forbidden_part, nodes_of
+from sessionizer.spark.internals.expression_trees import (
+    momentary_function,
+    parsed_nodes,
+    resolved_nodes,
+    varying_function,
+)
+from sessionizer.spark.internals.switch import plain
+from sessionizer.stream_spec.expression_rules import CLOCK, SAME_EACH_TIME, WINDOWS, clock_word, forbidden_part
+from sessionizer.stream_spec.expression_words import changing_word, forbidden_word, window_word
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.stream_spec.expression_rules import Node
 
-
-def parsed_nodes(spark: SparkSession, sql: str) -> list[Node]:
-    """The parts of the parsed expression. Raises ParseException."""
-    return nodes_of(json.loads(parsed(spark, sql).toJSON()))
+@cache
+def own_functions(spark: SparkSession) -> frozenset[str]:
+    """The names of all functions that Spark itself has."""
+    shown = spark.sql("SHOW SYSTEM FUNCTIONS").collect()
+    return frozenset(row[0].rpartition(".")[2] for row in shown)
 
 
 def require_own_row(spark: SparkSession, field: str, sql: str) -> None:
@@ -25,29 +34,37 @@ def require_own_row(spark: SparkSession, field: str, sql: str) -> None:
 
     To be asked before ``sql`` is resolved: to resolve a subquery over files is to open them. Raises ParseException.
     """
-    if (allowed := forbidden_part(parsed_nodes(spark, sql), own_functions(spark))) is not None:
+    built_in = own_functions(spark)
+    allowed = forbidden_word(sql, built_in) if plain() else forbidden_part(parsed_nodes(spark, sql), built_in)
+    if allowed is not None:
         raise InvalidSpec(field, sql, allowed)
 
 
-def require_repeatable(resolved: DataFrame, field: str, sql: str) -> None:
-    """Raises InvalidSpec, naming ``field``, if the last column of ``resolved``, which is ``sql``, may change."""
-    expression = analyzed(resolved).expressions().last()
-    if not expression.deterministic():
-        raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {_varying(expression).prettyName().lower()}()")
-    moment = momentary_pattern(resolved.sparkSession)
-    if expression.containsPattern(moment):
-        word = _momentary(expression, moment).prettyName().lower()
-        raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {word}(): {CLOCK}")
-    if (word := clock_word(nodes_of(json.loads(expression.toJSON())), sql)) is not None:
-        raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {word}: {CLOCK}")
+def is_window(spark: SparkSession, sql: str) -> bool:
+    """Whether ``sql`` looks at several rows. Raises ParseException."""
+    if plain():
+        return window_word(sql) is not None
+    return any(node.kind in WINDOWS for node in parsed_nodes(spark, sql))
 
 
-def _varying(expression: Any) -> Any:  # noqa: ANN401  Java objects
-    """The innermost part that makes ``expression`` vary."""
-    return next((_varying(child) for child in children(expression) if not child.deterministic()), expression)
+def require_repeatable(rows: DataFrame, resolved: DataFrame, field: str, sql: str) -> None:
+    """Raises InvalidSpec, naming ``field``, if ``sql``, over ``rows`` the last column of ``resolved``, may change."""
+    allowed = changing_word(sql, rows.columns) if plain() else _changing_part(resolved, sql)
+    if allowed is not None:
+        raise InvalidSpec(field, sql, allowed)
 
 
-def _momentary(expression: Any, moment: Any) -> Any:  # noqa: ANN401  Java objects
-    """The innermost part that Spark replaces by the time, the user or the catalog when it plans a query."""
-    inner = (child for child in children(expression) if child.containsPattern(moment))
-    return next((_momentary(child, moment) for child in inner), expression)
+def require_deterministic(rows: DataFrame, sql: str) -> None:
+    """Raises AnalysisException if ``sql`` varies by itself and no tree told so: an aggregate takes no such input."""
+    if plain():
+        _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
+
+
+def _changing_part(resolved: DataFrame, sql: str) -> str | None:
+    if (function := varying_function(resolved)) is not None:
+        return f"{SAME_EACH_TIME} {function}()"
+    if (function := momentary_function(resolved)) is not None:
+        return f"{SAME_EACH_TIME} {function}(): {CLOCK}"
+    if (word := clock_word(resolved_nodes(resolved), sql)) is not None:
+        return f"{SAME_EACH_TIME} {word}: {CLOCK}"
+    return None

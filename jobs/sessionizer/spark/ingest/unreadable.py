@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlparse
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.home.atomic_file import read_json, write_json
@@ -70,9 +70,8 @@ class UnreadableFiles:
 
     def report_empty(self, spark: SparkSession, uris: Iterable[str]) -> None:
         """Quarantine those of the files that are empty: no Parquet file is, but Spark passes over them."""
-        for uri in map(_as_position, uris):
-            if _size(spark, uri) == 0:
-                report_unreadable(self.punctuations, _file_id(uri), uri, "the file is empty")
+        for uri in _empty(spark, [_as_position(uri) for uri in uris]):
+            report_unreadable(self.punctuations, _file_id(uri), uri, "the file is empty")
 
     def _put_aside(self, uri: str, cause: str) -> None:
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
@@ -94,17 +93,23 @@ def _file_id(uri: str) -> str:
     return hashlib.sha256(uri.encode()).hexdigest()[:16]
 
 
-def _size(spark: SparkSession, uri: str) -> int:
-    """Bytes of a file, -1 where it is gone: the query that reads it will say so."""
-    parts = urlparse(uri)
-    if parts.scheme == "file":
-        path = Path(unquote(parts.path))
-        return path.stat().st_size if path.exists() else -1
-    jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc  # noqa: SLF001  there is no public way
-    assert jvm is not None  # noqa: S101  a classic session always has one
-    file = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
-    storage = file.getFileSystem(context.hadoopConfiguration())
-    return int(storage.getFileStatus(file).getLen()) if storage.exists(file) else -1
+def _empty(spark: SparkSession, uris: Sequence[str]) -> list[str]:
+    """Those of the files that have no byte. One that is gone is not told: the query that reads it will say so."""
+    local = {uri: Path(unquote(urlparse(uri).path)) for uri in uris if urlparse(uri).scheme == "file"}
+    empty = [uri for uri, path in local.items() if path.exists() and not path.stat().st_size]
+    elsewhere = [uri for uri in uris if uri not in local]
+    return empty + _empty_elsewhere(spark, elsewhere)
+
+
+def _empty_elsewhere(spark: SparkSession, uris: Sequence[str]) -> list[str]:
+    if not uris:
+        return []
+    try:
+        files = spark.read.format("binaryFile").load([_as_path(uri) for uri in uris])
+        found = {unquote(_as_position(row.path)) for row in files.where("length = 0").select("path").collect()}
+    except AnalysisException:  # one of them is gone
+        return [uri for one in uris for uri in _empty_elsewhere(spark, [one])] if len(uris) > 1 else []
+    return [uri for uri in uris if unquote(uri) in found]
 
 
 def _named_file(error: Exception) -> str | None:

@@ -1,24 +1,79 @@
-"""The wall clock of a micro-batch, for expressions whose generated code is the same in every batch."""
+"""The wall clock of a micro-batch, for expressions whose generated code is the same in every batch.
+
+**Private**: a Java object in Catalyst's ``Invoke``, set from the offset log of the running batch (docs/adr/0039).
+**Public**: ``current_timestamp()``, which Spark replaces by the same instant. It is put into a higher-order function:
+Spark writes it as a number into the Java text that it generates, which would then be compiled anew in every batch.
+**Lost**: guard and mapping are no longer one generated stage: a row is copied three times on its way to Python.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from pyspark.sql import functions as F
 
 from sessionizer.spark.internals.catalyst import catalyst, column_of
+from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
+from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+DOOR: Final = "batch clock"
 _RUNNING_QUERY: Final = "sql.streaming.queryId"
 """The local property in which Spark names the streaming query that a thread works for."""
 
 
-class BatchClock:
-    """The clock of one query: a column that shows, in epoch ms, what the clock was set to when the job began.
+class BatchClock(Protocol):
+    """The clock of one query: a column that shows, in epoch ms, what the clock is set to when a job begins."""
+
+    @property
+    def now_ms(self) -> Column:
+        """What the clock shows."""
+
+    def set(self, epoch_ms: int) -> None:
+        """Show ``epoch_ms``. For what is no stream; before ``now_ms`` is asked for."""
+
+    def set_to_batch(self) -> None:
+        """Show the clock of the micro-batch that calls: that of its offset log, so that a replay is judged alike."""
+
+
+def batch_clock(spark: SparkSession) -> BatchClock:
+    """A clock that nobody has set yet. Raises PrivateDoorBroken."""
+    if plain():
+        return PublicClock()
+    with door(DOOR):
+        return ObjectClock(spark)
+
+
+class PublicClock:
+    """Spark's own ``current_timestamp()``: in a stream the batch's clock, without anybody setting it."""
+
+    def __init__(self) -> None:
+        self._instant: int | None = None
+
+    @property
+    def now_ms(self) -> Column:
+        """The clock of the batch, or what was set."""
+        if self._instant is not None:
+            return F.lit(self._instant).cast("bigint")
+        hidden = F.transform(F.array(F.lit(0)), lambda _: F.unix_millis(F.current_timestamp()))
+        return hidden.getItem(0)
+
+    def set(self, epoch_ms: int) -> None:
+        """Show ``epoch_ms``."""
+        self._instant = epoch_ms
+
+    def set_to_batch(self) -> None:
+        """Spark does."""
+
+
+class ObjectClock:
+    """A Java object that is handed to each job as it is when the job begins.
 
     Spark writes ``current_timestamp()`` as a number into the Java text that it generates, which is then new in every
-    batch. An object is not written but handed over, to each job as it is when the job begins (docs/adr/0039).
+    batch. An object is not written but handed over (docs/adr/0039).
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -28,21 +83,23 @@ class BatchClock:
     @property
     def now_ms(self) -> Column:
         """What the clock shows. A job that reads a clock that was never set fails."""
-        object_type = java_class(self._spark, "org.apache.spark.sql.types.ObjectType")
-        instant = catalyst(self._spark, "Literal")(self._instant, object_type(self._instant.getClass()))
-        bigint = scala_object(self._spark, "org.apache.spark.sql.types.LongType")
-        no_arguments = scala_object(self._spark, "scala.collection.immutable.Nil")
-        # what is deterministic and depends on no row would be read while the batch is planned
-        nullable = deterministic = False
-        parts = (instant, "get", bigint, no_arguments, no_arguments, True, nullable, deterministic)
-        return column_of(self._spark, catalyst(self._spark, "objects.Invoke")(*parts))
+        with door(DOOR):
+            object_type = java_class(self._spark, "org.apache.spark.sql.types.ObjectType")
+            instant = catalyst(self._spark, "Literal")(self._instant, object_type(self._instant.getClass()))
+            bigint = scala_object(self._spark, "org.apache.spark.sql.types.LongType")
+            no_arguments = scala_object(self._spark, "scala.collection.immutable.Nil")
+            # what is deterministic and depends on no row would be read while the batch is planned
+            nullable = deterministic = False
+            parts = (instant, "get", bigint, no_arguments, no_arguments, True, nullable, deterministic)
+            return column_of(self._spark, catalyst(self._spark, "objects.Invoke")(*parts))
 
     def set(self, epoch_ms: int) -> None:
         """Show ``epoch_ms``, of 25 January 1970 or later: py4j makes a Long only of what no Integer holds."""
         self._instant.set(epoch_ms)
 
     def set_to_batch(self) -> None:
-        """Show the clock of the micro-batch that calls: that of its offset log, so that a replay is judged alike."""
-        manager = cast("Any", self._spark._jsparkSession).streams()  # noqa: SLF001  no Python API
-        query = manager.get(self._spark.sparkContext.getLocalProperty(_RUNNING_QUERY))
-        self.set(query.streamingQuery().lastExecution().offsetSeqMetadata().batchTimestampMs())
+        """Show the clock of the micro-batch that calls."""
+        with door(DOOR):
+            manager = cast("Any", self._spark._jsparkSession).streams()  # noqa: SLF001  no Python API
+            query = manager.get(self._spark.sparkContext.getLocalProperty(_RUNNING_QUERY))
+            self.set(query.streamingQuery().lastExecution().offsetSeqMetadata().batchTimestampMs())

@@ -1,22 +1,33 @@
-"""Appends rows to a Delta table once for each (application, version), through Delta's own transactions.
+"""Appends rows to a Delta table once for each (application, version).
 
-``DataFrameWriter`` can do that, too (``txnAppId``, ``txnVersion``), but to learn which versions a table holds it has
-Delta rebuild the table's whole state from its log after every commit, although the checksum beside each commit says so
-(docs/adr/0011). Delta's transactions have no Python API, so this file speaks to its classes; no other one does.
+**Private**: Delta's own transactions, which have no Python API (docs/adr/0011).
+**Public**: ``DataFrameWriter`` with ``txnAppId`` and ``txnVersion``: a version that the table has is skipped, and of
+two drivers that write one at the same time the second gets Delta's conflict.
+**Lost**: to learn which versions a table holds Delta rebuilds its whole state from its log after every commit, although
+the checksum beside each commit says so. The permit is asked before the data files are written, not again before the
+commit: a driver that loses its lease in between is held off by Delta's conflict alone, once its successor has written
+that batch. The table's history shows ``WRITE``, without lineage and batch.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.spark.internals.delta_log import delta_log, known_version
+from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
+from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
+
+DOOR: Final = "Delta's transaction"
+LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
+"""Where Delta notes the version of the table that a session has committed last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,54 +42,39 @@ def append_once(frame: DataFrame, location: str, transaction: Transaction, permi
     """Append ``frame`` to the table at ``location``; returns the table's version with it, None if it was there before.
 
     The columns of ``frame`` are among those of the table, by name. ``permit`` raises when we may not write; it is asked
-    before the data files are written and again before the commit that makes them part of the table. Raises what Spark
-    raises: among it Delta's conflict, if another process commits the same application in between, and its refusal of
-    columns that the table does not have.
+    before the data files are written and again before the commit that makes them part of the table (in plain Spark
+    before the data files only). Raises what Spark raises: among it Delta's conflict, if another process commits the
+    same application in between, and its refusal of columns that the table does not have. Raises PrivateDoorBroken.
     """
-    delta = _Delta(frame.sparkSession)
-    log = delta.log(location)
-    attempt = log.startTransaction()
-    if transaction.version <= _last_version(attempt.snapshot(), transaction.application):
-        return None
-    attempt.readTxn().append(transaction.application)  # from here on Delta takes its like for a conflict
+    if plain():
+        return _written(frame, location, transaction, permit)
+    return _committed(frame, location, transaction, permit)
+
+
+def _written(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
     permit()
-    files = delta.write_files(attempt, log, frame)
+    settings = frame.sparkSession.conf
+    settings.unset(LAST_COMMIT)
+    writer = frame.write.format("delta").mode("append")
+    writer.option("txnAppId", transaction.application).option("txnVersion", transaction.version).save(location)
+    version = settings.get(LAST_COMMIT, None)
+    return None if version is None else int(version)
+
+
+def _committed(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
+    with door(DOOR):
+        delta = _Delta(frame.sparkSession)
+        log = delta_log(frame.sparkSession, location)
+        attempt = log.startTransaction()
+        if transaction.version <= known_version(attempt.snapshot(), transaction.application):
+            return None
+        attempt.readTxn().append(transaction.application)  # from here on Delta takes its like for a conflict
     permit()
-    return int(attempt.commit(files.appended(delta.noted(transaction)), delta.operation(transaction)))
-
-
-def last_version(spark: SparkSession, location: str, application: str) -> int:
-    """The highest version of ``application`` in the table at ``location``, -1 if there is none."""
-    return _last_version(_Delta(spark).log(location).startTransaction().snapshot(), application)
-
-
-def table_property(spark: SparkSession, location: str, name: str) -> str | None:
-    """The value of a property of the table at ``location``; None if it has no such property, or is no table yet."""
-    found = _Delta(spark).log(location).startTransaction().snapshot().metadata().configuration().get(name)
-    return str(found.get()) if found.isDefined() else None
-
-
-def applications(spark: SparkSession, location: str) -> set[str]:
-    """Every application that the table at ``location`` took a transaction of."""
-    each = _Delta(spark).log(location).startTransaction().snapshot().transactions().keysIterator()
-    found = set()
-    while each.hasNext():
-        found.add(str(each.next()))
-    return found
-
-
-def _last_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
-    checksum = snapshot.checksumOpt()
-    noted = checksum.get().setTransactions() if checksum.isDefined() else checksum
-    if not noted.isDefined():  # no checksum, or one of so many applications that it leaves them out
-        version = snapshot.transactions().get(application)
-        return int(version.get()) if version.isDefined() else -1
-    each = noted.get().iterator()
-    while each.hasNext():
-        one = each.next()
-        if one.appId() == application:
-            return int(one.version())
-    return -1
+    with door(DOOR):
+        files = delta.write_files(attempt, log, frame)
+    permit()
+    with door(DOOR):
+        return int(attempt.commit(files.appended(delta.noted(transaction)), delta.operation(transaction)))
 
 
 class _Delta:
@@ -87,9 +83,6 @@ class _Delta:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._session: Any = spark._jsparkSession  # noqa: SLF001  no Python API
-
-    def log(self, location: str) -> Any:  # noqa: ANN401  a Java object
-        return self._class("DeltaLog").forTable(self._session, location)
 
     def write_files(self, attempt: Any, log: Any, frame: DataFrame) -> Any:  # noqa: ANN401  Java objects
         """As ``DataFrameWriter`` does it: the columns are compared with the table's, then the data files written."""

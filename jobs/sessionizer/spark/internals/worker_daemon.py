@@ -1,23 +1,38 @@
-"""Spark's daemon of Python workers with its imports frozen: the public way is Spark's own daemon (``pyspark.daemon``).
+"""Spark's daemon of Python workers with its imports frozen.
 
 After every task the daemon has the worker collect garbage, which looks at all objects there are: 50 ms for what the
 imports left, six times a batch on two cores. Frozen, those objects are no longer looked at (``gc.freeze``).
+
+**Private**: ``pyspark.worker`` and ``pyspark.daemon``, which a module of ours stands in for.
+**Public**: Spark's own daemon (``spark.python.daemon.module`` is left alone).
+**Lost**: each worker imports everything for itself, a second or more at the start, and looks through it after each
+task.
 """
 
 from __future__ import annotations
 
 import gc
+from typing import Final
 
-import pyarrow.compute  # noqa: F401
-import pyspark.sql.streaming.proto.StateMessage_pb2
+from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.switch import plain
 
-# the state's client imports it, and pandas with it, to send its first value
-import pyspark.testing.utils
-import pyspark.worker  # noqa: F401
-from pyspark.daemon import manager
+DOOR: Final = "worker daemon"
+
+
+def daemon_settings(module: str) -> dict[str, str]:
+    """What has Spark fork its workers by our ``module``."""
+    return {} if plain() else {"spark.python.daemon.module": module}
 
 
 def fork_workers() -> None:
     """Fork a worker whenever Spark asks for one, from this process with all that it has imported. Ends with Spark."""
+    with door(DOOR):
+        import pyspark.sql.streaming.proto.StateMessage_pb2  # noqa: PLC0415
+
+        # the state's client imports it, and pandas with it, to send its first value
+        import pyspark.testing.utils  # noqa: PLC0415
+        import pyspark.worker  # noqa: F401, PLC0415
+        from pyspark.daemon import manager  # noqa: PLC0415
     gc.freeze()
     manager()

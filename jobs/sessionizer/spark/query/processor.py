@@ -43,6 +43,8 @@ from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.json_text import json_objects
 from sessionizer.core.wire.wide import pieces
+from sessionizer.spark.internals.state_socket import answer_within
+from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +57,7 @@ _PLAN: Final = StructType([StructField("at", LongType()), StructField("appended"
 _TIMEOUTS: Final = StructType([StructField("changes", BinaryType())])
 _FINGERPRINT: Final = StructType([StructField("fingerprint", BinaryType())])
 ANSWER_WITHIN_S: Final = 60.0
-"""Seconds for what takes milliseconds."""
+"""Seconds for what takes milliseconds: the state's server may have ended, which nobody tells."""
 
 
 class SessionProcessor(StatefulProcessor):
@@ -63,12 +65,15 @@ class SessionProcessor(StatefulProcessor):
 
     def __init__(self, shared: GroupRules) -> None:
         self._shared = shared
+        # made in the driver: a cluster's workers do not have its environment
+        self._patient = plain()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables."""
         self._handle = handle
         self._number = {label: number for number, label in enumerate(group_labels(self._shared.key_groups).tolist())}
-        _give_up_on_silence(handle)
+        if not self._patient:
+            answer_within(handle, ANSWER_WITHIN_S)
         self._log = handle.getListState("log", _LOG)
         self._plan = handle.getValueState("plan", _PLAN)
         self._timeouts = handle.getValueState("timeouts", _TIMEOUTS)
@@ -166,15 +171,6 @@ class SessionProcessor(StatefulProcessor):
 
 def _as_value(table: pa.Table) -> tuple[bytes]:
     return (encode(table.combine_chunks()),)
-
-
-def _give_up_on_silence(handle: StatefulProcessorHandle) -> None:
-    """Have a request to the state fail that is not answered.
-
-    The server is a thread of the JVM. A full disk ends it with an Error, of which Spark tells nobody in local mode: the
-    task, and with it the driver, would wait for ever.
-    """
-    handle._statefulProcessorApiClient._client_socket.settimeout(ANSWER_WITHIN_S)  # noqa: SLF001  no public way
 
 
 @dataclass(slots=True)

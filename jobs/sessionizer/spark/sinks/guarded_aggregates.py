@@ -9,14 +9,11 @@ functions in between are those that take whatever their inputs are (docs/adr/005
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
-
-from sessionizer.spark.internals.catalyst import children, column_of, kind_of, null_where_failing, parsed, with_children
-from sessionizer.spark.internals.java_class import java_class, scala_object
+from sessionizer.spark.internals.aggregate_trees import is_aggregate, rewritten_aggregates
+from sessionizer.spark.internals.switch import plain
+from sessionizer.spark.sinks.aggregate_text import rewritten_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,29 +30,27 @@ stddev_samp string_agg sum try_avg try_sum var_pop var_samp variance
 TAKES_ANY_INPUT: Final = frozenset(_NAMES.split())
 """Spark's aggregates that fail for no value of a column: sums wrap around or are null, sketches are not among them."""
 
-_PLAIN: Final = frozenset({"Literal", "UnresolvedAttribute", "UnresolvedStar"})
-"""What cannot fail, or is no value of a row."""
-_AROUND: Final = frozenset({"SortOrder", "NamedArgumentExpression"})
-"""What an aggregate takes an input in."""
-_VALUE: Final = "value"
-
 
 @dataclass(frozen=True, slots=True)
 class GuardedAggregates:
     """``inputs``: columns to add to the rows first. ``columns``: the aggregates over them, by name.
 
+    ``results``: what is made of the aggregates afterwards, by name; without one the aggregates are the results.
     None of them is resolved: the same objects do for every batch.
     """
 
     inputs: Mapping[str, Column]
     columns: Mapping[str, Column]
+    results: Mapping[str, Column] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spark: SparkSession, aggregates: Mapping[str, str]) -> GuardedAggregates:
-        """The aggregates by name; they have been checked. Raises ParseException."""
-        rewriting = _Rewriting(spark)
-        columns = {name: rewriting.guarded(sql).alias(name) for name, sql in aggregates.items()}
-        return cls(rewriting.inputs, columns)
+        """The aggregates by name; they have been checked. Raises ParseException, and PrivateDoorBroken."""
+        if not aggregates:
+            return cls.none()
+        if plain():
+            return cls(*rewritten_texts(spark, aggregates, TAKES_ANY_INPUT))
+        return cls(*rewritten_aggregates(spark, aggregates, TAKES_ANY_INPUT))
 
     @classmethod
     def none(cls) -> GuardedAggregates:
@@ -65,75 +60,13 @@ class GuardedAggregates:
     def over(self, rows: DataFrame, key: str) -> DataFrame:
         """``key`` and a column for each aggregate over the rows of that key."""
         inputs = (column.alias(name) for name, column in self.inputs.items())
-        return rows.select("*", *inputs).groupBy(key).agg(*self.columns.values())
+        found = rows.select("*", *inputs).groupBy(key).agg(*self.columns.values())
+        if not self.results:
+            return found
+        return found.select(key, *(column.alias(name) for name, column in self.results.items()))
 
 
 def may_aggregate(spark: SparkSession, function: str) -> bool:
     """Whether ``function``, one of Spark's own, is known to take any input, or is no aggregate."""
     name = function.rpartition(".")[2]
-    if name in TAKES_ANY_INPUT:
-        return True
-    registry = scala_object(spark, "org.apache.spark.sql.catalyst.analysis.FunctionRegistry").builtin()
-    found = registry.lookupFunction(java_class(spark, "org.apache.spark.sql.catalyst.FunctionIdentifier")(name))
-    return not (found.isDefined() and found.get().getGroup() == "agg_funcs")
-
-
-@dataclass(slots=True)
-class _Rewriting:
-    spark: SparkSession
-    inputs: dict[str, Column] = field(default_factory=dict)
-    _name_of: dict[str, str] = field(default_factory=dict)
-    _failures: list[Column] = field(default_factory=list)
-    """When a row makes the aggregate that is being rewritten fail."""
-
-    def guarded(self, sql: str) -> Column:
-        self._failures = []
-        result = column_of(self.spark, self._rewritten(parsed(self.spark, sql)))
-        if self._failures:
-            failed = F.coalesce(F.bool_or(reduce(or_, self._failures)), F.lit(False))  # noqa: FBT003  lit has no keyword
-            result = F.when(~failed, result)
-        return null_where_failing(result, self.spark)
-
-    def _rewritten(self, node: Any) -> Any:  # noqa: ANN401  a Java object
-        kind, parts = kind_of(node), children(node)
-        if kind == "AggregateExpression":
-            function = parts[0]
-            taken = self._taken(children(function), parts[1:])
-            inner = with_children(self.spark, function, taken[: len(taken) - len(parts) + 1])
-            return with_children(self.spark, node, [inner, *taken[len(taken) - len(parts) + 1 :]])
-        if kind == "UnresolvedFunction" and node.nameParts().last().lower() in TAKES_ANY_INPUT:
-            # its children are the arguments, the filter if there is one, and what orders the rows
-            at = node.arguments().size()
-            end = at + int(node.filter().isDefined())
-            taken = self._taken([*parts[:at], *parts[end:]], parts[at:end])
-            last = len(taken) - (end - at)
-            return with_children(self.spark, node, [*taken[:at], *taken[last:], *taken[at:last]])
-        return with_children(self.spark, node, [self._rewritten(part) for part in parts]) if parts else node
-
-    def _taken(self, inputs: list[Any], condition: list[Any]) -> list[Any]:
-        """The inputs of an aggregate, then its filter (none or one), each where it may fail as a tried column."""
-        tried = [self._tried(part) for part in [*inputs, *condition]]
-        failed = [F.col(name).isNull() for _, name in tried[: len(inputs)] if name]
-        if condition:
-            # a row that the filter leaves out is not evaluated
-            part, name = tried[-1]
-            failed = [column_of(self.spark, part) & one for one in failed]
-            failed += [F.col(name).isNull()] if name else []
-        self._failures += failed
-        return [part for part, _ in tried]
-
-    def _tried(self, part: Any) -> tuple[Any, str | None]:  # noqa: ANN401  a Java object
-        """What to put for ``part``, and the column that is null where it fails, None if it cannot."""
-        if kind_of(part) in _AROUND:
-            inner, name = self._tried(children(part)[0])
-            return with_children(self.spark, part, [inner, *children(part)[1:]]), name
-        if kind_of(part) in _PLAIN or not _reads_columns(part):
-            return part, None
-        name = self._name_of.setdefault(part.sql(), f"_input_{len(self._name_of)}")
-        value = column_of(self.spark, part).alias(_VALUE)
-        self.inputs[name] = null_where_failing(F.struct(value), self.spark)
-        return parsed(self.spark, f"{name}.{_VALUE}"), name
-
-
-def _reads_columns(node: Any) -> bool:  # noqa: ANN401  a Java object
-    return kind_of(node) == "UnresolvedAttribute" or any(map(_reads_columns, children(node)))
+    return name in TAKES_ANY_INPUT or not is_aggregate(spark, name)

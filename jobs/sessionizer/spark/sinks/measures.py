@@ -9,8 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.ingest.permitted import parsed_nodes, require_own_row, require_repeatable
+from sessionizer.spark.ingest.expressions import VARIES
+from sessionizer.spark.ingest.permitted import is_window, require_own_row, require_repeatable
+from sessionizer.spark.internals.expression_trees import parsed_nodes
 from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.internals.switch import plain
 from sessionizer.spark.sinks.guarded_aggregates import TAKES_ANY_INPUT, GuardedAggregates, may_aggregate
 from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 _SESSION: Final = "_session"
-_VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+_KNOWN: Final = ", ".join(sorted(TAKES_ANY_INPUT))
 
 
 def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructType:
@@ -33,7 +36,7 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
         try:
             columns = columns.add(_checked(events, name, sql))
         except PySparkException as error:
-            if error.getCondition() == _VARIES:
+            if error.getCondition() == VARIES:
                 varying = "".join((error.getMessageParameters() or {}).values())
                 raise InvalidSpec(f"measures.{name}", sql, f"{SAME_EACH_TIME} {varying}") from error
             names = ", ".join(column for column in events.columns if column != _SESSION)
@@ -45,15 +48,24 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
 
 def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
     """Raises InvalidSpec where Spark cannot plan what it could resolve: it has bugs in aggregates of several kinds."""
+    if _unplannable(events, measures) is None:
+        return
     together: dict[str, str] = {}
     for name, sql in measures.items():
         together[name] = sql
-        computed = GuardedAggregates.of(events.sparkSession, together).over(events, _SESSION)
-        try:
-            computed._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  there is no public way
-        except (PySparkException, JavaError) as error:
+        if (error := _unplannable(events, together)) is not None:
             allowed = f"an aggregate that Spark can plan beside the measures before it ({first_line(error)})"
             raise InvalidSpec(f"measures.{name}", sql, allowed) from error
+
+
+def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkException | JavaError | None:
+    """What keeps Spark from planning them: that it can is seen when it runs the plan, over no events at all."""
+    computed = GuardedAggregates.of(events.sparkSession, measures).over(events, _SESSION)
+    try:
+        computed.write.format("noop").mode("overwrite").save()
+    except (PySparkException, JavaError) as error:
+        return error
+    return None
 
 
 def _checked(events: DataFrame, name: str, sql: str) -> StructField:
@@ -62,8 +74,10 @@ def _checked(events: DataFrame, name: str, sql: str) -> StructField:
     require_own_row(spark, field, sql)
     _require_known_aggregates(spark, field, sql)
     bare = events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name))
-    require_repeatable(bare, field, sql)
+    require_repeatable(events, bare, field, sql)
     guarded = GuardedAggregates.of(spark, {name: sql})
+    if not guarded.columns:
+        raise InvalidSpec(field, sql, f"aggregates that fail for no value of an event: {_KNOWN}")
     for column in events.select(*guarded.inputs.values()).schema if guarded.inputs else ():
         if "interval" in column.dataType.simpleString():
             raise InvalidSpec(field, sql, "an aggregate of values that are no interval: their sum may be too long")
@@ -72,14 +86,12 @@ def _checked(events: DataFrame, name: str, sql: str) -> StructField:
 
 def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None:
     """Raises InvalidSpec for an aggregate that one absurd value could make fail, and for a window."""
-    for node in parsed_nodes(spark, sql):
-        if node.kind == "WindowExpression":
-            raise InvalidSpec(field, sql, "an aggregate of the session's events, not a window over them")
+    if is_window(spark, sql):
+        raise InvalidSpec(field, sql, "an aggregate of the session's events, not a window over them")
+    for node in () if plain() else parsed_nodes(spark, sql):
         if node.function and not may_aggregate(spark, node.function):
-            known = ", ".join(sorted(TAKES_ANY_INPUT))
-            raise InvalidSpec(
-                field, sql, f"aggregates that fail for no value of an event, so not {node.function}: {known}"
-            )
+            allowed = f"aggregates that fail for no value of an event, so not {node.function}: {_KNOWN}"
+            raise InvalidSpec(field, sql, allowed)
 
 
 def with_measures(sessions: DataFrame, measures: GuardedAggregates) -> DataFrame:

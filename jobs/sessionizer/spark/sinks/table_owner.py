@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from sessionizer.errors import TableOwned, UnwritablePath
-from sessionizer.spark.internals.delta_append import applications, table_property
+from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.spark.sinks.tables import OWNER, table_exists
 

@@ -1,0 +1,121 @@
+"""What a Delta table knows of itself: its properties, and which version of which application it has taken.
+
+**Private**: Delta's log and its snapshot, which has the answer in the checksum beside the last commit.
+**Public**: ``DeltaTable.detail()``, and the files of the table's log, whose form Delta's protocol fixes, read by
+Spark's own readers: the newest checkpoint and the commits after it.
+**Lost**: some jobs when a driver starts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from delta.tables import DeltaTable
+
+from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.java_class import java_class
+from sessionizer.spark.internals.switch import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+DOOR: Final = "Delta's log"
+_TRANSACTION: Final = "txn struct<appId: string, version: bigint>"
+_COMMIT: Final = re.compile(r"(\d{20})\.json")
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
+"""A whole one, one of several parts with how many there are, or one that is named by a UUID."""
+
+
+def last_version(spark: SparkSession, location: str, application: str) -> int:
+    """The highest version of ``application`` in the table at ``location``, -1 if there is none."""
+    if plain():
+        return _noted(spark, location).get(application, -1)
+    with door(DOOR):
+        return known_version(_snapshot(spark, location), application)
+
+
+def applications(spark: SparkSession, location: str) -> set[str]:
+    """Every application that the table at ``location`` took a transaction of."""
+    if plain():
+        return set(_noted(spark, location))
+    with door(DOOR):
+        each = _snapshot(spark, location).transactions().keysIterator()
+        found = set()
+        while each.hasNext():
+            found.add(str(each.next()))
+        return found
+
+
+def table_property(spark: SparkSession, location: str, name: str) -> str | None:
+    """The value of a property of the table at ``location``; None if it has no such property, or is no table yet."""
+    if plain():
+        if not DeltaTable.isDeltaTable(spark, location):
+            return None
+        detail = DeltaTable.forPath(spark, location).detail().select("properties").first()
+        return None if detail is None else detail[0].get(name)
+    with door(DOOR):
+        found = _snapshot(spark, location).metadata().configuration().get(name)
+        return str(found.get()) if found.isDefined() else None
+
+
+def delta_log(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Java object
+    """Delta's log of the table."""
+    return java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, location)  # noqa: SLF001  no Python API
+
+
+def known_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
+    """The highest version of ``application`` in a state of a table, -1 if there is none."""
+    checksum = snapshot.checksumOpt()
+    noted = checksum.get().setTransactions() if checksum.isDefined() else checksum
+    if not noted.isDefined():  # no checksum, or one of so many applications that it leaves them out
+        version = snapshot.transactions().get(application)
+        return int(version.get()) if version.isDefined() else -1
+    each = noted.get().iterator()
+    while each.hasNext():
+        one = each.next()
+        if one.appId() == application:
+            return int(one.version())
+    return -1
+
+
+def parts_that_tell(names: Iterable[str]) -> list[str]:
+    """Of the ``names`` in a table's log those that together tell all its transactions, by Delta's protocol.
+
+    The newest checkpoint that is whole, all its parts, and the commits after it.
+    """
+    checkpoints: dict[int, list[tuple[str, int]]] = {}
+    commits: dict[int, str] = {}
+    for name in sorted(names):
+        if (commit := _COMMIT.fullmatch(name)) is not None:
+            commits[int(commit[1])] = name
+        elif (part := _CHECKPOINT.fullmatch(name)) is not None:
+            checkpoints.setdefault(int(part[1]), []).append((name, int(part[2] or 1)))
+    whole = [version for version, parts in checkpoints.items() if len(parts) >= min(count for _, count in parts)]
+    newest = max(whole, default=-1)
+    told = [name for name, _ in checkpoints.get(newest, [])]
+    return told + [name for version, name in commits.items() if version > newest]
+
+
+def _snapshot(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Java object
+    return delta_log(spark, location).startTransaction().snapshot()
+
+
+def _noted(spark: SparkSession, location: str) -> dict[str, int]:
+    """The highest version of each application; none where there is no table."""
+    if not DeltaTable.isDeltaTable(spark, location):
+        return {}
+    folder = f"{location}/_delta_log"
+    listed = spark.read.format("binaryFile").load(folder).select("path").collect()
+    parts = parts_that_tell(str(row.path).rpartition("/")[2] for row in listed)
+    found: dict[str, int] = {}
+    for kind in ("json", "parquet"):
+        files = [f"{folder}/{name}" for name in parts if name.endswith(kind)]
+        if not files:
+            continue
+        noted = spark.read.schema(_TRANSACTION).format(kind).load(files).where("txn is not null")
+        for row in noted.selectExpr("txn.appId", "txn.version").collect():
+            found[row.appId] = max(found.get(row.appId, -1), row.version)
+    return found

@@ -1,0 +1,41 @@
+"""A door: where what is private is missing, the error says which door it was and how to go on without it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+from sessionizer.errors import PrivateDoorBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ABSENT: Final = ("does not exist", "cannot be found", "is not callable")
+"""What py4j says of a class, a method or a constructor with these parameters that the JVM does not have."""
+_MOVED: Final = (
+    "NoSuchMethodError", "NoSuchFieldError", "NoClassDefFoundError", "ClassNotFoundException", "NoSuchMethodException",
+    "IncompatibleClassChangeError", "AbstractMethodError", "IllegalAccessError", "ClassCastException",
+)  # fmt: skip
+"""What the JVM throws of classes that are not those that something was compiled for."""
+
+
+@contextmanager
+def door(name: str) -> Iterator[None]:
+    """Raises PrivateDoorBroken, naming the door, where what is inside is not there; anything else passes."""
+    try:
+        yield
+    except (ImportError, AttributeError, TypeError) as error:
+        raise PrivateDoorBroken(name, f"{type(error).__name__}: {error}") from error
+    except Py4JJavaError as error:
+        if (moved := str(error.java_exception.getClass().getSimpleName())) in _MOVED:
+            raise PrivateDoorBroken(name, f"{moved}: {error.java_exception.getMessage()}") from error
+        raise
+    except Py4JNetworkError:
+        raise
+    except Py4JError as error:
+        absent = [line for line in str(error).splitlines() if any(sign in line for sign in _ABSENT)]
+        if absent:
+            raise PrivateDoorBroken(name, absent[0].strip()) from error
+        raise

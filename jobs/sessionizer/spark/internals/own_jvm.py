@@ -1,0 +1,48 @@
+"""The JVM that this Python has started: ended, or asked what it ended with.
+
+To end it writes the archive of its classes (docs/adr/0035); its exit code says that it had no memory left.
+
+**Private**: PySpark's gateway, which has the process.
+**Public**: none; ``SparkSession.stop`` leaves the JVM alive.
+**Lost**: no archive is made, so that drivers start a few seconds later. A driver without a log of its own whose JVM had
+no memory left says only that the JVM has died.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from typing import Any, Final
+
+from sessionizer.errors import PrivateDoorBroken
+from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.switch import plain
+
+DOOR: Final = "own JVM"
+
+
+def end_jvm(within_s: float) -> None:
+    """The JVM ends when nobody speaks to it any more. Raises PrivateDoorBroken, and subprocess.TimeoutExpired."""
+    with door(DOOR):
+        gateway = _gateway()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(within_s)
+
+
+def exit_code_of_jvm(within_s: float) -> int | None:
+    """What the JVM ends with; None if it does not, or is not ours to know. Never raises: it is asked about failures."""
+    if plain():
+        return None
+    with suppress(PrivateDoorBroken, subprocess.TimeoutExpired), door(DOOR):
+        gateway = _gateway()
+        # none under spark-submit: there the JVM is our parent
+        process = None if gateway is None else gateway.proc
+        return None if process is None else int(process.wait(within_s))
+    return None
+
+
+def _gateway() -> Any:  # noqa: ANN401  py4j's
+    from pyspark import SparkContext  # noqa: PLC0415  also asked where there is no Spark yet
+
+    return SparkContext._gateway  # noqa: SLF001  there is no public way

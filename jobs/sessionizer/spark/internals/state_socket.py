@@ -1,0 +1,26 @@
+"""A request to the state of ``transformWithState`` that is not answered fails.
+
+The server is a thread of the JVM. A full disk ends it with an Error, of which Spark tells nobody in local mode: the
+task, and with it the driver, would wait for ever.
+
+**Private**: the socket of PySpark's client of that server.
+**Public**: none: a request waits as long as PySpark has it.
+**Lost**: such a batch hangs until the supervisor's patience with one that does not get on ends the driver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.spark.internals.door import door
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+DOOR: Final = "state socket"
+
+
+def answer_within(handle: StatefulProcessorHandle, seconds: float) -> None:
+    """Have what ``handle`` asks fail after so many seconds of silence. Raises PrivateDoorBroken."""
+    with door(DOOR):
+        handle._statefulProcessorApiClient._client_socket.settimeout(seconds)  # noqa: SLF001  no public way

@@ -1,0 +1,21 @@
+"""The switch that takes the public way at every door: the environment variable ``SESSIONIZER_PLAIN_SPARK``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import InvalidSpec, PrivateDoorBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLAIN_SPARK: Final = PrivateDoorBroken.plain_spark
+
+
+def plain(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether nothing private may be used. Raises InvalidSpec for a value that is neither 1 nor 0 nor empty."""
+    value = environment.get(PLAIN_SPARK, "")
+    if value not in ("", "0", "1"):
+        raise InvalidSpec(PLAIN_SPARK, value, "1 (the public way everywhere), 0 or nothing")
+    return value == "1"

@@ -1,0 +1,56 @@
+"""How many records the tasks of a stage have taken so far, of those that run too.
+
+**Private**: the status store behind Spark's pages, through the Java context.
+**Public**: Spark's monitoring API, which its UI serves.
+**Lost**: where the UI is off, or answers nobody but a proxy, whole tasks count only: one that takes longer than a
+driver's patience with a batch passes for one that hangs. Then give it more (docs/operating.md). On one machine the
+processor time of tasks is looked at as well, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+from urllib.request import urlopen
+
+from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.java_errors import JavaError
+from sessionizer.spark.internals.switch import plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DOOR: Final = "task counts"
+ANSWER_WITHIN_S: Final = 2.0
+_COUNTS: Final = ("inputRecords", "shuffleReadRecords", "shuffleWriteRecords", "outputRecords")
+
+
+def records_of_stage(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | None:
+    """Records read, read from a shuffle, written to one, and put out by the tasks of the stage.
+
+    None where nobody knows: it has not begun, or is forgotten. Raises PrivateDoorBroken.
+    """
+    if plain():
+        return _served(spark, stage_id)
+    try:
+        with door(DOOR):
+            context: Any = spark.sparkContext._jsc  # noqa: SLF001  no Python API; what the page of a stage shows
+            known = context.sc().statusStore().lastStageAttempt(stage_id)
+            read, out = known.inputRecords(), known.outputRecords()
+            return int(read), int(known.shuffleReadRecords()), int(known.shuffleWriteRecords()), int(out)
+    except JavaError:
+        return None
+
+
+def _served(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | None:
+    context = spark.sparkContext
+    if context.uiWebUrl is None:
+        return None
+    address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages/{stage_id}?details=false"
+    try:
+        with urlopen(address, timeout=ANSWER_WITHIN_S) as answer:  # noqa: S310  Spark's own address
+            newest = max(json.load(answer), key=lambda attempt: attempt["attemptId"])
+        read, shuffle_read, shuffle_written, out = (int(newest[name]) for name in _COUNTS)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return read, shuffle_read, shuffle_written, out

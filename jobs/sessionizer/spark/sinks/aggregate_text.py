@@ -1,0 +1,182 @@
+"""The inputs of a measure's aggregates put into columns of their own, in the words of its SQL.
+
+For a Spark whose parser cannot be asked (``internals/aggregate_trees.py`` asks it). A measure is taken apart into what
+its aggregates are given, the aggregates themselves, and what is made of their results: each is computed in a step of
+its own, and what can fail in the first and the last is tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyspark.sql import functions as F
+
+from sessionizer.spark.internals.trying import null_where_failing
+from sessionizer.stream_spec.expression_words import Kind, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pyspark.sql import Column, SparkSession
+
+    from sessionizer.stream_spec.expression_words import Word
+
+_VALUE: Final = "value"
+_WORDS: Final = "null true false interval date timestamp day month year hour minute second"
+_NO_COLUMN: Final = frozenset(_WORDS.split())
+_BEHIND: Final = ("asc", "desc", "nulls", "first", "last")
+"""What may stand behind that by which rows are ordered."""
+_Tried: TypeAlias = "tuple[str, str | None]"
+"""What to write for words, and the column that is null where they fail, None if they cannot."""
+
+
+@dataclass(slots=True)
+class _Clauses:
+    """``text``: the clauses of a call as they are to be written; ``ordered`` by what, and its ``condition``, if any."""
+
+    text: str = ""
+    ordered: list[_Tried] = field(default_factory=list)
+    condition: _Tried | None = None
+
+
+def rewritten_texts(
+    spark: SparkSession, aggregates: Mapping[str, str], taking_any_input: Collection[str]
+) -> tuple[dict[str, Column], dict[str, Column], dict[str, Column]]:
+    """Columns to add to the rows first, aggregates over them, and the results made of these, each by its name."""
+    rewriting = _Rewriting(spark, taking_any_input)
+    results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
+    return rewriting.inputs, rewriting.calls, results
+
+
+@dataclass(slots=True)
+class _Rewriting:
+    spark: SparkSession
+    taking_any_input: Collection[str]
+    inputs: dict[str, Column] = field(default_factory=dict)
+    calls: dict[str, Column] = field(default_factory=dict)
+    _name_of: dict[str, str] = field(default_factory=dict)
+    _failures: list[Column] = field(default_factory=list)
+    """When a row makes the measure that is being rewritten fail."""
+
+    def result(self, sql: str) -> Column:
+        """What ``sql`` comes to, over the columns that its aggregates give."""
+        self._failures = []
+        words, written, at, done = words_of(sql), [], 0, 0
+        while at < len(words):
+            if not self._is_call(words, at):
+                at += 1
+                continue
+            call, end = self._call(sql, words, at)
+            written += [sql[done : words[at].start], self._aggregated(F.expr(call))]
+            at, done = end, words[end - 1].end
+        result = F.expr("".join([*written, sql[done:]]))
+        if self._failures:
+            failed = self._aggregated(F.coalesce(F.bool_or(reduce(or_, self._failures)), F.lit(False)))  # noqa: FBT003
+            result = F.when(~F.col(failed), result)
+        return null_where_failing(result, self.spark)
+
+    def _is_call(self, words: Sequence[Word], at: int) -> bool:
+        before = words[at - 1] if at else None
+        compares = before is not None and (before.is_name("like", "ilike", "rlike") or before.is_symbol("."))
+        named = words[at].is_name(*self.taking_any_input) and at + 1 < len(words)
+        return named and words[at + 1].is_symbol("(") and not compares
+
+    def _aggregated(self, call: Column) -> str:
+        name = f"_aggregate_{len(self.calls)}"
+        self.calls[name] = call.alias(name)
+        return name
+
+    def _call(self, sql: str, words: Sequence[Word], at: int) -> tuple[str, int]:
+        """The call that begins ``at``, over tried columns, and where the words behind it begin."""
+        end = _closing(words, at + 1)
+        given = list(words[at + 2 : end])
+        distinct = f"{given.pop(0).written} " if given and given[0].is_name("distinct", "all") else ""
+        taken = [self._tried(sql, part) for part in _parts(given)]
+        clauses, end = self._clauses(sql, words, end + 1)
+        self._note_failures([*taken, *clauses.ordered], clauses.condition)
+        return f"{words[at].written}({distinct}{_listed(taken)}){clauses.text}", end
+
+    def _clauses(self, sql: str, words: Sequence[Word], at: int) -> tuple[_Clauses, int]:
+        """What stands behind the brackets of a call and belongs to it, and where that ends.
+
+        ``ignore nulls``, ``filter ( where …)`` and ``within group ( order by …)``, in any order.
+        """
+        found = _Clauses()
+        while at < len(words) and words[at].is_name("filter", "within", "ignore", "respect"):
+            clause = words[at].name
+            if clause in ("ignore", "respect"):
+                found.text += f" {clause} nulls"
+                at += 2
+                continue
+            opening = at + (1 if clause == "filter" else 2)
+            closing = _closing(words, opening)
+            if clause == "filter":
+                found.condition = self._tried(sql, words[opening + 2 : closing])
+                found.text += f" filter (where {found.condition[0]})"
+            else:
+                parts = _parts(words[opening + 3 : closing])
+                found.ordered = [self._ordered(sql, part) for part in parts]
+                found.text += f" within group (order by {_listed(found.ordered)})"
+            at = closing + 1
+        return found, at
+
+    def _note_failures(self, taken: Sequence[_Tried], condition: _Tried | None) -> None:
+        failed = [F.col(name).isNull() for _, name in taken if name]
+        if condition is not None:
+            # a row that the filter leaves out is not evaluated
+            failed = [F.expr(condition[0]) & one for one in failed]
+            failed += [F.col(condition[1]).isNull()] if condition[1] else []
+        self._failures += failed
+
+    def _ordered(self, sql: str, words: Sequence[Word]) -> _Tried:
+        last = len(words)
+        while last > 1 and words[last - 1].is_name(*_BEHIND):
+            last -= 1
+        text, name = self._tried(sql, words[:last])
+        return " ".join([text, *(word.written for word in words[last:])]), name
+
+    def _tried(self, sql: str, words: Sequence[Word]) -> _Tried:
+        if not words:
+            return "", None
+        text = sql[words[0].start : words[-1].end]
+        if len(words) == 1 or not any(_reads_column(words, at) for at in range(len(words))):
+            return text, None
+        name = self._name_of.setdefault(text, f"_input_{len(self._name_of)}")
+        self.inputs[name] = null_where_failing(F.struct(F.expr(text).alias(_VALUE)), self.spark)
+        return f"{name}.{_VALUE}", name
+
+
+def _listed(parts: Sequence[_Tried]) -> str:
+    return ", ".join(text for text, _ in parts)
+
+
+def _closing(words: Sequence[Word], opening: int) -> int:
+    """Where the brackets that open at ``opening`` are closed; the end of ``words`` if they are not."""
+    depth = 0
+    for at in range(opening, len(words)):
+        depth += words[at].is_symbol("(") - words[at].is_symbol(")")
+        if not depth:
+            return at
+    return len(words)
+
+
+def _parts(words: Sequence[Word]) -> list[list[Word]]:
+    """What commas outside of brackets separate."""
+    parts: list[list[Word]] = [[]]
+    depth = 0
+    for word in words:
+        depth += word.is_symbol("(", "[") - word.is_symbol(")", "]")
+        if word.is_symbol(",") and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [part for part in parts if part]
+
+
+def _reads_column(words: Sequence[Word], at: int) -> bool:
+    calls = at + 1 < len(words) and words[at + 1].is_symbol("(")
+    word = words[at]
+    return word.kind is Kind.QUOTED_NAME or (word.kind is Kind.NAME and not calls and word.name not in _NO_COLUMN)

@@ -1,0 +1,37 @@
+"""A stream may change between the quick way and the plain one at any batch: tables and checkpoint are the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.spark.internals.switch import PLAIN_SPARK
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import line
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+    from pyspark.sql import SparkSession
+
+
+def test_a_stream_goes_on_the_other_way(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = clicks_spec()
+    spec["measures"] = {"spent": "coalesce(sum(amount) filter (where page = '/cart'), 0.0)", "pages": "count(page)"}
+    stage = Stage.set_up(tmp_path, spec)
+    for number, plain in enumerate("0101"):
+        monkeypatch.setenv(PLAIN_SPARK, plain)
+        clicks = [line(number * 10 + second, "ann") for second in range(3)]
+        ended = line(number * 10, f"user-{number}", type="logout")
+        bad = line(0, ts=2**62, user_id=None)
+        (stage.feed / f"{number}.json").write_bytes(b"\n".join([*clicks, ended, bad]))
+        catch_up(spark, stage)
+    drain(spark, stage)
+    found = {
+        row["key"]: (row["event_count"], row["spent"], row["pages"]) for row in table_rows(stage.table("sessions"))
+    }
+    assert found == {"ann": (12, 18.0, 12)} | {f"user-{number}": (1, 1.5, 1) for number in range(4)}
+    assert len(table_rows(stage.table("quarantine"))) == 4
+    assert table_rows(stage.table("late_events")) == []

@@ -1,0 +1,211 @@
+"""Each door opens in this Spark; one that leads nowhere says which it was; the public way needs none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import functions as F
+
+from sessionizer.errors import PrivateDoorBroken
+from sessionizer.home.clock import epoch_ms
+from sessionizer.spark.driver.local_work import jvm_of_this_process
+from sessionizer.spark.internals import (
+    aggregate_trees,
+    batch_clock,
+    delta_append,
+    delta_log,
+    expression_trees,
+    own_jvm,
+    state_socket,
+    task_counts,
+    trying,
+    worker_daemon,
+)
+from sessionizer.spark.internals.switch import PLAIN_SPARK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import ModuleType
+
+    from pyspark.sql import SparkSession
+
+ABSURD = 2**62
+
+
+def write(spark: SparkSession, table: Path, version: int) -> int | None:
+    batch = delta_append.Transaction("lineage", version)
+    return delta_append.append_once(spark.range(2), str(table), batch, lambda: None)
+
+
+def open_trying(spark: SparkSession, _: Path) -> None:
+    rows = spark.createDataFrame([(1,), (ABSURD,)], "s bigint")
+    tried = rows.select(trying.never_failing(spark, "timestamp_seconds(s)").isNull().alias("failed"))
+    assert [row.failed for row in tried.collect()] == [False, True]
+
+
+def open_clock(spark: SparkSession, _: Path) -> None:
+    clock = batch_clock.batch_clock(spark)
+    clock.set(now := epoch_ms())
+    assert spark.range(1).select(clock.now_ms.alias("now")).collect()[0].now == now
+
+
+def open_expressions(spark: SparkSession, _: Path) -> None:
+    assert [node.function for node in expression_trees.parsed_nodes(spark, "f(1)")] == ["f", ""]
+    rows = spark.range(1)
+    assert expression_trees.varying_function(rows.select(F.expr("1 + rand()"))) == "rand"
+    assert expression_trees.momentary_function(rows.select(F.expr("date(current_timestamp())"))) == "current_timestamp"
+    assert expression_trees.resolved_nodes(rows.select(F.expr("id + 1")))
+
+
+def open_aggregates(spark: SparkSession, _: Path) -> None:
+    assert aggregate_trees.is_aggregate(spark, "hll_sketch_agg")
+    assert not aggregate_trees.is_aggregate(spark, "lower")
+    inputs, columns = aggregate_trees.rewritten_aggregates(spark, {"n": "max(timestamp_seconds(s))"}, {"max"})
+    assert (len(inputs), len(columns)) == (1, 1)
+
+
+def open_append(spark: SparkSession, table: Path) -> None:
+    assert write(spark, table, 3) == 0
+
+
+def open_log(spark: SparkSession, table: Path) -> None:
+    writer = spark.range(1).write.format("delta").option("txnAppId", "lineage").option("txnVersion", 3)
+    writer.save(str(table))
+    assert delta_log.last_version(spark, str(table), "lineage") == 3
+    assert delta_log.applications(spark, str(table)) == {"lineage"}
+    assert delta_log.table_property(spark, str(table), "nothing") is None
+
+
+def open_counts(spark: SparkSession, _: Path) -> None:
+    spark.sparkContext.setJobGroup("counted", "")
+    spark.range(1000).repartition(2).collect()
+    tracker = spark.sparkContext.statusTracker()
+    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("counted"))
+    stages = [stage for job in jobs if job for stage in job.stageIds]
+    found = [known for stage in stages if (known := task_counts.records_of_stage(spark, stage)) is not None]
+    assert any(1000 in known for known in found)
+    assert task_counts.records_of_stage(spark, 1_000_000) is None
+
+
+DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
+    trying: open_trying,
+    batch_clock: open_clock,
+    expression_trees: open_expressions,
+    aggregate_trees: open_aggregates,
+    delta_append: open_append,
+    delta_log: open_log,
+    task_counts: open_counts,
+}
+LEADS_THROUGH = {
+    trying: ("catalyst",),
+    batch_clock: ("java_class", "catalyst"),
+    expression_trees: ("parsed", "scala_object"),
+    aggregate_trees: ("parsed", "scala_object"),
+    delta_append: ("java_class",),
+    delta_log: ("java_class",),
+}
+"""What each door reaches the JVM's classes by."""
+
+
+def name_of(door: ModuleType) -> str:
+    return door.__name__.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("door", DOORS, ids=name_of)
+def test_the_door_opens_in_this_spark(spark: SparkSession, tmp_path: Path, door: ModuleType) -> None:
+    DOORS[door](spark, tmp_path / "table")
+
+
+@pytest.mark.parametrize("door", LEADS_THROUGH, ids=name_of)
+def test_a_class_that_has_moved_is_told_with_its_door(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: ModuleType
+) -> None:
+    for through in LEADS_THROUGH[door]:
+        way = getattr(door, through)
+
+        def moved(session: SparkSession, name: str, way: Any = way) -> Any:
+            found = way(session, name) if way.__name__ == "parsed" else way(session, f"{name}ThatHasMoved")
+            return found.thatHasMoved() if way.__name__ == "parsed" else found
+
+        monkeypatch.setattr(door, through, moved)
+    with pytest.raises(PrivateDoorBroken) as caught:
+        DOORS[door](spark, tmp_path / "table")
+    assert caught.value.door == door.DOOR
+    assert "exist" in caught.value.missing
+
+
+def test_a_member_that_has_moved_is_told_with_its_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = cast("Any", SimpleNamespace(sparkContext=SimpleNamespace()))
+    gone: dict[ModuleType, Callable[[], Any]] = {
+        task_counts: lambda: task_counts.records_of_stage(nobody, 1),
+        state_socket: lambda: state_socket.answer_within(nobody, 1.0),
+        worker_daemon: worker_daemon.fork_workers,
+        own_jvm: lambda: own_jvm.end_jvm(1.0),
+    }
+    monkeypatch.setitem(__import__("sys").modules, "pyspark.daemon", cast("Any", SimpleNamespace()))
+    monkeypatch.delattr(SparkContext, "_gateway")
+    for door, use in gone.items():
+        with pytest.raises(PrivateDoorBroken) as caught:
+            use()
+        assert caught.value.door == cast("Any", door).DOOR
+    assert own_jvm.exit_code_of_jvm(1.0) is None
+
+
+def test_the_public_way_needs_no_door(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PLAIN_SPARK, "1")
+    for door, ways in LEADS_THROUGH.items():
+        for through in ways:
+            monkeypatch.delattr(door, through)
+    open_trying(spark, tmp_path)
+    open_clock(spark, tmp_path)
+    open_log(spark, table := tmp_path / "table")
+    assert write(spark, table, 3) is None
+    assert task_counts.records_of_stage(spark, 0) is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "coalesce(timestamp_seconds(s), timestamp '2000-01-01')", "if(s > 9, raise_error('no'), s)",
+        "array(timestamp_seconds(s))", "struct(timestamp_seconds(s))", "map('a', timestamp_seconds(s))",
+        "map_from_arrays(array(1), sequence(1, s % 3))",
+        "encode(cast(timestamp_seconds(s) as string), 'utf-8')", "s.s",
+    ],
+)  # fmt: skip
+def test_both_ways_try_alike(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    rows = spark.createDataFrame([(1,), (ABSURD,), (None,)], "s bigint")
+    rows = rows.select(F.struct("s").alias("s")) if sql == "s.s" else rows
+    found = []
+    for value in ("0", "1"):
+        monkeypatch.setenv(PLAIN_SPARK, value)
+        found.append(rows.select(trying.never_failing(spark, sql).alias("tried")).collect())
+    assert found[0] == found[1]
+
+
+def test_a_plain_spark_knows_its_transactions_from_checkpoints_and_commits(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLAIN_SPARK, "1")
+    spark.sql(f"create table delta.`{tmp_path}/t` (id bigint) using delta tblproperties "
+              "('delta.checkpointInterval' = '3', 'sessionizer.owner' = 'me')")  # fmt: skip
+    table = tmp_path / "t"
+    assert delta_log.last_version(spark, str(table), "lineage") == -1
+    for version in range(5):
+        assert write(spark, table, version) == version + 1
+        assert delta_log.last_version(spark, str(table), "lineage") == version
+    for old in range(3):
+        (table / "_delta_log" / f"{old:020}.json").unlink()
+    assert delta_log.last_version(spark, str(table), "lineage") == 4
+    assert delta_log.applications(spark, str(table)) == {"lineage"}
+    assert delta_log.table_property(spark, str(table), "sessionizer.owner") == "me"
+    assert delta_log.table_property(spark, str(tmp_path / "none"), "sessionizer.owner") is None
+    assert delta_log.applications(spark, str(tmp_path / "none")) == set()
+
+
+def test_the_jvm_of_a_program_is_found(spark: SparkSession) -> None:
+    jvm = cast("Any", spark.sparkContext._jvm)
+    assert jvm_of_this_process() == jvm.java.lang.ProcessHandle.current().pid()

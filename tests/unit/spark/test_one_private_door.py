@@ -1,0 +1,122 @@
+"""What is private in Spark, Delta and PySpark stands in one folder, and says which door it was when it is missing."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from sessionizer.errors import InvalidSpec, PrivateDoorBroken
+from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.internals.delta_log import parts_that_tell
+from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.switch import PLAIN_SPARK, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JOBS = Path(__file__).parents[3] / "jobs"
+INTERNALS = JOBS / "sessionizer" / "spark" / "internals"
+PRIVATE_NAMES = {
+    "_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_jwrite", "_jreader", "_jq", "_jsqm", "_sc", "_gateway",
+    "_gateway_client", "_statefulProcessorApiClient", "_client_socket", "_streamingCheckpointManager",
+}  # fmt: skip
+PRIVATE_MODULES = ("py4j", "pyspark.sql.classic", "pyspark.worker", "pyspark.daemon", "pyspark.java_gateway")
+PUBLIC_CLASSES = ("org.apache.spark.sql.delta.catalog.DeltaCatalog",)
+"""As Delta's guide has them set."""
+PRIVATE_CLASSES = ("org.apache.spark.sql.catalyst", "org.apache.spark.sql.classic", "org.apache.spark.sql.delta")
+
+
+def uses_in(file: Path) -> Iterator[str]:
+    """What is private in the code of a file; what its comments say is not."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Attribute) and node.attr in PRIVATE_NAMES:
+            yield node.attr
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        yield from (name for name in names if f"{name}.".startswith(tuple(f"{one}." for one in PRIVATE_MODULES)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in PUBLIC_CLASSES:
+            yield from [node.value] if node.value.startswith(PRIVATE_CLASSES) else []
+
+
+def test_nothing_outside_the_door_uses_what_is_private() -> None:
+    outside = [file for file in JOBS.rglob("*.py") if INTERNALS not in file.parents]
+    assert len(outside) > 100
+    assert {str(file.relative_to(JOBS)): uses for file in outside if (uses := [*uses_in(file)])} == {}
+
+
+def test_what_it_looks_for_is_what_stands_behind_the_door() -> None:
+    uses = {use for file in INTERNALS.glob("*.py") for use in uses_in(file)}
+    assert {"_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_gateway", "_client_socket"} <= uses
+    assert {"py4j.java_gateway", "pyspark.sql.classic.column", "pyspark.worker", "pyspark.daemon"} <= uses
+
+
+def test_each_door_says_what_is_private_what_is_public_and_what_is_lost() -> None:
+    doors = [file for file in INTERNALS.glob("*.py") if "DOOR: Final" in file.read_text()]
+    assert len(doors) >= 10
+    for file in doors:
+        said = ast.get_docstring(ast.parse(file.read_text())) or ""
+        assert all(f"**{word}**: " in said for word in ("Private", "Public", "Lost")), file.name
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        AttributeError("'JavaMember' object has no attribute 'lastExecution'"),
+        ImportError("No module named 'pyspark.sql.classic'"),
+        TypeError("'JavaPackage' object is not callable"),
+        Py4JError("An error occurred while calling o1.f. Trace:\npy4j.Py4JException: Method f([]) does not exist"),
+    ],
+)
+def test_what_is_missing_is_told_with_its_door_and_the_way_on(missing: Exception) -> None:
+    with pytest.raises(PrivateDoorBroken) as caught, door("batch clock"):
+        raise missing
+    assert caught.value.door == "batch clock"
+    assert caught.value.missing in str(missing) or type(missing).__name__ in caught.value.missing
+    assert "Trace" not in caught.value.missing
+    assert "SESSIONIZER_PLAIN_SPARK=1" in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [ValueError("ours"), Py4JNetworkError("the JVM is gone"), Py4JError("it failed")])
+def test_what_fails_for_another_reason_passes_the_door(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, door("batch clock"):
+        raise error
+    assert caught.value is error
+
+
+def test_a_query_that_dies_of_a_broken_door_is_not_tried_again() -> None:
+    said = f"Return Message: Traceback ...\n{PrivateDoorBroken('batch clock', 'Method f([]) does not exist')!r}"
+    ended = classified("clicks", RuntimeError(said))
+    assert (type(ended).__name__, getattr(ended, "cause", None)) == ("QueryFailed", "private_door")
+
+
+def test_the_switch() -> None:
+    assert [plain({}), plain({PLAIN_SPARK: ""}), plain({PLAIN_SPARK: "0"}), plain({PLAIN_SPARK: "1"})] == [
+        False, False, False, True,
+    ]  # fmt: skip
+    with pytest.raises(InvalidSpec, match="SESSIONIZER_PLAIN_SPARK is 'yes'"):
+        plain({PLAIN_SPARK: "yes"})
+
+
+def test_the_parts_of_a_log_that_tell_all() -> None:
+    def commits(*versions: int) -> list[str]:
+        return [f"{version:020}.json" for version in versions]
+
+    def checkpoint(version: int, rest: str = "") -> str:
+        return f"{version:020}.checkpoint{rest}.parquet"
+
+    assert parts_that_tell(commits(0, 1)) == commits(0, 1)
+    assert parts_that_tell([]) == []
+    known = [*commits(1, 2, 3, 4), checkpoint(2), checkpoint(3), f"{3:020}.crc", "_last_checkpoint"]
+    assert parts_that_tell(known) == [checkpoint(3), *commits(4)]
+    halves = [f".{part:010}.{2:010}" for part in (1, 2)]
+    cut_short = [*commits(1, 2, 3), checkpoint(1), checkpoint(2, halves[0])]
+    assert parts_that_tell(cut_short) == [checkpoint(1), *commits(2, 3)]
+    assert parts_that_tell([*cut_short, checkpoint(2, halves[1])]) == [
+        *(checkpoint(2, half) for half in halves), *commits(3),
+    ]  # fmt: skip
+    by_uuid = checkpoint(2, ".80a083e8-7026-4e79-81be-64bd76c43a11")
+    assert parts_that_tell([*commits(2, 3), by_uuid, by_uuid.replace("parquet", "json")])[-1] == commits(3)[0]
