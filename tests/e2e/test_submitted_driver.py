@@ -7,10 +7,13 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING
 
+import psutil  # type: ignore[import-untyped]
+
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.home.bounded_log import LIMIT_BYTES, BoundedLog
+from sessionizer.launch.local_settings import WORKER_DAEMON
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
@@ -42,6 +45,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         beat = _first_batch(home_beat=lambda: read_heartbeat(home))
         assert log.stat().st_size < LIMIT_BYTES
         assert BoundedLog(log).parts()[0].read_bytes().startswith(OLD)
+        assert daemons_of(launch) == [WORKER_DAEMON], "and all its workers are forked by that"
         assert beat.spark_ui is not None
         with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
             assert page.status == 200
@@ -86,6 +90,13 @@ def launched(stage: Stage) -> LaunchRecord:
     project = Project.from_environment({"SESSIONIZER_STREAMS": str(stage.streams), "SESSIONIZER_HOME": str(stage.home)})
     call = DriverCall(stream=stage.name, uid="0123ab", folders=Folders(home=stage.home, streams=stage.streams))
     return ConnectionLauncher(project=project).launch(stage.stream_home, call)
+
+
+def daemons_of(launch: LaunchRecord) -> list[str]:
+    """The modules by which the Python children of the JVM run; the driver's own Python runs a file."""
+    jvm = psutil.Process(launch.pid)
+    commands = [child.cmdline() for process in (jvm, *jvm.children()) for child in process.children()]
+    return [command[2] for command in commands if command[1:2] == ["-m"]]
 
 
 def _first_batch(home_beat: Callable[[], Heartbeat | None]) -> Heartbeat:

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, DRIVER_MEMORY, SMALL_ARRAYS, jvm_options
+from sessionizer.launch.local_jvm import DRIVER_MEMORY
+from sessionizer.launch.local_settings import is_local, launch_settings, session_settings
 from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
-from sessionizer.spark.internals.worker_daemon import daemon_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,6 @@ EXACTNESS: dict[str, str] = {
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-
-WORKER_DAEMON: Final = "sessionizer.spark.driver.worker_daemon"
 
 DELTA: dict[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -77,34 +75,6 @@ BOUNDED_MEMORY: dict[str, str] = {
 """With what is emitted on disk (``sinks``), what a batch takes of the heap does not grow with what it closes."""
 
 
-def local_parallelism(master: str) -> dict[str, str]:
-    """On one machine the partition counts follow the cores; a cluster keeps Spark's own or what was submitted."""
-    if not master.startswith("local"):
-        return {}
-    cores = str(os.cpu_count() or 2)
-    return {
-        "spark.sql.shuffle.partitions": cores,
-        # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.ui.showConsoleProgress": "false",
-    }
-
-
-def local_memory(master: str) -> dict[str, str]:
-    """On one machine what is small takes little of the heap; no setting of these can change while Spark runs."""
-    return SMALL_ARRAYS if master.startswith("local") else {}
-
-
-def local_checkpoints(master: str) -> dict[str, str]:
-    """On one machine Spark's default way to name a finished file starts four processes each time (docs/adr/0037)."""
-    return local_checkpoint_settings() if master.startswith("local") else {}
-
-
-def local_python(master: str) -> dict[str, str]:
-    """On one machine Python workers are forked with everything imported; elsewhere our package comes after the fork."""
-    return daemon_settings(WORKER_DAEMON) if master.startswith("local") else {}
-
-
 def jar_folder() -> Path:
     """Where ``make jars`` put the class path; override with SESSIONIZER_JARS."""
     return Path(os.environ.get("SESSIONIZER_JARS", Path(__file__).parents[3] / ".jars" / "spark")).absolute()
@@ -123,7 +93,7 @@ def class_path(master: str) -> dict[str, str]:
     them for every session, and Spark closes the class loader of an old session with a query of a new one still in it:
     every streaming query is a session.
     """
-    if master.startswith("local"):
+    if is_local(master):
         return {f"spark.{process}.extraClassPath": f"{jar_folder()}/*" for process in ("driver", "executor")}
     return {"spark.jars": ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))}
 
@@ -151,8 +121,8 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
-        settings |= {DEFAULT_JAVA_OPTIONS: jvm_options(jar_folder()), **local_memory(master)}
-        settings |= {**local_parallelism(master), **local_checkpoints(master), **local_python(master)}
+        if is_local(master):
+            settings |= {**launch_settings(jar_folder()), **session_settings(), "spark.ui.showConsoleProgress": "false"}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -165,9 +135,11 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
 
 def _fill_in_local_settings(spark: SparkSession) -> None:
     """Under spark-submit the master is known only now; what was submitted goes before."""
-    submitted, master = spark.sparkContext.getConf(), spark.sparkContext.master or ""
-    for name, value in {**local_parallelism(master), **local_checkpoints(master)}.items():
-        if submitted.get(name) is None and not name.startswith("spark.ui"):
+    submitted = spark.sparkContext.getConf()
+    if not is_local(spark.sparkContext.master or ""):
+        return
+    for name, value in session_settings().items():
+        if submitted.get(name) is None:
             spark.conf.set(name, value)
 
 

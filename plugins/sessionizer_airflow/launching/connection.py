@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
+from sessionizer.launch.local_settings import is_local, launch_settings
 from sessionizer_airflow.errors import UnusableConnection
 from sessionizer_airflow.internals.submit_hook import resolved
 
@@ -83,7 +83,7 @@ class SparkTarget:
         """
         python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
         if self.manager is Manager.LOCAL:
-            conf = {DEFAULT_JAVA_OPTIONS: jvm_options(jars), **SMALL_ARRAYS}
+            conf = {**launch_settings(jars), "spark.executorEnv.PYTHONPATH": str(application.parent)}
             return {"driver_class_path": f"{jars}/*", "jars": None, "conf": conf, "env_vars": python}
         files = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar")))
         variables = ["spark.executorEnv"]
@@ -100,7 +100,7 @@ class SparkTarget:
 
 def manager_of(master: str) -> Manager | None:
     """Who is meant by the URL of a master; None if nobody."""
-    if master.startswith("local"):
+    if is_local(master):
         return Manager.LOCAL
     for prefix, manager in (("spark://", Manager.STANDALONE), ("k8s://", Manager.KUBERNETES)):
         if master.startswith(prefix) and master != prefix:

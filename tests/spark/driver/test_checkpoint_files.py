@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from sessionizer.spark.session import local_checkpoints
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,7 +16,3 @@ def test_a_local_checkpoint_names_its_files_by_the_older_interface(spark: SparkS
     settings = cast("Any", spark._jsparkSession).sessionState().newHadoopConf()
     manager = getattr(companion, "MODULE$").create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), settings)
     assert manager.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
-
-
-def test_a_cluster_keeps_its_own_way() -> None:
-    assert local_checkpoints("yarn") == {}

@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 from sessionizer.launch.local_jvm import class_archive
-from sessionizer.spark.session import WORKER_DAEMON, jar_folder
+from sessionizer.launch.local_settings import WORKER_DAEMON
+from sessionizer.spark.session import jar_folder
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
 from support.streams.click_files import write_click_files

@@ -13,7 +13,8 @@ from airflow.providers.apache.spark.hooks import spark_submit
 from sessionizer.causes.remedies import cause_of_error
 from sessionizer.causes.table import Verdict, cause_of
 from sessionizer.errors import TransientError
-from sessionizer.launch.local_jvm import SMALL_ARRAYS, class_archive
+from sessionizer.launch.local_jvm import class_archive
+from sessionizer.launch.local_settings import launch_settings
 from sessionizer_airflow.errors import (
     ClusterUnreachable,
     DriverOutOfReach,
@@ -119,8 +120,7 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
     jars = tmp_path / "spark"
     class_archive(jars).touch()
     conf = SparkTarget.of("spark_default").options(APPLICATION, jars)["conf"]
-    assert conf.items() >= SMALL_ARRAYS.items()
-    assert len(conf) == len(SMALL_ARRAYS) + 1
+    assert conf == {**launch_settings(jars), "spark.executorEnv.PYTHONPATH": "/shared/jobs"}
     options = shlex.split(conf["spark.driver.defaultJavaOptions"])
     assert f"-XX:SharedArchiveFile={jars}.jsa" in options
 

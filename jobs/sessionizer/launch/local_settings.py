@@ -1,0 +1,49 @@
+"""The Spark settings of a driver on this machine, whoever starts it: the command line, or Airflow through spark-submit.
+
+On a cluster none of them is ours to give: how many cores and how much memory there are is known to whoever runs it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKER_DAEMON: Final = "sessionizer.spark.driver.worker_daemon"
+"""Forks Python workers with everything imported; on a cluster our package comes to a worker only after the fork."""
+
+CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Spark's default way to name a finished file starts four processes each time (docs/adr/0037)."""
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs on this machine alone: ``local[4]``, and ``local-cluster[2,1,1024]`` as well."""
+    return master.startswith("local")
+
+
+def launch_settings(jars: Path) -> dict[str, str]:
+    """Those that cannot change any more once the JVM runs, whose class path is ``jars``.
+
+    A site's ``spark.driver.extraJavaOptions`` come after the JVM's options and win.
+    """
+    return {
+        DEFAULT_JAVA_OPTIONS: jvm_options(jars),
+        # what is small takes little of the heap
+        **SMALL_ARRAYS,
+        "spark.python.daemon.module": WORKER_DAEMON,
+    }
+
+
+def session_settings() -> dict[str, str]:
+    """Those that a session may set for itself, where nobody submitted others."""
+    return {
+        # one task per core and stage
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+        # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+    }
