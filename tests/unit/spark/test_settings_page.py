@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.launch.local_settings import launch_settings, session_settings
 from sessionizer.spark import session
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
 from sessionizer.stream_spec.document.duration import parse_duration
@@ -22,11 +23,10 @@ PAGE = REPOSITORY / "docs" / "settings.md"
 OF_POLICY = {variable_of(field.name.removesuffix("_ms")): field.default for field in fields(SupervisionPolicy)}
 OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT | session.BOUNDED_MEMORY
 LOCAL = {
-    **session.local_parallelism("local[2]"),
-    **session.local_memory("local[2]"),
-    **session.local_checkpoints("local[2]"),
-    **session.local_python("local[2]"),
+    **launch_settings(session.jar_folder()),
+    **session_settings(),
     **session.class_path("local[2]"),
+    "spark.ui.showConsoleProgress": "false",
 }
 
 
