@@ -95,8 +95,16 @@ def launched(stage: Stage) -> LaunchRecord:
 def daemons_of(launch: LaunchRecord) -> list[str]:
     """The modules by which the Python children of the JVM run; the driver's own Python runs a file."""
     jvm = psutil.Process(launch.pid)
-    commands = [child.cmdline() for process in (jvm, *jvm.children()) for child in process.children()]
+    commands = [command_of(child) for process in (jvm, *jvm.children()) for child in process.children()]
     return [command[2] for command in commands if command[1:2] == ["-m"]]
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Its command line; that of a process that has just ended is empty."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
 
 
 def _first_batch(home_beat: Callable[[], Heartbeat | None]) -> Heartbeat:
