@@ -45,7 +45,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         beat = _first_batch(home_beat=lambda: read_heartbeat(home))
         assert log.stat().st_size < LIMIT_BYTES
         assert BoundedLog(log).parts()[0].read_bytes().startswith(OLD)
-        assert daemons_of(launch) == [WORKER_DAEMON], "and all its workers are forked by that"
+        assert daemons_of(launch) == {WORKER_DAEMON}, "and all its workers are forked by that"
         assert beat.spark_ui is not None
         with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
             assert page.status == 200
@@ -92,11 +92,11 @@ def launched(stage: Stage) -> LaunchRecord:
     return ConnectionLauncher(project=project).launch(stage.stream_home, call)
 
 
-def daemons_of(launch: LaunchRecord) -> list[str]:
-    """The modules by which the Python children of the JVM run; the driver's own Python runs a file."""
+def daemons_of(launch: LaunchRecord) -> set[str]:
+    """The modules by which the JVM's Python processes run, forked workers included; the driver itself runs a file."""
     jvm = psutil.Process(launch.pid)
     commands = [command_of(child) for process in (jvm, *jvm.children()) for child in process.children()]
-    return [command[2] for command in commands if command[1:2] == ["-m"]]
+    return {command[2] for command in commands if command[1:2] == ["-m"]}
 
 
 def command_of(process: psutil.Process) -> list[str]:
