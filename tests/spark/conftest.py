@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.spark.internals.switch import PLAIN_SPARK
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.session import spark_session
 from support.processes.driver_process import QUICK_JVM
 

@@ -9,15 +9,13 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.launch.local_jvm import DEFAULT_JAVA_OPTIONS, SMALL_ARRAYS, jvm_options
+from sessionizer.launch.plain_spark import plain
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WORKER_DAEMON: Final = "sessionizer.spark.driver.worker_daemon"
 """Forks Python workers with everything imported; on a cluster our package comes to a worker only after the fork."""
-
-CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Spark's default way to name a finished file starts four processes each time (docs/adr/0037)."""
 
 
 def is_local(master: str) -> bool:
@@ -34,7 +32,7 @@ def launch_settings(jars: Path) -> dict[str, str]:
         DEFAULT_JAVA_OPTIONS: jvm_options(jars),
         # what is small takes little of the heap
         **SMALL_ARRAYS,
-        "spark.python.daemon.module": WORKER_DAEMON,
+        **({} if plain() else {"spark.python.daemon.module": WORKER_DAEMON}),
     }
 
 
@@ -45,5 +43,4 @@ def session_settings() -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
         "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
     }

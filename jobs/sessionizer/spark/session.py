@@ -122,7 +122,8 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
         if is_local(master):
-            settings |= {**launch_settings(jar_folder()), **session_settings(), "spark.ui.showConsoleProgress": "false"}
+            settings |= {**launch_settings(jar_folder()), **session_settings(), **local_checkpoint_settings()}
+            settings |= {"spark.ui.showConsoleProgress": "false"}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -138,7 +139,7 @@ def _fill_in_local_settings(spark: SparkSession) -> None:
     submitted = spark.sparkContext.getConf()
     if not is_local(spark.sparkContext.master or ""):
         return
-    for name, value in session_settings().items():
+    for name, value in {**session_settings(), **local_checkpoint_settings()}.items():
         if submitted.get(name) is None:
             spark.conf.set(name, value)
 

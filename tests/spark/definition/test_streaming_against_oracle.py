@@ -18,7 +18,7 @@ import pytest
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.merging import merge
-from sessionizer.spark.internals.switch import PLAIN_SPARK
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.sinks import table_shapes
 from support.expected.emission import owed_by_batch
 from support.streams.log_feed import batches_that_bring_something

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from sessionizer.errors import DuplicateStream, InvalidSpec, SourceUnreachable, UnwritablePath
-from sessionizer.spark.internals.switch import PLAIN_SPARK
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from support.places import REPOSITORY
 
 PROGRAM = REPOSITORY / "jobs" / "main.py"

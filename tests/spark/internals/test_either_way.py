@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.spark.internals.switch import PLAIN_SPARK
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.in_process import catch_up, drain

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import PrivateDoorBroken
 from sessionizer.home.clock import epoch_ms
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.driver.local_work import jvm_of_this_process
 from sessionizer.spark.internals import (
     aggregate_trees,
@@ -24,7 +25,6 @@ from sessionizer.spark.internals import (
     trying,
     worker_daemon,
 )
-from sessionizer.spark.internals.switch import PLAIN_SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

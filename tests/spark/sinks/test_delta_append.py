@@ -11,8 +11,8 @@ from py4j.protocol import REFL_GET_UNKNOWN_SUB_COMMAND_NAME, REFLECTION_COMMAND_
 from pyspark.errors import AnalysisException
 
 from sessionizer.errors import LeaseLost
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.internals.delta_append import Transaction, append_once
-from sessionizer.spark.internals.switch import PLAIN_SPARK
 
 if TYPE_CHECKING:
     from pathlib import Path

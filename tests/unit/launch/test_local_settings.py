@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessionizer.launch.local_settings import WORKER_DAEMON, is_local, launch_settings, session_settings
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 JARS = Path("/platform/jars")
@@ -24,6 +25,11 @@ def options_on(master: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def test_the_daemon_of_python_workers_is_a_module_of_ours() -> None:
     assert importlib.util.find_spec(WORKER_DAEMON) is not None
     assert launch_settings(JARS)["spark.python.daemon.module"] == WORKER_DAEMON
+
+
+def test_on_the_public_way_spark_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PLAIN_SPARK, "1")
+    assert "spark.python.daemon.module" not in launch_settings(JARS)
 
 
 @pytest.mark.parametrize("master", ["local[*]", "local[2]", "local-cluster[2,1,1024]"])

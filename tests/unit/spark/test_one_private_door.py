@@ -10,10 +10,10 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from sessionizer.errors import InvalidSpec, PrivateDoorBroken
+from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.internals.delta_log import parts_that_tell
 from sessionizer.spark.internals.door import door
-from sessionizer.spark.internals.switch import PLAIN_SPARK, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

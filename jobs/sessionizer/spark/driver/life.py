@@ -17,6 +17,7 @@ from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.home.clock import epoch_ms
+from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
 from sessionizer.spark.driver.chores import Chores
 from sessionizer.spark.driver.gate import BatchGate
@@ -27,7 +28,6 @@ from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.hidden_files import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
-from sessionizer.spark.internals.switch import PLAIN_SPARK, plain
 from sessionizer.spark.session import spark_session
 
 if TYPE_CHECKING:

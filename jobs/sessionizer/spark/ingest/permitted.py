@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.expression_trees import (
     momentary_function,
     parsed_nodes,
     resolved_nodes,
     varying_function,
 )
-from sessionizer.spark.internals.switch import plain
 from sessionizer.stream_spec.expression_rules import CLOCK, SAME_EACH_TIME, WINDOWS, clock_word, forbidden_part
 from sessionizer.stream_spec.expression_words import changing_word, forbidden_word, window_word
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pyspark.sql import functions as F
 
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.catalyst import catalyst, column_of
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
-from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

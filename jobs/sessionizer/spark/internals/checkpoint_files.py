@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sessionizer.spark.internals.switch import plain
+from sessionizer.launch.plain_spark import plain
 
 CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 

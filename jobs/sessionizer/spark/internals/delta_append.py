@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.delta_log import delta_log, known_version
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
-from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from delta.tables import DeltaTable
 
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class
-from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from sessionizer.errors import PrivateDoorBroken
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.door import door
-from sessionizer.spark.internals.switch import plain
 
 DOOR: Final = "own JVM"
 

@@ -13,9 +13,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_errors import JavaError
-from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

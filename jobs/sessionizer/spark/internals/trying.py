@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.catalyst import catalyst, column_of, expression_of
 from sessionizer.spark.internals.door import door
-from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -4,7 +4,7 @@ After every task the daemon has the worker collect garbage, which looks at all o
 imports left, six times a batch on two cores. Frozen, those objects are no longer looked at (``gc.freeze``).
 
 **Private**: ``pyspark.worker`` and ``pyspark.daemon``, which a module of ours stands in for.
-**Public**: Spark's own daemon (``spark.python.daemon.module`` is left alone).
+**Public**: Spark's own daemon (``launch/local_settings.py`` leaves ``spark.python.daemon.module`` alone).
 **Lost**: each worker imports everything for itself, a second or more at the start, and looks through it after each
 task.
 """
@@ -15,14 +15,8 @@ import gc
 from typing import Final
 
 from sessionizer.spark.internals.door import door
-from sessionizer.spark.internals.switch import plain
 
 DOOR: Final = "worker daemon"
-
-
-def daemon_settings(module: str) -> dict[str, str]:
-    """What has Spark fork its workers by our ``module``."""
-    return {} if plain() else {"spark.python.daemon.module": module}
 
 
 def fork_workers() -> None:

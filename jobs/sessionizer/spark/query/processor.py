@@ -43,8 +43,8 @@ from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.json_text import json_objects
 from sessionizer.core.wire.wide import pieces
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.state_socket import answer_within
-from sessionizer.spark.internals.switch import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.aggregate_trees import is_aggregate, rewritten_aggregates
-from sessionizer.spark.internals.switch import plain
 from sessionizer.spark.sinks.aggregate_text import rewritten_texts
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.ingest.expressions import VARIES
 from sessionizer.spark.ingest.permitted import is_window, require_own_row, require_repeatable
 from sessionizer.spark.internals.expression_trees import parsed_nodes
 from sessionizer.spark.internals.java_errors import JavaError, first_line
-from sessionizer.spark.internals.switch import plain
 from sessionizer.spark.sinks.guarded_aggregates import TAKES_ANY_INPUT, GuardedAggregates, may_aggregate
 from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME
 
