@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from sessionizer.errors import SourceUnreachable
 from sessionizer_demo.feed.bounds import Bounds
 from sessionizer_demo.feed.generator import generate_within
-from sessionizer_demo.feed.kafka_sink import KafkaSink
 from sessionizer_demo.feed.runner import FeedOptions, KafkaTarget, run_feed
 from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.sinks.kafka_sink import KafkaSink
 
 if TYPE_CHECKING:
     from support.processes.kafka_broker import KafkaBroker

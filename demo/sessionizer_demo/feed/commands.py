@@ -12,11 +12,11 @@ import typer
 
 from sessionizer.errors import InvalidSpec
 from sessionizer_demo.feed.bounds import Bounds, start_in_the_past
-from sessionizer_demo.feed.day_curve import DayCurve
-from sessionizer_demo.feed.faults import DEFAULT_FAULT_RATES
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
+from sessionizer_demo.feed.rows.kinds import RowKind
 from sessionizer_demo.feed.runner import FeedOptions, FolderTarget, KafkaTarget, run_feed
 from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.traffic.day_curve import DayCurve
 
 if TYPE_CHECKING:
     from sessionizer_demo.feed.tally import Tally

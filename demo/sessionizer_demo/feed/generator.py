@@ -7,16 +7,16 @@ from itertools import islice, takewhile
 from random import Random
 from typing import TYPE_CHECKING
 
-from sessionizer_demo.feed.crowd import Crowd, NeverEndingUser
-from sessionizer_demo.feed.faults import FaultPicker, RecentEvents, is_duplicate, spoil_event
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.faults import FaultPicker, RecentEvents, is_duplicate, spoil_event
+from sessionizer_demo.feed.rows.kinds import RowKind
+from sessionizer_demo.feed.traffic.crowd import Crowd, NeverEndingUser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sessionizer_demo.feed.bounds import Bounds
-    from sessionizer_demo.feed.events import ClickEvent
     from sessionizer_demo.feed.scenario import Scenario
+    from sessionizer_demo.feed.traffic.events import ClickEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
 from sessionizer_demo.feed.bounds import Bounds
-from sessionizer_demo.feed.folder_sink import FolderSink
 from sessionizer_demo.feed.generator import generate_within
-from sessionizer_demo.feed.kafka_sink import KafkaSink
 from sessionizer_demo.feed.pacing import StopFlag, WallClock, paced, ticks, unpaced
+from sessionizer_demo.feed.sinks.folder_sink import FolderSink
+from sessionizer_demo.feed.sinks.kafka_sink import KafkaSink
 from sessionizer_demo.feed.tally import Tally
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sessionizer_demo.feed.pacing import Clock, Tick
     from sessionizer_demo.feed.scenario import Scenario
-    from sessionizer_demo.feed.sinks import FeedSink
+    from sessionizer_demo.feed.sinks.sink import FeedSink
 
 
 @dataclass(frozen=True, slots=True)

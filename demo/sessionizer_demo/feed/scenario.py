@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
-from sessionizer_demo.feed.clients import CLIENTS, Client
-from sessionizer_demo.feed.day_curve import DayCurve
-from sessionizer_demo.feed.faults import DEFAULT_FAULT_RATES
-from sessionizer_demo.feed.kinds import RowKind
-from sessionizer_demo.feed.row_formats import ROW_FORMATS, RowFormat
+from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
+from sessionizer_demo.feed.rows.kinds import RowKind
+from sessionizer_demo.feed.rows.row_formats import ROW_FORMATS, RowFormat
+from sessionizer_demo.feed.traffic.clients import CLIENTS, Client
+from sessionizer_demo.feed.traffic.day_curve import DayCurve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sessionizer_demo.feed.events import PURCHASE
-from sessionizer_demo.feed.kinds import Destination, RowKind
+from sessionizer_demo.feed.rows.kinds import Destination, RowKind
+from sessionizer_demo.feed.traffic.events import PURCHASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

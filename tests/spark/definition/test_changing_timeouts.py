@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sessionizer_demo.feed.events import ClickEvent
 from sessionizer_demo.feed.generator import Row
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.kinds import RowKind
+from sessionizer_demo.feed.traffic.events import ClickEvent
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, table_rows
 from support.faults.bad_clicks import START_MS

@@ -18,7 +18,7 @@ from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer_demo.feed.kinds import QUARANTINE_REASONS, RowKind
+from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS, RowKind
 from support.expected.checkpoint_log import CheckpointLog
 from support.streams.stage import PAYLOAD_COLUMNS
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.core.definition.oracle import Outcome, Session
-    from sessionizer_demo.feed.events import ClickEvent
     from sessionizer_demo.feed.generator import Row
+    from sessionizer_demo.feed.traffic.events import ClickEvent
     from support.expected.checkpoint_log import MicroBatch
     from support.streams.click_files import ClickFiles
     from support.streams.stage import Stage

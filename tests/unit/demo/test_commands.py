@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from sessionizer.errors import InvalidSpec
 from sessionizer_demo.feed.commands import Target, choose_target, fault_rates, feed
-from sessionizer_demo.feed.faults import DEFAULT_FAULT_RATES
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
+from sessionizer_demo.feed.rows.kinds import RowKind
 from sessionizer_demo.feed.runner import KafkaTarget
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import pytest
 
 from sessionizer.errors import InvalidSpec
 from sessionizer_demo.feed.bounds import Bounds, start_in_the_past
-from sessionizer_demo.feed.clients import CLIENTS
-from sessionizer_demo.feed.crowd import NEVER_ENDING_USER
-from sessionizer_demo.feed.day_curve import DayCurve
-from sessionizer_demo.feed.faults import DEFAULT_FAULT_RATES
 from sessionizer_demo.feed.generator import Row, generate_within
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
+from sessionizer_demo.feed.rows.kinds import RowKind
 from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.traffic.clients import CLIENTS
+from sessionizer_demo.feed.traffic.crowd import NEVER_ENDING_USER
+from sessionizer_demo.feed.traffic.day_curve import DayCurve
 
 START_MS = 1_750_000_000_000
 DELAY_MS = 30_000

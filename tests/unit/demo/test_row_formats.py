@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from sessionizer_demo.feed.access_log import ACCESS_LOG_KINDS, write_access_log_line
-from sessionizer_demo.feed.click_rows import write_click
-from sessionizer_demo.feed.events import ClickEvent
-from sessionizer_demo.feed.faults import spoil_event
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.access_log import ACCESS_LOG_KINDS, write_access_log_line
+from sessionizer_demo.feed.rows.click_rows import write_click
+from sessionizer_demo.feed.rows.faults import spoil_event
+from sessionizer_demo.feed.rows.kinds import RowKind
+from sessionizer_demo.feed.traffic.events import ClickEvent
 
 EVENT = ClickEvent(
     event_id="0af7",

@@ -15,7 +15,7 @@ import pytest
 from sessionizer.errors import UnwritablePath
 from sessionizer_demo.feed.bounds import Bounds
 from sessionizer_demo.feed.generator import generate_within
-from sessionizer_demo.feed.kinds import Destination, RowKind
+from sessionizer_demo.feed.rows.kinds import Destination, RowKind
 from sessionizer_demo.feed.runner import FeedOptions, FolderTarget, run_feed
 from sessionizer_demo.feed.scenario import Scenario
 

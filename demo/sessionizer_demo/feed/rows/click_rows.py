@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.kinds import RowKind
 
 if TYPE_CHECKING:
     from random import Random
 
-    from sessionizer_demo.feed.events import ClickEvent
+    from sessionizer_demo.feed.traffic.events import ClickEvent
 
 CLICK_KINDS = frozenset(RowKind)
 """The kinds a clicks feed can write: all."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 from zlib import crc32
 
-from sessionizer_demo.feed.events import LOGOUT, PURCHASE
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.kinds import RowKind
+from sessionizer_demo.feed.traffic.events import LOGOUT, PURCHASE
 
 if TYPE_CHECKING:
     from random import Random
 
-    from sessionizer_demo.feed.events import ClickEvent
+    from sessionizer_demo.feed.traffic.events import ClickEvent
 
 ACCESS_LOG_KINDS = frozenset(
     {

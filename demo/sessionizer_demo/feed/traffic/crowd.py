@@ -7,14 +7,14 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer_demo.feed.visits import NeverEndingVisit, Visit
+from sessionizer_demo.feed.traffic.visits import NeverEndingVisit, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from sessionizer_demo.feed.clients import Client
-    from sessionizer_demo.feed.events import ClickEvent
+    from sessionizer_demo.feed.traffic.clients import Client
+    from sessionizer_demo.feed.traffic.events import ClickEvent
 
 NEVER_ENDING_USER = "never-ending"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer_demo.feed.access_log import ACCESS_LOG_KINDS, write_access_log_line
-from sessionizer_demo.feed.click_rows import CLICK_KINDS, write_click
+from sessionizer_demo.feed.rows.access_log import ACCESS_LOG_KINDS, write_access_log_line
+from sessionizer_demo.feed.rows.click_rows import CLICK_KINDS, write_click
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from sessionizer_demo.feed.events import ClickEvent
-    from sessionizer_demo.feed.kinds import RowKind
+    from sessionizer_demo.feed.rows.kinds import RowKind
+    from sessionizer_demo.feed.traffic.events import ClickEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sessionizer_demo.feed.kinds import RowKind
+from sessionizer_demo.feed.rows.kinds import RowKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
-    from sessionizer_demo.feed.events import ClickEvent
+    from sessionizer_demo.feed.traffic.events import ClickEvent
 
 DEFAULT_FAULT_RATES: dict[RowKind, float] = {
     RowKind.LATE_WITHIN: 0.02,

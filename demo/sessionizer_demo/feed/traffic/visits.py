@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer_demo.feed.events import LOGOUT, PURCHASE, ClickEvent
+from sessionizer_demo.feed.traffic.events import LOGOUT, PURCHASE, ClickEvent
 
 if TYPE_CHECKING:
     from random import Random
 
-    from sessionizer_demo.feed.clients import Client
+    from sessionizer_demo.feed.traffic.clients import Client
 
 _LEAVE = "leave"
 _WALK: dict[str, dict[str, float]] = {

@@ -1,0 +1,1 @@
+"""Who is on the site, and what they do there."""
