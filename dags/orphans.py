@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from sessionizer.control.status.patience import MINUTE
+from sessionizer.control.patience import MINUTE
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.reports.orphans import ReportOrphans

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.patience import patience
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import Observation, Stall, State
 from sessionizer.control.status.observe import read_observation
-from sessionizer.control.status.patience import patience
 from sessionizer.home.clock import epoch_ms
 from support.processes.driver_process import DriverProcess
 from support.streams.click_files import write_click_files

@@ -9,12 +9,12 @@ import typer
 
 from sessionizer.cli.places import Home, Stream, Streams, home_folder, stream_spec
 from sessionizer.cli.terminal import say
+from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.newest_driver import newest_driver
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.observe import read_observation
-from sessionizer.control.status.patience import patience
 from sessionizer.control.stopping import ask_to_stop
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome

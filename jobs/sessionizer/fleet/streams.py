@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.remedies import remedy_for
+from sessionizer.control.patience import patience
 from sessionizer.control.records.supervision_record import read_supervision
 from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
-from sessionizer.control.status.patience import patience
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.errors import SessionizerError, UnknownStream

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
+from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.newest_driver import newest_driver
-from sessionizer.control.status.patience import patience
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Alert, Kind

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.housekeeping import sweep
 from sessionizer.control.lease.ledger import examine_token, give_out, highest_token, read_lease
+from sessionizer.control.patience import TAKEOVER_AFTER_MS
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, owned_by
 from sessionizer.control.records.process_identity import is_alive, this_process
-from sessionizer.control.status.patience import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import checked_identifier

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch, submission_failed
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.status.observation import Observation, State
 from sessionizer.control.status.observe import read_observation
-from sessionizer.control.status.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

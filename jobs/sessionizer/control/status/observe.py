@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.ledger import examine_token, read_lease
+from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, examine_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_heartbeat
@@ -13,7 +14,6 @@ from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.observation import ControlReading, Observation, Stall, State
-from sessionizer.control.status.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 from sessionizer.home.json_record import RecordReading
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessionizer.control.status.patience import MINUTE
+from sessionizer.control.patience import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer_airflow.launching.argv import DriverCall, Folders, ReportCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment

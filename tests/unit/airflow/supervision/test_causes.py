@@ -8,12 +8,12 @@ import pytest
 
 from sessionizer.causes.table import CAUSES, KILLED, OF_ERRORS, Verdict
 from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import LaunchRecord, write_launch
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import State
-from sessionizer.control.status.patience import MINUTE
 from sessionizer.errors import QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.failures.query_failure import CAUSES as DEATHS

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control import patience
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer.control.records.process_identity import this_process
-from sessionizer.control.status import patience
 from sessionizer.control.status.live_drivers import live_drivers
 from sessionizer.errors import UnwritablePath
 from sessionizer.home.stream_home import StreamHome
