@@ -1,6 +1,6 @@
 """Why a driver ended or did not start: how each cause is called, whether trying again helps, and what to do.
 
-There is one remedy for one cause, whoever tells it: `status`, `run`, the task log, an alert. How to go on afterwards is
+There is one remedy for one cause, whoever tells it: ``status``, ``run``, the task log, an alert. How to go on afterwards is
 added where it is known: the command line says ``sessionizer run``, Airflow says unpause.
 """
 

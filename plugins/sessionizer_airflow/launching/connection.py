@@ -33,7 +33,7 @@ COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
 
 @dataclass(frozen=True, kw_only=True)
 class SparkTarget:
-    """`master` and, if given, `deploy_mode` and Kubernetes `namespace`; `binary` is the program that submits."""
+    """``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``; ``binary`` is the program that submits."""
 
     manager: Manager
     master: str
@@ -43,10 +43,10 @@ class SparkTarget:
 
     @classmethod
     def of(cls, connection: str) -> SparkTarget:
-        """The target that the provider's hook makes of `connection`.
+        """The target that the provider's hook makes of ``connection``.
 
-        :raises SparkConnectionMissing: the hook itself would fall back to YARN without a word.
-        :raises UnusableConnection: no such master or deploy mode.
+        Raises SparkConnectionMissing: the hook itself would fall back to YARN without a word.
+        Raises UnusableConnection: no such master or deploy mode.
         """
         found = resolved(connection)
         manager = manager_of(found["master"])
@@ -68,7 +68,7 @@ class SparkTarget:
         return self.deploy_mode == "cluster"
 
     def require_runnable(self, connection: str) -> None:
-        """:raises UnusableConnection: Spark cannot run Python drivers like that, or we could not find them again."""
+        """Raises UnusableConnection: Spark cannot run Python drivers like that, or we could not find them again."""
         if self.deploy_mode not in {None, "client", "cluster"}:
             raise UnusableConnection(connection, "deploy-mode", self.deploy_mode, "client or cluster")
         if self.in_cluster and self.manager in {Manager.LOCAL, Manager.STANDALONE}:
@@ -77,7 +77,7 @@ class SparkTarget:
             raise UnusableConnection(connection, "namespace", None, "the namespace of the driver's pod")
 
     def options(self, application: Path, jars: Path) -> dict[str, Any]:
-        """How `application`, `jars` and Python reach the job: on this machine it finds ours, elsewhere they are named.
+        """How ``application``, ``jars`` and Python reach the job: on this machine it finds ours, elsewhere they are named.
 
         What is named by path must be at that path wherever the job runs.
         """
