@@ -1,7 +1,7 @@
 """Why a driver ended or did not start: how each cause is called, whether trying again helps, and what to do.
 
-There is one remedy for one cause, whoever tells it: ``status``, ``run``, the task log, an alert. How to go on afterwards is
-added where it is known: the command line says ``sessionizer run``, Airflow says unpause.
+There is one remedy for one cause, whoever tells it: ``status``, ``run``, the task log, an alert. How to go on
+afterwards is added where it is known: the command line says ``sessionizer run``, Airflow says unpause.
 """
 
 from __future__ import annotations

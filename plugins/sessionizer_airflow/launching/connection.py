@@ -33,7 +33,7 @@ COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
 
 @dataclass(frozen=True, kw_only=True)
 class SparkTarget:
-    """``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``; ``binary`` is the program that submits."""
+    """``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``; ``binary`` is what submits."""
 
     manager: Manager
     master: str
@@ -77,7 +77,7 @@ class SparkTarget:
             raise UnusableConnection(connection, "namespace", None, "the namespace of the driver's pod")
 
     def options(self, application: Path, jars: Path) -> dict[str, Any]:
-        """How ``application``, ``jars`` and Python reach the job: on this machine it finds ours, elsewhere they are named.
+        """How ``application``, ``jars`` and Python reach the job: here it finds ours, elsewhere they are named.
 
         What is named by path must be at that path wherever the job runs.
         """
