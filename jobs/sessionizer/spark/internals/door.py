@@ -35,7 +35,7 @@ def door(name: str) -> Iterator[None]:
     except Py4JNetworkError:
         raise
     except Py4JError as error:
-        absent = [line for line in str(error).splitlines() if any(sign in line for sign in _ABSENT)]
+        absent = [line for line in str(error).splitlines() if any(sign in line for sign in (*_ABSENT, *_MOVED))]
         if absent:
             raise PrivateDoorBroken(name, absent[0].strip()) from error
         raise

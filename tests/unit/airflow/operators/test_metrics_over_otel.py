@@ -19,7 +19,7 @@ PROGRAM = """
 from airflow.observability import stats
 from airflow.observability.metrics.stats_utils import get_stats_factory
 from opentelemetry import metrics
-from sessionizer.control.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer_airflow.metrics import send_gauges
 
 stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
