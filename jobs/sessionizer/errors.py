@@ -176,20 +176,13 @@ class QueryFailed(TerminalError):
 
 
 class PrivateDoorBroken(TerminalError):
-    """What ``door`` uses of Spark, Delta or PySpark without a public name is not there: ``missing`` says what.
-
-    ``plain_spark`` is the variable that takes the public way everywhere.
-    """
+    """What ``door`` uses of Spark, Delta or PySpark without a public name is not there: ``missing`` says what."""
 
     exit_code = 16
-    plain_spark: ClassVar[str] = "SESSIONIZER_PLAIN_SPARK"
 
     def __init__(self, door: str, missing: str) -> None:
         self.door, self.missing = door, missing
-        super().__init__(
-            f"the door {door!r} to what is private in Spark or Delta is broken: {missing}; "
-            f"{self.plain_spark}=1 takes the public way"
-        )
+        super().__init__(f"the door {door!r} to what is private in Spark or Delta is broken: {missing}")
 
 
 class ControlUnreachable(TransientError):

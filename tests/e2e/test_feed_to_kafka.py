@@ -9,10 +9,9 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sessionizer.errors import SourceUnreachable
-from sessionizer_demo.feed.bounds import Bounds
 from sessionizer_demo.feed.generator import generate_within
 from sessionizer_demo.feed.runner import FeedOptions, KafkaTarget, run_feed
-from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.scenario import Bounds, Scenario
 from sessionizer_demo.feed.sinks.kafka_sink import KafkaSink
 
 if TYPE_CHECKING:

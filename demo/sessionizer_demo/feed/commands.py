@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sessionizer.errors import InvalidSpec
-from sessionizer_demo.feed.bounds import Bounds, start_in_the_past
 from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
 from sessionizer_demo.feed.rows.kinds import RowKind
 from sessionizer_demo.feed.runner import FeedOptions, FolderTarget, KafkaTarget, run_feed
-from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.scenario import Bounds, Scenario, start_in_the_past
 from sessionizer_demo.feed.traffic.day_curve import DayCurve
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from sessionizer_demo.feed.traffic.crowd import Crowd, NeverEndingUser
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer_demo.feed.bounds import Bounds
-    from sessionizer_demo.feed.scenario import Scenario
+    from sessionizer_demo.feed.scenario import Bounds, Scenario
     from sessionizer_demo.feed.traffic.events import ClickEvent
 
 

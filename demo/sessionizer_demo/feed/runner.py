@@ -6,12 +6,12 @@ import signal
 import threading
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sessionizer.errors import InvalidSpec
-from sessionizer_demo.feed.bounds import Bounds
 from sessionizer_demo.feed.generator import generate_within
 from sessionizer_demo.feed.pacing import StopFlag, WallClock, paced, ticks, unpaced
+from sessionizer_demo.feed.scenario import Bounds
 from sessionizer_demo.feed.sinks.folder_sink import FolderSink
 from sessionizer_demo.feed.sinks.kafka_sink import KafkaSink
 from sessionizer_demo.feed.tally import Tally
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from sessionizer_demo.feed.pacing import Clock, Tick
     from sessionizer_demo.feed.scenario import Scenario
-    from sessionizer_demo.feed.sinks.sink import FeedSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +112,13 @@ def _stopped_by_signals(stop: StopFlag) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class FeedSink(Protocol):
+    """Takes ticks until it is closed."""
+
+    def write(self, tick: Tick) -> None:
+        """Send the rows of ``tick``; when this returns they may be counted."""
+
+    def close(self) -> None:
+        """Nothing sent may be lost after this. Raises SourceUnreachable if something was."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sessionizer.stream_spec.environment import duration_from, variable_of
+from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

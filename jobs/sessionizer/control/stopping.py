@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.launch_record import read_launch, submission_failed
+from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.control.status.live_drivers import live_drivers
+from sessionizer.control.status.observe import read_observation
+from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.control.records.launch_record import LaunchRecord
     from sessionizer.home.stream_home import StreamHome
 
 
@@ -23,3 +29,29 @@ def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda 
         request_stop(home, uid, why)
         say(f"driver {uid} is asked to stop: {why}")
     return asked
+
+
+def live_drivers(home: StreamHome) -> set[str]:
+    """Those that may be at work: the lease's owner, and one that was launched and has not taken the lease yet.
+
+    A launched one may wait for its lease for hours, in the queue of a cluster: it finds the request when it starts.
+    """
+    lease, launch = read_lease(home), read_launch(home)
+    found = set()
+    if lease is not None and lease.uid is not None and _is_at_work(home, lease.uid):
+        found.add(lease.uid)
+    if launch is not None and (lease is None or lease.uid != launch.uid) and _may_start(home, launch):
+        found.add(launch.uid)
+    return found
+
+
+def _is_at_work(home: StreamHome, uid: str) -> bool:
+    return read_observation(home, epoch_ms(), uid=uid).state.is_live
+
+
+def _may_start(home: StreamHome, launch: LaunchRecord) -> bool:
+    if launch.ended_at is not None or read_exit(home, launch.uid) is not None:
+        return False
+    if launch.submission is not None:
+        return not submission_failed(home, launch.uid)
+    return launch.process is None or is_alive(launch.process) is not False

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import pending_changes, require_appliable
-from sessionizer.stream_spec.fingerprint import spec_fingerprint
+from sessionizer.stream_spec.decisions import spec_fingerprint
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec, write_lineage_spec
-from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of
-from sessionizer.stream_spec.fingerprint import spec_fingerprint
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
 from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer.stream_spec.loading.recorded import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

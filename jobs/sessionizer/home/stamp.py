@@ -34,14 +34,11 @@ def format_of(content: Mapping[str, object]) -> object:
     return content.get(FORMAT, UNSTAMPED)
 
 
-def content_of(path: Path, content: Mapping[str, object], field: str, newest: int) -> Mapping[str, Any]:
-    """The object ``field`` of a stamped file; all of a file from before files were stamped. Raises DamagedFile.
-
-    It is the writer that tells: what was kept without a stamp may have any name, ``format`` too, for a number.
-    """
-    if not isinstance(content.get(WRITER), str):
-        return content
-    require_known_format(path, content, newest)
+def content_of(path: Path, content: Mapping[str, object], field: str) -> Mapping[str, Any]:
+    """The object ``field`` of what was read from ``path``; an empty one where nothing was. Raises DamagedFile."""
+    if not content:
+        return {}
+    require_known_format(path, content)
     found = content.get(field)
     if not isinstance(found, dict):
         raise DamagedFile(path, f"it lacks {field}")

@@ -3,8 +3,8 @@
 ``offsets/N`` says what a batch reads, ``commits/N`` that it is over, ``sources/<source>`` which files a source of files
 has listed. Spark has no public way to ask. Each file is complete before its name appears.
 
-A log of offsets of version 1, as streams have it (docs/adr/0072), has a line for each source by its place in the query,
-``-`` for one that was not read yet; one of version 2 has a line ``<name>:<offset>`` for each that was.
+The log of offsets is in version 1 (docs/adr/0072): it has a line for each source by its place in the query, ``-`` for
+one that was not read yet.
 """
 
 from __future__ import annotations
@@ -68,15 +68,11 @@ def planned_batch(checkpoint: Path, batch_id: int) -> PlannedBatch:
     """What the batch reads. Raises OSError, and ValueError for a file that is no such log."""
     file = offset_log(checkpoint) / str(batch_id)
     version, about, *sources = file.read_text(encoding="utf-8").splitlines()
-    if version == "v1":
-        named = dict(zip(_SOURCES, sources, strict=False))
-    elif version == "v2":
-        named = {name: end for name, _, end in (source.partition(":") for source in sources)}
-    else:
+    if version != "v1":
         message = f"{file} has version {version!r}, of which this release knows nothing"
         raise ValueError(message)
     known = json.loads(about)
-    ends = {name: json.loads(end) for name, end in named.items() if end != _NOT_READ}
+    ends = {name: json.loads(end) for name, end in zip(_SOURCES, sources, strict=False) if end != _NOT_READ}
     return PlannedBatch(batch_id, int(known["batchTimestampMs"]), int(known["batchWatermarkMs"]), ends)
 
 
@@ -116,9 +112,8 @@ def listed_until(checkpoint: Path, source: str) -> int:
 
 
 def _list_of_files(checkpoint: Path, source: str) -> Path:
-    """By its name where sources have names, else by its place."""
-    named = source_log(checkpoint, source)
-    return named if named.is_dir() else source_log(checkpoint, str(_SOURCES.index(source)))
+    """By the place of the source."""
+    return source_log(checkpoint, str(_SOURCES.index(source)))
 
 
 def _numbers(log: Path) -> set[int]:

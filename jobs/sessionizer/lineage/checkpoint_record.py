@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.core.wire.revision import REVISION
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import UnreadableLineage
-from sessionizer.home.identity import owner_name
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.platform_home import owner_name
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
 
-FORMAT: Final = 2
-"""Format 1 held some fields only, beside checkpoints that no driver goes on with any more (docs/adr/0071)."""
+FORMAT: Final = 3
+"""Formats 1 and 2 stand beside checkpoints that no driver goes on with any more (docs/adr/0071)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,13 @@ def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
     """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
-    content = {"since": spec.since, "wish_at": spec.desired_at, "spec": spec.document}
+    content = {"since": spec.since, "desired_at": spec.desired_at, "spec": spec.document}
     write_json(home.lineage(lineage).spec, stamped(content, FORMAT))
 
 
 def _decoded(value: JsonObject, path: Path) -> LineageSpec:
     require_known_format(path, value, FORMAT)
-    # the name of the key is that of format 2: a new one would be a new format
-    document, since, desired_at = value.get("spec"), value.get("since"), value.get("wish_at")
+    document, since, desired_at = value.get("spec"), value.get("since"), value.get("desired_at")
     if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):
         raise DamagedFile(path, "it lacks the spec, or what belongs to it")
     return LineageSpec(document, since, desired_at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sessionizer.stream_spec.document.stream import StreamSpec
+
 
 Document: TypeAlias = "dict[str, Any]"
 """A whole spec in the words of its file, as JSON has them."""
@@ -61,3 +64,13 @@ def _leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from _leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def spec_fingerprint(spec: StreamSpec) -> str:
+    """Return the SHA-256 (64 hex digits) of what ``spec`` decides (``decisions_of``).
+
+    The order of keys does not count, nor whether a default was written out, nor what is null.
+    """
+    decisive = {field: value for field, value in decisions_of(spec).items() if value is not None}
+    canonical = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.redaction import redacted
-from sessionizer.stream_spec.document.refusal import Shown
+from sessionizer.stream_spec.document.section import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.patience import MINUTE, SECOND, STALE_AFTER_MS, STARTUP_GRACE_MS, TAKEOVER_AFTER_MS
 from sessionizer.errors import InvalidSpec
-from sessionizer.stream_spec.environment import duration_from, variable_of
+from sessionizer.stream_spec.document.duration import duration_from, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -74,19 +74,13 @@ def _progress(situation: Situation | None) -> str:
 
 
 GAVE_UP: Final = "gave up"
-OF_DRIVER: Final = {
-    State.RUNNING: "working",
-    State.IDLE: "working",
-    State.STARTING: "starting",
-    State.STOPPING: "stopping",
-}
 
 
 def label_of(decision: Decision, health: Health | None) -> str:
     """A word or two for what the stream is at; a stream that works may still be ``stale`` or ``lagging``."""
     match decision:
         case Adopt(_, state):
-            word = OF_DRIVER.get(State(state), state.lower())
+            word = _word_for(state)
             ailment = health.ailment if health else None
             return f"{word}, {ailment}" if ailment else word
         case Wait(orderly=orderly):

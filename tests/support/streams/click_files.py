@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from sessionizer_demo.feed.bounds import Bounds
 from sessionizer_demo.feed.generator import Row, generate_within
 from sessionizer_demo.feed.pacing import ticks
 from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
 from sessionizer_demo.feed.rows.kinds import RowKind
-from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.scenario import Bounds, Scenario
 from sessionizer_demo.feed.sinks.folder_sink import FolderSink
 from sessionizer_demo.feed.traffic.day_curve import DayCurve
 

@@ -27,15 +27,9 @@ if TYPE_CHECKING:
 SOURCES = [EVENTS, PUNCTUATIONS]
 
 
-@pytest.fixture(params=["v1", "v2"])
-def version(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def write_checkpoint(checkpoint: Path, ends: list[int | None], of: str = EVENTS, version: str = "v1") -> Path:
+def write_checkpoint(checkpoint: Path, ends: list[int | None], of: str = EVENTS) -> Path:
     """A file at every offset of the source, and a batch that ends at each of ``ends``; returns the list of files."""
-    place = str(SOURCES.index(of)) if version == "v1" else of
-    log = checkpoint / "sources" / place
+    log = checkpoint / "sources" / str(SOURCES.index(of))
     log.mkdir(parents=True)
     (checkpoint / "offsets").mkdir()
     entries = [json.dumps({"path": f"file:///feed/{at}.json", "timestamp": at, "batchId": at}) for at in range(12)]
@@ -43,41 +37,39 @@ def write_checkpoint(checkpoint: Path, ends: list[int | None], of: str = EVENTS,
         name, lines = (f"{at}.compact", entries[: at + 1]) if at % 10 == 9 else (str(at), [entry])
         (log / name).write_text("\n".join(["v1", *lines]))
     for batch, end in enumerate(ends):
-        write_offsets(checkpoint, batch, {} if end is None else {of: {"logOffset": end}}, version)
+        write_offsets(checkpoint, batch, {} if end is None else {of: {"logOffset": end}})
     return log
 
 
 def write_offsets(checkpoint: Path, batch_id: int, ends: dict[str, object], version: str = "v1") -> None:
     """As Spark writes what a batch reads."""
     about = json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 9, "conf": {}})
-    by_place = [json.dumps(ends[name]) if name in ends else "-" for name in SOURCES]
-    by_name = [f"{name}:{json.dumps(end)}" for name, end in ends.items()]
-    lines = by_place if version == "v1" else by_name
+    lines = [json.dumps(ends[name]) if name in ends else "-" for name in SOURCES]
     (checkpoint / "offsets" / str(batch_id)).write_text("\n".join([version, about, *lines]))
 
 
-def test_a_batch_tells_its_clock_and_where_each_source_ends(tmp_path: Path, version: str) -> None:
+def test_a_batch_tells_its_clock_and_where_each_source_ends(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     ends = {PUNCTUATIONS: {"logOffset": 2}, EVENTS: {"a:b": {"0": 5, "1": 7}}}
-    write_offsets(tmp_path, 4, ends, version)
+    write_offsets(tmp_path, 4, ends)
     planned = planned_batch(tmp_path, 4)
     assert (planned.batch_id, planned.at_ms, planned.watermark_ms, planned.ends) == (4, 9, 7, ends)
     assert planned.last_file_offset(PUNCTUATIONS) == 2
-    write_offsets(tmp_path, 5, {}, version)
+    write_offsets(tmp_path, 5, {})
     assert planned_batch(tmp_path, 5).last_file_offset(EVENTS) == -1
     assert (begun_batch(tmp_path), committed_batch(tmp_path)) == (5, None)
 
 
 def test_a_log_of_another_version_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    write_offsets(tmp_path, 0, {}, version="v3")
-    with pytest.raises(ValueError, match="version 'v3', of which this release knows nothing"):
+    write_offsets(tmp_path, 0, {}, version="v2")
+    with pytest.raises(ValueError, match="version 'v2', of which this release knows nothing"):
         planned_batch(tmp_path, 0)
 
 
 @pytest.mark.parametrize("removed", [range(9), range(4), [3], [0, 8]])
-def test_parts_that_were_gathered_into_one_may_be_gone(tmp_path: Path, version: str, removed: Iterable[int]) -> None:
-    log = write_checkpoint(tmp_path, [None, 0, 3, 4, 9, 11], version=version)
+def test_parts_that_were_gathered_into_one_may_be_gone(tmp_path: Path, removed: Iterable[int]) -> None:
+    log = write_checkpoint(tmp_path, [None, 0, 3, 4, 9, 11])
     for part in removed:
         (log / str(part)).unlink()
     brought = [files_of_batch(tmp_path, batch) for batch in range(6)]

@@ -25,8 +25,8 @@ from sessionizer.control.records.told_record import TOLD_OF_ORPHAN, TOLD_OF_UNWA
 from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile
-from sessionizer.home.identity import home_id
 from sessionizer.home.json_record import JsonRecord, examine_record
+from sessionizer.home.platform_home import home_id
 from sessionizer.lineage.active import read_lineage, start_lineage
 from sessionizer.lineage.drained import begin_drain, read_drain
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
@@ -66,7 +66,7 @@ def written_by_all(home: StreamHome) -> str:
     OpenSessions(of_lineage.open_sessions).learn(0, [(3, STANDING)])
     UnreadableFiles.of(home, lineage)._put_aside("file:/a.parquet", "not Parquet")
     announced = of_lineage.announced_timeouts
-    announced.write_text('{"bob": 9}')
+    announced.write_text('{"timeouts": {"bob": 9}}')
     assert timeouts(announced, home.punctuations(lineage)).announce_changes() == {"bob": 1_000}
     return lineage
 
@@ -150,27 +150,21 @@ def test_files_of_the_first_releases_are_read(home: StreamHome) -> None:
     lineage = written_by_all(home)
     expected = everything_read(home, lineage)
     for path in own_files(home, lineage):
-        if path.name != "spec.json":  # its first format is another one
+        if path.name != "spec.json":  # its first formats are others
             rewritten(path, format=None, writer=None)
-    of_lineage = home.lineages / lineage
-    groups = json.loads((of_lineage / "open_sessions.json").read_text())
-    (of_lineage / "open_sessions.json").write_text(json.dumps({**groups["groups"], "batch_id": groups["batch_id"]}))
-    for name, field in (("unreadable_files.json", "files"), ("announced_timeouts.json", "timeouts")):
-        (of_lineage / name).write_text(json.dumps(json.loads((of_lineage / name).read_text())[field]))
     assert everything_read(home, lineage) == expected
 
 
 def test_a_client_may_have_any_name(tmp_path: Path) -> None:
     file = tmp_path / "announced_timeouts.json"
-    file.write_text(json.dumps({"format": 60_000, "timeouts": 5}))
-    assert announced_timeouts(file) == {"format": 60_000, "timeouts": 5}
-    file.write_text(json.dumps({"format": 2, "writer": "1@a", "timeouts": {"writer": 7}}))
+    assert announced_timeouts(file) == {}
+    file.write_text(json.dumps({"format": 1, "writer": "1@a", "timeouts": {"writer": 7}}))
     assert announced_timeouts(file) == {"writer": 7}
 
 
 def test_a_stamped_file_without_its_content_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "announced_timeouts.json"
-    file.write_text(json.dumps({"format": 2, "writer": "1@a"}))
+    file.write_text(json.dumps({"format": 1, "writer": "1@a"}))
     with pytest.raises(DamagedFile, match="it lacks timeouts"):
         announced_timeouts(file)
 

@@ -9,11 +9,10 @@ from itertools import pairwise
 import pytest
 
 from sessionizer.errors import InvalidSpec
-from sessionizer_demo.feed.bounds import Bounds, start_in_the_past
 from sessionizer_demo.feed.generator import Row, generate_within
 from sessionizer_demo.feed.rows.faults import DEFAULT_FAULT_RATES
 from sessionizer_demo.feed.rows.kinds import RowKind
-from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.scenario import Bounds, Scenario, start_in_the_past
 from sessionizer_demo.feed.traffic.clients import CLIENTS
 from sessionizer_demo.feed.traffic.crowd import NEVER_ENDING_USER
 from sessionizer_demo.feed.traffic.day_curve import DayCurve

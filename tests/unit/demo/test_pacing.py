@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from sessionizer_demo.feed.bounds import Bounds
 from sessionizer_demo.feed.generator import generate, generate_within
 from sessionizer_demo.feed.pacing import StopFlag, Tick, paced, ticks, wait_until
-from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.scenario import Bounds, Scenario
 
 START_MS = 1_750_000_000_000
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import UnwritablePath
-from sessionizer_demo.feed.bounds import Bounds
 from sessionizer_demo.feed.generator import generate_within
 from sessionizer_demo.feed.rows.kinds import Destination, RowKind
 from sessionizer_demo.feed.runner import FeedOptions, FolderTarget, run_feed
-from sessionizer_demo.feed.scenario import Scenario
+from sessionizer_demo.feed.scenario import Bounds, Scenario
 
 if TYPE_CHECKING:
     from sessionizer_demo.feed.tally import Tally

@@ -130,7 +130,7 @@ def test_a_lineage_cut_off_before_it_kept_anything_takes_the_file(home: StreamHo
     assert start(home, file()).spec == spec(key_groups=5)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 3}', '{"format": 2, "spec": 7, "since": 1, "wish_at": 0}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 4}', '{"format": 3, "spec": 7, "since": 1, "desired_at": 0}'])
 def test_a_damaged_record_is_not_guessed_but_shown_as_nothing(home: StreamHome, text: str) -> None:
     home.lineage(active_lineage(home) or "").spec.write_text(text)
     with pytest.raises(DamagedFile):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
+from sessionizer.causes.remedies import cause_of_error
 from sessionizer.errors import InvalidSpec, PrivateDoorBroken
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.spark.failures.query_failure import classified
 from sessionizer.spark.internals.delta_log import parts_that_tell
 from sessionizer.spark.internals.door import door
+from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-JOBS = Path(__file__).parents[3] / "jobs"
+JOBS = REPOSITORY / "jobs"
 INTERNALS = JOBS / "sessionizer" / "spark" / "internals"
 PRIVATE_NAMES = {
     "_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_jwrite", "_jreader", "_jq", "_jsqm", "_sc", "_gateway",
@@ -77,7 +79,7 @@ def test_what_is_missing_is_told_with_its_door_and_the_way_on(missing: Exception
     assert caught.value.door == "batch clock"
     assert caught.value.missing in str(missing) or type(missing).__name__ in caught.value.missing
     assert "Trace" not in caught.value.missing
-    assert "SESSIONIZER_PLAIN_SPARK=1" in str(caught.value)
+    assert "SESSIONIZER_PLAIN_SPARK=1" in cause_of_error(caught.value).remedy
 
 
 @pytest.mark.parametrize("error", [ValueError("ours"), Py4JNetworkError("the JVM is gone"), Py4JError("it failed")])

@@ -1,15 +1,13 @@
-"""What the driver knows of open sessions: over restarts, batches that run again, and files of an earlier version."""
+"""What the driver knows of open sessions: over restarts, and batches that run again."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import HEAVY_GROUP_BYTES, progress_line
-from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.spark.driver.open_sessions import OpenSessions
 
@@ -54,14 +52,6 @@ def test_a_batch_that_runs_again_after_a_restart_counts_once(file: Path) -> None
     assert known(again) == (4, 500, (3, 100))
     again.learn(8, [(3, BROUGHT)])
     assert again.total == 6
-
-
-def test_of_what_an_earlier_version_kept_nobody_knows_when_it_is_over(file: Path) -> None:
-    file.write_text(json.dumps({"0": 4, "1": 0}))
-    sessions = OpenSessions(file)
-    assert known(sessions) == (4, NEVER_MS, (0, 0))
-    sessions.learn(9, [(0, MERGED)])
-    assert (sessions.total, sessions.latest_due_ms) == (1, 400)
 
 
 def test_a_heavy_group_is_named() -> None:

@@ -11,8 +11,7 @@ import pytest
 from sessionizer.launch.local_settings import launch_settings, session_settings
 from sessionizer.spark import session
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
-from sessionizer.stream_spec.document.duration import parse_duration
-from sessionizer.stream_spec.environment import variable_of
+from sessionizer.stream_spec.document.duration import parse_duration, variable_of
 from sessionizer_airflow.supervision.policy import DEFAULTS, DURATIONS, SupervisionPolicy
 from support.places import REPOSITORY
 

@@ -20,7 +20,7 @@ from sessionizer.stream_spec.decisions import (
 )
 from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.loading.recorded import recorded_spec
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
 from support.faults.spoiled_specs import KAFKA, changed
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sessionizer.stream_spec.decisions import spec_fingerprint
 from sessionizer.stream_spec.document.stream import StreamSpec
-from sessionizer.stream_spec.fingerprint import spec_fingerprint
 from support.faults.spoiled_specs import changed
 
 

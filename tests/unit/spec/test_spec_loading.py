@@ -177,7 +177,7 @@ def test_specs_are_read_once_and_by_libyaml(tmp_path: Path) -> None:
 def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
     program = (
         "import sys, sessionizer.stream_spec.loading.folder; "
-        "from sessionizer.stream_spec import fingerprint, json_schema;"
+        "from sessionizer.stream_spec import decisions, json_schema;"
         "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+
 NEVER_MS: Final = 2**62
 """A moment, or a timeout, that is never reached. Twice it still fits a signed 64-bit column less one.
 
@@ -56,3 +57,11 @@ class SessionRules:
     def caps(self) -> Caps:
         """The caps that an event is admitted with."""
         return Caps(self.max_events, self.max_duration_ms, self.max_bytes)
+
+
+def changed_timeouts(
+    announced: Mapping[str, int], table: Mapping[str, int], inline: Mapping[str, int], default_ms: int
+) -> dict[str, int]:
+    """Clients whose timeout (ms) is another now; one that left the table falls back to the spec's."""
+    wanted = {client: inline.get(client, default_ms) for client in announced} | dict(table)
+    return {client: timeout for client, timeout in wanted.items() if announced.get(client) != timeout}

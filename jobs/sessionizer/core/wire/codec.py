@@ -12,7 +12,7 @@ import json
 import pyarrow as pa
 
 from sessionizer.core.definition.rules import Caps
-from sessionizer.core.wire.revision import REVISION
+from sessionizer.core.wire.rows import REVISION
 
 # Events are mostly text of ids. At the lowest level Zstandard leaves 6 bytes where LZ4 leaves 10, for twice the time to
 # write, 0.15 µs an event more; what is left goes through sockets, RocksDB and the checkpoint (docs/adr/0014).

@@ -1,4 +1,4 @@
-"""The kinds of rows that go into and come out of the stateful operator."""
+"""The kinds of rows that go into and come out of the stateful operator, and the version of the blobs in them."""
 
 from __future__ import annotations
 
@@ -19,3 +19,7 @@ QUARANTINE_COLUMNS: Final = ["reason", "_raw", "_position"]
 
 EMITTED: Final = "kind string, key_group int, row_count int, blob binary"
 """What the operator emits: one row per blob, its kind, the group it is of and how many rows are in it."""
+
+
+REVISION: Final = "0001"
+"""Of what the blobs of the state hold; a newer one gets a migration."""

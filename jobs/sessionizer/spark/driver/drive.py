@@ -19,8 +19,8 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.drained import require_not_drained
+from sessionizer.spark.driver.gate import StopSignals
 from sessionizer.spark.driver.life import DriverLife
-from sessionizer.spark.driver.stop_signals import StopSignals
 from sessionizer.spark.failures.out_of_memory import words_of_this_jvm
 from sessionizer.spark.failures.query_failure import classified
 

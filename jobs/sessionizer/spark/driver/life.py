@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from sessionizer.control.lease.lease import Lease
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.driver.gate import StopSignals
     from sessionizer.spark.driver.options import DriverOptions
     from sessionizer.spark.driver.prepared_query import PreparedQuery
-    from sessionizer.spark.driver.stop_signals import StopSignals
 
 ANNOUNCED: Final = (
     "when it has read what there is now, every session is closed for good and the stream is over; "
@@ -75,17 +75,17 @@ class DriverLife:
         """Run to the end; returns how it ended and the last batch, if there was one. Raises what ended it otherwise."""
         self._begin()
         with self._signs.beating():
-            self._run = self._prepared()
-        self._chores = Chores(self._run, self._options.until, self._say)
+            self._prepared = self._prepare()
+        self._chores = Chores(self._prepared, self._options.until, self._say)
         if passed_over := files_passed_over(self._spec.source, self._options.platform_home):
             self._say(passed_over)
-        self._say(f"query starts: lineage {self._run.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
+        self._say(f"query starts: lineage {self._prepared.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         if self._must_stop():
             self._gate.close()  # asked to while Spark was starting
         else:
             self._run_to_end(self._until())
         outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
-        self._run.spark.stop()
+        self._prepared.spark.stop()
         if self._signs.beat.batch_id is not None:
             self._say(progress_line(self._signs.beat))
         return outcome, self._signs.beat.batch_id
@@ -101,7 +101,7 @@ class DriverLife:
         check_reachable(self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
 
-    def _prepared(self) -> PreparedQuery:
+    def _prepare(self) -> PreparedQuery:
         spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
         self._signals.take_over()
         preparation = Preparation(
@@ -119,8 +119,8 @@ class DriverLife:
         return self._query is None or cut_off(self._query)
 
     def _run_to_end(self, until: Until) -> None:
-        if self._run.resumes and self._needs_waking(until):
-            punctuation.wake(self._home.punctuations(self._run.lineage))
+        if self._prepared.resumes and self._needs_waking(until):
+            punctuation.wake(self._home.punctuations(self._prepared.lineage))
         self._run_query(until_caught_up=until is not Until.STOPPED)
         if until is Until.DRAINED and not self._gate.closed:
             self._drain_lineage()
@@ -137,7 +137,7 @@ class DriverLife:
 
     def _drain_lineage(self) -> None:
         """Close every session, for good."""
-        lineage = self._run.lineage
+        lineage = self._prepared.lineage
         begin_drain(self._home, lineage)
         self._say(f"draining lineage {lineage}: every session is closed now; what comes later would be late")
         punctuation.drain(self._home.punctuations(lineage))
@@ -148,7 +148,7 @@ class DriverLife:
 
     def _until(self) -> Until:
         """When to end: a drain that was begun is finished, whatever is asked for now."""
-        if read_drain(self._home, self._run.lineage) is not None:
+        if read_drain(self._home, self._prepared.lineage) is not None:
             self._say("a drain was begun and cut short: it is finished now")
             return Until.DRAINED
         return self._options.until
@@ -158,12 +158,12 @@ class DriverLife:
         recovered_from: set[str] = set()
         while True:
             try:
-                self._follow(self._run.start(until_caught_up=until_caught_up))
+                self._follow(self._prepared.start(until_caught_up=until_caught_up))
             except StreamingQueryException as error:
-                found = self._run.recovered(error)
+                found = self._prepared.recovered(error)
                 if found is None or found[1] in recovered_from:
                     raise
-                self._run, reason = found
+                self._prepared, reason = found
                 recovered_from.add(reason)
                 self._say(reason)
             else:
@@ -179,9 +179,9 @@ class DriverLife:
             self._lease_watch.look()
             if self._must_stop():
                 self._say("stop requested: finishing the running batch")
-                self._watch.stop(self._run.spark, query, self._say)
+                self._watch.stop(self._prepared.spark, query, self._say)
                 break
-            self._watch.look(self._run.spark, query)
+            self._watch.look(self._prepared.spark, query)
             self._tell_progress()
             self._chores.do(query)
             time.sleep(POLL_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.home.atomic_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
@@ -12,6 +11,8 @@ from sessionizer.home.stamp import content_of, stamped
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+_BATCH, _GROUPS = "batch_id", "groups"
 
 
 class OpenSessions:
@@ -23,8 +24,8 @@ class OpenSessions:
     def __init__(self, file: Path) -> None:
         self._file = file
         kept: dict[str, Any] = read_json(file) or {}
-        groups = content_of(file, kept, _GROUPS, _FORMAT)
-        self._of_group = {int(group): _open_in_group(said) for group, said in groups.items() if group != _BATCH}
+        groups = content_of(file, kept, _GROUPS)
+        self._of_group = {int(group): OpenInGroup(**said) for group, said in groups.items()}
         self._batch_id = kept.get(_BATCH)
 
     @property
@@ -53,17 +54,4 @@ class OpenSessions:
         if of_group != self._of_group:
             self._of_group, self._batch_id = of_group, batch_id
             told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
-            content = {_BATCH: batch_id, _GROUPS: told}
-            write_json(self._file, stamped(content, _FORMAT), durable=False)
-
-
-_FORMAT = 2
-"""Format 1 had the groups beside the batch, and no stamp."""
-_BATCH, _GROUPS = "batch_id", "groups"
-
-
-def _open_in_group(said: dict[str, Any] | int) -> OpenInGroup:
-    """A number is what an earlier version kept. When the last of so many is over nobody knows: it may be any time."""
-    if isinstance(said, int):
-        return OpenInGroup(said, NEVER_MS if said else None, held_bytes=0, admitted=0, merged=True)
-    return OpenInGroup(**said)
+            write_json(self._file, stamped({_BATCH: batch_id, _GROUPS: told}), durable=False)

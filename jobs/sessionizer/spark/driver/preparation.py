@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import new_record, note_spec
-from sessionizer.home.identity import owner_name
+from sessionizer.home.platform_home import owner_name
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.spark.driver.continuity import require_continuity

@@ -33,7 +33,7 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
     ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if what was kept so far is lost.
     """
     kept = read_kept_types(home, lineage) if lineage else None
-    if kept is None or lineage is None or not begun_batch(home.checkpoint(lineage)) is not None:
+    if kept is None or lineage is None or begun_batch(home.checkpoint(lineage)) is None:
         return
     if kept.time_mode != spec.rules.time_mode:
         allowed = f"{kept.time_mode!r}, the clock that the state of this stream is on; another clock is another stream"

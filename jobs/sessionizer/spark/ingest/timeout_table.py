@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.core.definition.timeouts import changed_timeouts
+from sessionizer.core.definition.rules import NEVER_MS, changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
 from sessionizer.home.atomic_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 MOST_SHOWN: Final = 10
-_FORMAT: Final = 2
-"""Format 1 had the timeouts themselves, and no stamp."""
 _TIMEOUTS: Final = "timeouts"
 
 
@@ -87,7 +84,7 @@ class TimeoutTable:
         if changes:
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
             change_timeouts(self.punctuations, changes)
-            write_json(self.announced, stamped({_TIMEOUTS: {**known, **changes}}, _FORMAT))
+            write_json(self.announced, stamped({_TIMEOUTS: {**known, **changes}}))
         return changes
 
     def _read(self) -> dict[str, int]:
@@ -101,7 +98,7 @@ class TimeoutTable:
 
 def announced_timeouts(file: Path) -> dict[str, int]:
     """What was passed on, client to ms; nothing where ``file`` is absent or damaged. Raises DamagedFile: too new."""
-    known = content_of(file, read_json(file) or {}, _TIMEOUTS, _FORMAT)
+    known = content_of(file, read_json(file) or {}, _TIMEOUTS)
     return {client: int(str(timeout)) for client, timeout in known.items()}
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
-_FORMAT: Final = 2
-"""Format 1 had the files themselves, and no stamp."""
 _FILES: Final = "files"
 _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.\s")
 
@@ -77,11 +75,11 @@ class UnreadableFiles:
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
-        write_json(self.record, stamped({_FILES: {**self._known(), uri: cause}}, _FORMAT))
+        write_json(self.record, stamped({_FILES: {**self._known(), uri: cause}}))
 
     def _known(self) -> Mapping[str, object]:
         """What is wrong with each, by its URI. Raises DamagedFile."""
-        return content_of(self.record, read_json(self.record) or {}, _FILES, _FORMAT)
+        return content_of(self.record, read_json(self.record) or {}, _FILES)
 
 
 def without(rows: DataFrame, uris: Sequence[str]) -> DataFrame:

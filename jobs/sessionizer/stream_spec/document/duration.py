@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from sessionizer.stream_spec.document.refusal import refusal
+from sessionizer.errors import InvalidSpec
+from sessionizer.stream_spec.document.section import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 MILLISECONDS_OF: Final = {
     "day": 86_400_000,
@@ -61,3 +66,20 @@ Duration = Annotated[
     ),
 ]
 """Milliseconds, read from text such as ``30 seconds`` and written as such in JSON."""
+
+
+PREFIX: Final = "SESSIONIZER_"
+
+
+def duration_from(environment: Mapping[str, str], name: str) -> int:
+    """``SESSIONIZER_STALE_LIMIT="5 minutes"`` as ms, for the name ``stale_limit``. Raises InvalidSpec, KeyError."""
+    variable = variable_of(name)
+    try:
+        return parse_duration(environment[variable])
+    except ValueError as error:
+        raise InvalidSpec(variable, environment[variable], "a duration such as '30 seconds' or '5 minutes'") from error
+
+
+def variable_of(name: str) -> str:
+    """The variable that sets ``name``."""
+    return PREFIX + name.upper()

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, JsonValue, StringConstraints
 
 from sessionizer.home.names import NAME_PATTERN, is_name
 from sessionizer.launch.driver_environment import is_airflows
-from sessionizer.stream_spec.document.refusal import refusal
+from sessionizer.stream_spec.document.section import refusal
 
 ANCHORED: Final = f"^{NAME_PATTERN}$"
 

@@ -9,8 +9,7 @@ from pydantic import Field, model_validator
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.stream_spec.document.duration import HOUR, MINUTE, SECOND, Duration
 from sessionizer.stream_spec.document.names import Text
-from sessionizer.stream_spec.document.refusal import refusal
-from sessionizer.stream_spec.document.section import Section
+from sessionizer.stream_spec.document.section import Section, refusal
 
 IDLE_AFTER: Final = MINUTE
 MEBIBYTE: Final = 2**20

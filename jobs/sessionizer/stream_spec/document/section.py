@@ -1,8 +1,9 @@
-"""What all parts of a stream spec have in common."""
+"""What all parts of a stream spec have in common, and how a validator of theirs says no."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
 
 
 class Section(BaseModel):
@@ -15,3 +16,28 @@ class Section(BaseModel):
         # a value may be a secret that was put in the wrong place
         hide_input_in_errors=True,
     )
+
+
+REFUSED = "refused"
+
+
+class Shown(str):
+    """Text that a message prints as it stands, where ``repr`` would wrap it in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the bare text."""
+        return str(self)
+
+
+MISSING = Shown("missing")
+
+
+def refusal(value: object, allowed: str, *at: str) -> PydanticCustomError:
+    """Build the error that a validator raises.
+
+    ``at`` are the YAML keys that lead from the place of the validator to the value: none for a validator of the
+    value itself, ``("mapping", "event_time")`` for a rule of the whole spec.
+    """
+    return PydanticCustomError(REFUSED, "{allowed}", {"value": value, "allowed": allowed, "at": at})

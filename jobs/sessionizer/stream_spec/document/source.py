@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from sessionizer.stream_spec.document.names import EnvironmentVariable, Text
-from sessionizer.stream_spec.document.refusal import refusal
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, replaces_values
-from sessionizer.stream_spec.document.section import Section
+from sessionizer.stream_spec.document.section import Section, refusal
 
 
 def option_text(value: object) -> object:

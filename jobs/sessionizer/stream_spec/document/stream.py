@@ -10,10 +10,8 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.stream_spec.document.duration import SECOND, Duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, Text
-from sessionizer.stream_spec.document.refusal import refusal
 from sessionizer.stream_spec.document.rules import Rules
-from sessionizer.stream_spec.document.section import Section
-from sessionizer.stream_spec.document.sink import Sink
+from sessionizer.stream_spec.document.section import Section, refusal
 from sessionizer.stream_spec.document.source import Source
 
 MOST_KEY_GROUPS: Final = 32_768
@@ -82,3 +80,18 @@ class StreamSpec(Section):
             if name in self.mapping.payload:
                 raise refusal(expression, "a measure named unlike any payload column", "measures", name)
         return self
+
+
+class Sink(Section):
+    """The tables of the stream: sessions, quarantine, late_events."""
+
+    keep_events: bool = Field(
+        default=True,
+        description="Whether a session keeps its events, as an array of structs in the column events.",
+    )
+    path: Text | None = Field(
+        default=None,
+        description="Folder of the tables, relative to the platform home (SESSIONIZER_HOME) unless absolute or a URI. "
+        "null: streams/<name>/tables.",
+        examples=["lake/clicks"],
+    )

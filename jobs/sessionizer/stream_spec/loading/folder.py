@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from sessionizer.errors import DuplicateStream, InvalidSpec, TerminalError, UnknownStream
-from sessionizer.stream_spec.document.refusal import Shown
+from sessionizer.stream_spec.document.section import Shown
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.problems import invalid_spec
 from sessionizer.stream_spec.loading.yaml_bounds import MOST_BYTES

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.mapping import Mapping
-from sessionizer.stream_spec.document.refusal import MISSING, REFUSED, Shown
 from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.secrets import holds_secret
-from sessionizer.stream_spec.document.sink import Sink
+from sessionizer.stream_spec.document.section import MISSING, REFUSED, Shown
 from sessionizer.stream_spec.document.source import SOURCES
-from sessionizer.stream_spec.document.stream import StreamSpec
+from sessionizer.stream_spec.document.stream import Sink, StreamSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

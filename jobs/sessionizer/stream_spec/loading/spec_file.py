@@ -1,17 +1,23 @@
-"""What the file of a stream says just now: a spec, or what is wrong with it."""
+"""What the file of a stream says just now, a spec or what is wrong with it; and a spec that was kept as JSON."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from sessionizer.errors import DuplicateStream, InvalidSpec
+from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.folder import find_stream
+from sessionizer.stream_spec.loading.problems import invalid_spec
+from sessionizer.stream_spec.loading.yaml_text import YamlDocument
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.stream_spec.document.stream import StreamSpec
+    from sessionizer.stream_spec.decisions import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +42,12 @@ def read_spec_file(folder: Path, name: str) -> SpecFile:
         return SpecFile(name, spec=find_stream(folder, name))
     except (InvalidSpec, DuplicateStream) as error:
         return SpecFile(name, problem=error)
+
+
+def recorded_spec(document: Document, file: Path) -> StreamSpec:
+    """The spec of ``document_of``, kept in ``file``; raises InvalidSpec when this release would refuse it."""
+    try:
+        return StreamSpec.model_validate(document)
+    except ValidationError as error:
+        found = invalid_spec(error, YamlDocument(json.dumps(document, ensure_ascii=False), file), file)
+        raise InvalidSpec(found.field, found.value, found.allowed, file=file) from None

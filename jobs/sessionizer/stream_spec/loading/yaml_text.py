@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.stream_spec.document.refusal import Shown
+from sessionizer.stream_spec.document.section import Shown
 from sessionizer.stream_spec.loading.yaml_bounds import require_bounds, require_short_numbers
 
 if TYPE_CHECKING:

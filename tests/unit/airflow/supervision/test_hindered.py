@@ -18,7 +18,7 @@ from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
 from sessionizer.control.records.process_identity import this_process
-from sessionizer.control.status.live_drivers import live_drivers
+from sessionizer.control.stopping import live_drivers
 from sessionizer.errors import UnwritablePath
 from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.alert import Kind
