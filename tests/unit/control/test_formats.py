@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
 
-STANDING = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
+OPEN_THERE = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
 
 
 def written_by_all(home: StreamHome) -> str:
@@ -63,7 +63,7 @@ def written_by_all(home: StreamHome) -> str:
     begin_drain(home, lineage)
     write_kept_types(home, lineage, KeptTypes("event_time"))
     of_lineage = home.lineage(lineage)
-    OpenSessions(of_lineage.open_sessions).learn(0, [(3, STANDING)])
+    OpenSessions(of_lineage.open_sessions).learn(0, [(3, OPEN_THERE)])
     UnreadableFiles.of(home, lineage)._put_aside("file:/a.parquet", "not Parquet")
     announced = of_lineage.announced_timeouts
     announced.write_text('{"timeouts": {"bob": 9}}')
