@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseNotifier
 
+from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.errors import SupervisionEnded
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow.sdk import Context
+
+    from sessionizer_airflow.supervision.act import Supervisor
 
 
 class FileNotifier(BaseNotifier):
@@ -45,3 +52,13 @@ class AsyncFileNotifier(BaseNotifier):
 def told(path: Path) -> list[dict[str, Any]]:
     """Everything that was written, in order."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def settle_and_tell(supervisor: Supervisor, said: Callable[[str], None]) -> None:
+    """One look of the supervisor, whose news go to the notifier that is configured."""
+    supervisor.ledger.policy = supervisor.policy
+    supervisor.ledger.tell = lambda alert: notify(alert, said)
+    try:
+        supervisor.settle()
+    except SupervisionEnded as error:
+        said(str(error))

@@ -8,7 +8,6 @@ import pytest
 
 from sessionizer.errors import DamagedFile, StreamDrained
 from sessionizer.home.lineage_home import commit_log
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import (
     begin_drain,
@@ -19,14 +18,7 @@ from sessionizer.lineage.drained import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> StreamHome:
-    home = StreamHome.of(tmp_path, "clicks")
-    home.prepare()
-    return home
+    from sessionizer.home.stream_home import StreamHome
 
 
 @pytest.fixture

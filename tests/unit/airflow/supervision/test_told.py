@@ -17,12 +17,10 @@ import pytest
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.local import LocalLauncher
 from support.places import REPOSITORY, SUPPORT
 from support.processes.fabricated_platform import Platform
-from support.processes.file_notifier import told
+from support.processes.file_notifier import settle_and_tell, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,12 +138,7 @@ def check(case: Case, notified: Path, build: Callable[[], Supervisor], home: Str
 def settle(case: Case, supervisor: Supervisor, said: Any) -> None:
     supervisor.launcher = LocalLauncher(case.command)
     supervisor.policy = replace(supervisor.policy, waiting_alert_ms=1, startup_grace_ms=case.startup_grace_ms)
-    supervisor.ledger.policy = supervisor.policy
-    supervisor.ledger.tell = lambda alert: notify(alert, said)
-    try:
-        supervisor.settle()
-    except SupervisionEnded as error:
-        said(str(error))
+    settle_and_tell(supervisor, said)
 
 
 def freeze(home: StreamHome) -> None:

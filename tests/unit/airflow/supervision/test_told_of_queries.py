@@ -18,15 +18,13 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer_airflow.alerting.notification import notify
-from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.local import LocalLauncher
 from support.faults.bad_clicks import click, line
 from support.faults.small_disk import fill
 from support.places import REPOSITORY
 from support.processes.driver_process import executors_of, kill_process, run_to_end
-from support.processes.file_notifier import told
+from support.processes.file_notifier import settle_and_tell, told
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 
@@ -232,12 +230,7 @@ def settle(
     supervisor.folders = Folders(home=stage.home, streams=stage.streams)
     supervisor.launcher = LocalLauncher(command or real)
     supervisor.policy = replace(supervisor.policy, startup_grace_ms=120_000, stale_limit_ms=60_000, waiting_alert_ms=1)
-    supervisor.ledger.policy = supervisor.policy
-    supervisor.ledger.tell = lambda alert: notify(alert, said)
-    try:
-        supervisor.settle()
-    except SupervisionEnded as error:
-        said(str(error))
+    settle_and_tell(supervisor, said)
 
 
 def real(call: DriverCall) -> list[str]:

@@ -20,19 +20,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class SleptThrough:
+    """A clock that goes on while the trigger sleeps, and only then."""
+
+    def __init__(self) -> None:
+        self.began = self.now = epoch_ms()
+
+    @property
+    def passed(self) -> int:
+        return self.now - self.began
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += int(seconds * 1000)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SleptThrough:
+    clock = SleptThrough()
+    monkeypatch.setattr(triggers, "epoch_ms", lambda: clock.now)
+    monkeypatch.setattr("asyncio.sleep", clock.sleep)
+    return clock
+
+
 def test_it_does_not_fire_before_airflow_has_booked_that_the_worker_is_free(
-    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+    home: StreamHome, clock: SleptThrough
 ) -> None:
-    began = now = epoch_ms()
-
-    async def sleep(seconds: float) -> None:
-        nonlocal now
-        now += int(seconds * 1000)
-
-    monkeypatch.setattr(triggers, "epoch_ms", lambda: now)
-    monkeypatch.setattr("asyncio.sleep", sleep)
-    assert fired_by(home, watch_until=began)["watch_is_over"] is False, "no driver runs: a worker is called"
-    assert LEAST_WATCH_MS <= now - began < 2 * LEAST_WATCH_MS
+    assert fired_by(home, watch_until=clock.began)["watch_is_over"] is False, "no driver runs: a worker is called"
+    assert LEAST_WATCH_MS <= clock.passed < 2 * LEAST_WATCH_MS
 
 
 def fired_by(home: StreamHome, watch_until: int, known: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -54,20 +68,12 @@ def fired_by(home: StreamHome, watch_until: int, known: tuple[str, ...] | None =
     ("known", "calls"), [(("adopt", "driver-1", "working"), False), (("adopt", "driver-1", "starting"), True)]
 )
 def test_a_worker_is_called_when_what_it_has_shown_is_no_longer_so(
-    known: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, calls: bool
+    known: tuple[str, ...], tmp_path: Path, clock: SleptThrough, *, calls: bool
 ) -> None:
-    began = now = epoch_ms()
-
-    async def sleep(seconds: float) -> None:
-        nonlocal now
-        now += int(seconds * 1000)
-
-    monkeypatch.setattr(triggers, "epoch_ms", lambda: now)
-    monkeypatch.setattr("asyncio.sleep", sleep)
     # Of its own: that of the fixture ends whoever has the lease, which here is this process.
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
     acquire(home, "driver-1")
     beat(home, batch_id=1)
-    assert fired_by(home, watch_until=began + 60_000, known=known)["watch_is_over"] is not calls
-    assert (now - began < 60_000) is calls
+    assert fired_by(home, watch_until=clock.began + 60_000, known=known)["watch_is_over"] is not calls
+    assert (clock.passed < 60_000) is calls
