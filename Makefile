@@ -45,6 +45,7 @@ endef
 	@mkdir -p .jars
 	$(call ivy,default,spark)
 	$(call ivy,broker,broker)
+	$(call ivy,hadoop,hadoop)
 	@touch $@
 
 # without it drivers start slower, but start
