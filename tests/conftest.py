@@ -21,8 +21,8 @@ _ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "demo", "tests"))
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
-# a real Kafka broker, a disk that can be filled
-pytest_plugins = ["support.processes.kafka_fixtures", "support.faults.small_disk"]
+# a real Kafka broker, a real HDFS, a disk that can be filled
+pytest_plugins = ["support.processes.kafka_fixtures", "support.processes.hadoop_fixtures", "support.faults.small_disk"]
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -1,0 +1,36 @@
+"""Fixtures with a real HDFS; ``pytest_plugins`` in ``tests/conftest.py`` makes them known."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from upath import UPath
+
+from support.processes.hdfs import Hdfs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def running_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """The one HDFS of the test run."""
+    with Hdfs(tmp_path_factory.mktemp("hdfs")) as hdfs:
+        yield hdfs
+
+
+@pytest.fixture
+def hdfs(running_hdfs: Hdfs) -> Hdfs:
+    """``hdfs.uri`` and ``hdfs.configuration`` (a HADOOP_CONF_DIR); up again if the test before has left it down."""
+    running_hdfs.start()
+    return running_hdfs
+
+
+@pytest.fixture
+def hdfs_folder(hdfs: Hdfs) -> UPath:
+    """A new folder of the test's own in HDFS; Python reaches it without a JVM."""
+    folder = UPath(f"{hdfs.uri}/tests/{uuid.uuid4().hex[:12]}")
+    folder.mkdir(parents=True)
+    return folder
