@@ -18,7 +18,6 @@ from sessionizer.core.key_group.append_or_merge import (
     GroupRules,
     Plan,
     Step,
-    log_tables,
     take_batch,
     take_timer,
 )
@@ -26,6 +25,7 @@ from sessionizer.core.key_group.merging import merge
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.codec import decode, encode
+from sessionizer.core.wire.wide import log_tables
 from support.streams.payloads import arrow_column, shown
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class InMemoryGroups:
         clock = BatchBounds.of(rules.time_mode, watermark, batch.arrived_at_ms, batch.floor_ms or 0)
         told = batch.floor_ms is not None or batch.timeout_changes
         for number, group in enumerate(self.groups):
-            events = [event for event in batch.events if self._group_of(event) == number]
+            events = [event for event in batch.events if group_of(event.key, len(self.groups)) == number]
             if events or told:
                 arrivals = Arrivals(self._tables(events, batch.arrived_at_ms), dict(self._changes))
                 self._carry_out(group, take_batch(number, self.shared, group.plan, arrivals, clock, group.read))
@@ -124,8 +124,18 @@ class InMemoryGroups:
         self.shown_by.update(dict.fromkeys((row[:-1] for row in rows), self.shared.payload))
         return rows
 
-    def _group_of(self, event: Event) -> int:
-        return crc32(event.key.encode()) % len(self.groups)
+    @property
+    def final_by(self) -> int:
+        """How far time had come in the last batch, epoch ms."""
+        return self._final_by
+
+    def fresh(self, key_groups: int) -> InMemoryGroups:
+        """The same stream with so many groups, and nothing in them."""
+        new = InMemoryGroups(self.shared.rules, key_groups)
+        new.shared = replace(self.shared, key_groups=key_groups)
+        new._watermark_ms, new._floor_ms, new._final_by = self._watermark_ms, self._floor_ms, self._final_by
+        new._changes = dict(self._changes)
+        return new
 
     def _tables(self, events: Sequence[Event], arrived_at_ms: int) -> list[pa.Table]:
         """One table per event and its neighbour: a batch reaches a group in several blobs."""
@@ -133,6 +143,11 @@ class InMemoryGroups:
         return [
             decode(encode(event_table(pair, self.shared.rules, arrived_at_ms, self.shared.payload))) for pair in pairs
         ]
+
+
+def group_of(key: str, key_groups: int) -> int:
+    """The group of ``key``, of so many."""
+    return crc32(key.encode()) % key_groups
 
 
 def event_table(

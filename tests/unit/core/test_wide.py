@@ -14,7 +14,6 @@ from sessionizer.core.key_group.append_or_merge import (
     Arrivals,
     BatchBounds,
     GroupRules,
-    log_tables,
     take_batch,
 )
 from sessionizer.core.key_group.merging import merge
@@ -84,7 +83,7 @@ def test_pieces_are_the_whole_in_its_order_and_of_its_types(monkeypatch: pytest.
     large = wide.widened(whole)
     assert large.schema.field("payload_page").type == pa.large_string()
     assert large.schema.field("payload_tags").type.value_type.field("tag").type == pa.large_string()
-    parts = log_tables(large)
+    parts = wide.log_tables(large)
     assert len(parts) > 5
     assert all(part.num_rows < 10 for part in parts)
     assert pa.concat_tables([decode(encode(part)) for part in parts]).equals(whole)

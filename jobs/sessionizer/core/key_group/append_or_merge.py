@@ -18,8 +18,7 @@ from sessionizer.core.key_group.merging import Merged, merge
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
 from sessionizer.core.key_group.ordering import int64s
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.codec import mark_continued
-from sessionizer.core.wire.wide import pieces
+from sessionizer.core.wire.codec import admitted_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,12 +96,6 @@ class Step:
     open_in_group: OpenInGroup | None = None
 
 
-def log_tables(events: pa.Table) -> list[pa.Table]:
-    """Open events as the tables of the log that they make: mostly one."""
-    first, *others = pieces(events)
-    return [first, *map(mark_continued, others)]
-
-
 @dataclass(slots=True)
 class Arrivals:
     """A group's share of a batch: ``events`` as packed, and the clients' timeouts (ms) changed so far."""
@@ -138,6 +131,25 @@ def take_timer(
     if planned.at is None or planned.at > bounds.final_by:
         return None
     return _merge(group, shared, read_log(), bounds)
+
+
+def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds) -> Step:
+    """The step of ``group`` when it gets ``log`` to begin with, as it lies: nothing in it is decided.
+
+    Its timer is ahead of all that is final in this batch, so that nothing leaves with it.
+    """
+    due = min((at for at in (earliest_due(table, shared.rules) for table in log) if at is not None), default=None)
+    undecided = sum(_weight(table) for table in log if admitted_after(table))
+    plan = _after(shared.aligned(due, group), undecided, bounds)
+    keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
+    open_in_group = OpenInGroup(
+        sessions=int(pc.count_distinct(keys).as_py()),
+        latest_due_ms=latest(shared.aligned(latest(*map(latest_due, log)), group), plan.at),
+        held_bytes=sum(int(table.nbytes) for table in log),
+        admitted=0,
+        merged=True,
+    )
+    return Step(plan, open_in_group=open_in_group)
 
 
 def _must_merge(due_ms: int | None, planned: Plan, bounds: BatchBounds) -> bool:

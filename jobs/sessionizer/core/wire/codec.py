@@ -45,9 +45,14 @@ def opened(blob: bytes | pa.Buffer) -> pa.RecordBatchStreamReader:
     return pa.ipc.open_stream(blob, options=_READ)
 
 
-def mark_admitted(table: pa.Table, late_before_ms: int, caps: Caps) -> pa.Table:
-    """Stamp open events with the threshold (epoch ms) and the caps of their batch, and the revision of the schema."""
-    stamp = {_REVISION: REVISION, _LATE_BEFORE: str(late_before_ms), _CAPS: json.dumps(caps)}
+def mark_admitted(table: pa.Table, late_before_ms: int, caps: Caps | None) -> pa.Table:
+    """Stamp open events with the threshold (epoch ms) and the caps of their batch, and the revision of the schema.
+
+    ``caps``: None only for those that came back without (``admitted_with``).
+    """
+    stamp = {_REVISION: REVISION, _LATE_BEFORE: str(late_before_ms)}
+    if caps is not None:
+        stamp[_CAPS] = json.dumps(caps)
     return table.replace_schema_metadata({name: text.encode() for name, text in stamp.items()})
 
 

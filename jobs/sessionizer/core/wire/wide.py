@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sessionizer.core.wire import schema
+from sessionizer.core.wire.codec import mark_continued
 from sessionizer.core.wire.event_size import sizes_of_values
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ def pieces(table: pa.Table) -> Iterator[pa.Table]:
     for start, end in pairwise([*_edges(table), table.num_rows]):
         # taken, not cut: a slice keeps offsets that may be beyond what narrow ones reach
         yield table.take(pa.array(np.arange(start, end))).cast(narrow)
+
+
+def log_tables(events: pa.Table) -> list[pa.Table]:
+    """Open events as the tables of a group's log that they make: mostly one."""
+    first, *others = pieces(events)
+    return [first, *map(mark_continued, others)]
 
 
 def _edges(table: pa.Table) -> list[int]:

@@ -33,7 +33,6 @@ from sessionizer.core.key_group.append_or_merge import (
     GroupRules,
     Plan,
     Step,
-    log_tables,
     take_batch,
     take_timer,
 )
@@ -42,7 +41,7 @@ from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.json_text import json_objects
-from sessionizer.core.wire.wide import pieces
+from sessionizer.core.wire.wide import log_tables, pieces
 from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.state_socket import answer_within
 

@@ -1,0 +1,135 @@
+"""Open events as typed rows, one for each: what leaves the state for a savepoint or another lineage, and returns.
+
+Nothing is lost. The part of a group's log that was not merged yet still holds repeats, whose outcome depends on which
+batch brought what, so each row says how it was admitted: rows of one key and one ``turn`` came with one batch. Rows may
+be spread over other groups, and several groups may flow into one: what decides is decided within a key.
+
+The columns are those of ``schema.event_schema``, with the unit in the names of the times, and two more:
+
+- ``key_group`` (int32): the group that it was read from;
+- ``admission``: ``turn``, the number of the batch in that group's log; ``late_before_ms``, its threshold (epoch ms);
+  its ``caps``, null where a release noted none; ``columns``, the payload columns that the event came with.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sessionizer.core.definition.rules import Caps
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.alignment import aligned_table, united
+from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
+from sessionizer.core.wire.wide import log_tables, widened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Int64s = NDArray[np.int64]
+
+KEY_GROUP: Final = "key_group"
+ADMISSION: Final = "admission"
+ADMISSION_TYPE: Final = pa.struct(
+    [
+        pa.field("turn", pa.int32()),
+        pa.field("late_before_ms", pa.int64()),
+        pa.field("caps", pa.struct([pa.field(name, pa.int64()) for name in Caps._fields])),
+        pa.field("columns", pa.list_(pa.string())),
+    ]
+)
+_OUTSIDE: Final = {schema.CLOCK: "clock_ms", schema.TIE: "tie_ms"}
+_INSIDE: Final = {outside: name for name, outside in _OUTSIDE.items()}
+_NULL: Final = -1
+"""No cap is negative."""
+
+
+def canonical_schema(events: pa.Schema) -> pa.Schema:
+    """The columns of open events whose schema in the state is ``events``."""
+    fields = [field.with_name(_OUTSIDE.get(field.name, field.name)) for field in events]
+    return pa.schema([*fields, pa.field(KEY_GROUP, pa.int32()), pa.field(ADMISSION, ADMISSION_TYPE)])
+
+
+def typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None = None) -> pa.Table:
+    """A group's log, oldest first, as rows by ``canonical_schema``.
+
+    ``events``: a schema that takes all columns of the log, else that which just does. Raises ``pa.ArrowTypeError``
+    where a column has no type in common with that.
+    """
+    columns = reduce(united, (table.schema for table in log)) if events is None else events
+    columns = columns.remove_metadata()
+    turns = accumulate((not continues(table) for table in log), initial=0)
+    next(turns)
+    rows = [_rows_of(table, columns, key_group, turn) for table, turn in zip(log, turns, strict=True)]
+    return pa.concat_tables([canonical_schema(columns).empty_table(), *rows])
+
+
+def _rows_of(table: pa.Table, columns: pa.Schema, key_group: int, turn: int) -> pa.Table:
+    caps = admitted_with(table)
+    admission = {
+        "turn": turn,
+        "late_before_ms": admitted_after(table),
+        "caps": None if caps is None else caps._asdict(),
+        "columns": sorted(name for name in table.column_names if _is_payload(name)),
+    }
+    ours = [pa.scalar(key_group, pa.int32()), pa.scalar(admission, ADMISSION_TYPE)]
+    values = [*aligned_table(table, columns).columns, *(pa.repeat(value, table.num_rows) for value in ours)]
+    return pa.table(values, schema=canonical_schema(columns))
+
+
+def log_of(rows: pa.Table) -> list[pa.Table]:
+    """The log of one group that ``rows`` by ``canonical_schema`` make, in whatever order and from whatever groups."""
+    events = widened(_inside(rows))
+    return [
+        piece
+        for positions in _batches(rows)
+        for piece in log_tables(_admitted(events, positions, rows.column(ADMISSION)[int(positions[0])].as_py()))
+    ]
+
+
+def _inside(rows: pa.Table) -> pa.Table:
+    """The columns that an event has in the state."""
+    events = rows.drop_columns([KEY_GROUP, ADMISSION]).replace_schema_metadata(None)
+    return events.rename_columns([_INSIDE.get(name, name) for name in events.column_names])
+
+
+def _admitted(events: pa.Table, positions: Int64s, admission: dict[str, Any]) -> pa.Table:
+    came_with = set(admission["columns"])
+    kept = events.select([name for name in events.column_names if name in came_with or not _is_payload(name)])
+    caps = None if admission["caps"] is None else Caps(**admission["caps"])
+    return mark_admitted(kept.take(pa.array(positions)), admission["late_before_ms"], caps)
+
+
+def _batches(rows: pa.Table) -> Iterator[Int64s]:
+    """The positions of rows that were admitted alike, by turn."""
+    if not rows.num_rows:
+        return
+    told = _told_by(rows.column(ADMISSION))
+    order = np.lexsort(told[::-1])
+    changes = np.zeros(len(order) - 1, np.bool_)
+    for column in told:
+        changes |= np.diff(column[order]) != 0
+    yield from np.split(order, np.flatnonzero(changes) + 1)
+
+
+def _told_by(admission: pa.ChunkedArray) -> list[Int64s]:
+    """The admissions as numbers, the turn first."""
+    caps = pc.struct_field(admission, "caps")
+    numbers = [pc.struct_field(admission, name) for name in ("turn", "late_before_ms")]
+    numbers += [pc.struct_field(caps, name) for name in Caps._fields]
+    # a line for each: no name of a column has two
+    columns = pc.binary_join(pc.struct_field(admission, "columns"), "\n").dictionary_encode()
+    return [
+        *(number.cast(pa.int64()).fill_null(_NULL).to_numpy() for number in numbers),
+        caps.is_valid().to_numpy().astype(np.int64),
+        np.concatenate([chunk.indices.to_numpy() for chunk in columns.chunks]).astype(np.int64),
+    ]
+
+
+def _is_payload(name: str) -> bool:
+    return name.startswith(f"{schema.PAYLOAD}_")

@@ -1,0 +1,188 @@
+"""Open events as typed rows and back: a group that gets its log in this way goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import Caps
+from sessionizer.core.key_group.append_or_merge import BatchBounds, take_initial
+from sessionizer.core.key_group.merging import merge
+from sessionizer.core.wire import schema, wide
+from sessionizer.core.wire.alignment import united
+from sessionizer.core.wire.canonical import ADMISSION, KEY_GROUP, canonical_schema, log_of, typed_rows
+from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, encode, mark_admitted
+from support.streams.in_memory_groups import InMemoryGroups, event_rows, event_rows_of, group_of, row_of, session_rows
+from support.streams.strategies import ORIGIN_MS, ChangingLog, changing_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.core.key_group.merging import Merged
+
+CAPS = Caps(max_events=3)
+SMALL = pa.schema(
+    [
+        pa.field(schema.KEY, pa.string()),
+        pa.field(schema.CLIENT, pa.string()),
+        pa.field(schema.CLOCK, pa.int64()),
+        pa.field(schema.EVENT_ID, pa.string()),
+        pa.field(schema.CLOSES, pa.bool_()),
+        pa.field(schema.TIMEOUT, pa.int64()),
+        pa.field("payload_amount", pa.int32()),
+    ]
+)
+
+
+def what_it_comes_to(merged: Merged) -> tuple[Any, ...]:
+    """A merge as values: the tables of what stays open by the terms that they keep."""
+    stays = Counter[tuple[Any, ...]]()
+    for table in merged.open_events:
+        terms = (frozenset(table.column_names), admitted_with(table), admitted_after(table))
+        stays += Counter({(terms, event): count for event, count in event_rows(table).items()})
+    numbers = (merged.repeated, merged.open_sessions, merged.due_ms, merged.latest_due_ms)
+    return (Counter(session_rows(merged.sessions)), stays, event_rows(merged.conflicting), numbers)
+
+
+def until(changing: ChangingLog, batches: int, key_groups: int) -> InMemoryGroups:
+    """The stream after so many batches."""
+    groups = InMemoryGroups(replace(changing.log.rules, emit_every_ms=30), key_groups)
+    take(groups, changing, slice(0, batches))
+    return groups
+
+
+def take(groups: InMemoryGroups, changing: ChangingLog, which: slice) -> None:
+    for batch, payload in zip(changing.log.batches[which], changing.payloads[which], strict=True):
+        groups.take(batch, list(payload))
+
+
+def disordered(rows: pa.Table, chance: random.Random) -> pa.Table:
+    """As rows come out of a shuffle: in any order, in several chunks."""
+    order = pa.array(chance.sample(range(rows.num_rows), rows.num_rows), pa.int64())
+    cut = chance.randint(0, rows.num_rows)
+    return pa.concat_tables([rows.take(order.slice(0, cut)), rows.take(order.slice(cut))])
+
+
+@settings(max_examples=200, deadline=None)
+@given(changing=changing_logs(), share=st.floats(0, 1), key_groups=st.integers(1, 3), seed=st.integers())
+def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: float, key_groups: int, seed: int) -> None:
+    groups = until(changing, round(share * len(changing.log.batches)), key_groups)
+    for number, group in enumerate(groups.groups):
+        if not group.log:
+            continue
+        rows = typed_rows(group.read(), number)
+        again = log_of(disordered(rows, random.Random(seed)))
+        for final_by in (0, groups.final_by, groups.final_by + 30):
+            merged, expected = (
+                merge(log, final_by, groups.shared.rules, groups.shared.payload) for log in (again, group.read())
+            )
+            assert what_it_comes_to(merged) == what_it_comes_to(expected)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    changing=changing_logs(),
+    share=st.floats(0, 1),
+    before=st.integers(1, 3),
+    after=st.integers(1, 4),
+    seed=st.integers(),
+)
+def test_a_stream_may_go_on_in_other_groups_after_any_batch(
+    changing: ChangingLog, share: float, before: int, after: int, seed: int
+) -> None:
+    cut = round(share * len(changing.log.batches))
+    old = until(changing, cut, before)
+    new = in_other_groups(old, after, random.Random(seed))
+    take(new, changing, slice(cut, None))
+    sessions, open_events = new.settle()
+    expected = sessionize(changing.log.batches, changing.log.rules)
+    shown_by = {**old.shown_by, **new.shown_by}
+    closed = [row_of(session, shown_by.get(row_of(session)[:-1])) for session in expected.closed]
+    assert Counter(old.sessions + sessions) == Counter(closed)
+    assert open_events == event_rows_of(admitted.event for admitted in expected.open_events)
+    assert old.late + new.late == event_rows_of(expected.late)
+    assert old.conflicting + new.conflicting == event_rows_of(expected.conflicting)
+    assert old.repeated + new.repeated == expected.duplicates_dropped
+
+
+def in_other_groups(old: InMemoryGroups, key_groups: int, chance: random.Random) -> InMemoryGroups:
+    """The same stream, its state in so many groups."""
+    new = old.fresh(key_groups)
+    logs = [group.read() for group in old.groups]
+    tables = [table.schema.remove_metadata() for log in logs for table in log]
+    columns = reduce(united, tables, schema.event_schema(old.shared.payload, old.shared.rules.time_mode))
+    rows = disordered(pa.concat_tables([typed_rows(log, of, columns) for of, log in enumerate(logs)]), chance)
+    of_group = [group_of(key, key_groups) for key in rows.column(schema.KEY).to_pylist()]
+    bounds = BatchBounds(0, 0, ORIGIN_MS)
+    for number, group in enumerate(new.groups):
+        log = log_of(rows.filter(pa.array([of == number for of in of_group], pa.bool_())))
+        group.log = [encode(table) for table in log]
+        if log:
+            group.apply(take_initial(number, new.shared, log, bounds))
+    return new
+
+
+def table_of(ids: list[str], columns: pa.Schema = SMALL) -> pa.Table:
+    rows = [
+        {
+            schema.KEY: "ann", schema.CLIENT: None, schema.CLOCK: 10 + place, schema.EVENT_ID: name,
+            schema.CLOSES: False, schema.TIMEOUT: 5, "payload_amount": place,
+        }
+        for place, name in enumerate(ids)
+    ]  # fmt: skip
+    return pa.Table.from_pylist([{name: row[name] for name in columns.names} for row in rows], columns)
+
+
+def test_the_columns_of_the_rows() -> None:
+    rows = typed_rows([mark_admitted(table_of(["a"]), 7, CAPS), mark_admitted(table_of(["b"]), 9, Caps())], 5)
+    names = ["key", "client", "clock_ms", "event_id", "closes", "timeout_ms", "payload_amount", KEY_GROUP, ADMISSION]
+    assert rows.schema.names == names
+    assert rows.column(KEY_GROUP).to_pylist() == [5, 5]
+    no_caps = {"max_events": None, "max_duration_ms": None, "max_bytes": None}
+    assert rows.column(ADMISSION).to_pylist() == [
+        {"turn": 1, "late_before_ms": 7, "caps": {**no_caps, "max_events": 3}, "columns": ["payload_amount"]},
+        {"turn": 2, "late_before_ms": 9, "caps": no_caps, "columns": ["payload_amount"]},
+    ]
+
+
+def test_an_event_that_came_without_caps_or_a_column_returns_without() -> None:
+    bare = SMALL.remove(SMALL.get_field_index("payload_amount"))
+    log = [mark_admitted(table_of(["a"], bare), 7, None), mark_admitted(table_of(["b"]), 7, Caps())]
+    first, second = log_of(typed_rows(log, 0))
+    assert (admitted_with(first), first.column_names) == (None, bare.names)
+    assert (admitted_with(second), second.column_names) == (Caps(), SMALL.names)
+
+
+def test_an_empty_log_has_no_rows() -> None:
+    rows = typed_rows([], 0, SMALL)
+    assert rows.schema.equals(canonical_schema(SMALL))
+    assert log_of(rows) == []
+
+
+@pytest.fixture
+def blobs_are_small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wide, "WIDE_FROM_BYTES", 0)
+        patch.setattr(wide, "PIECE_BYTES", 100)
+        yield
+
+
+@pytest.mark.usefixtures("blobs_are_small")
+def test_the_pieces_of_one_batch_stay_one_batch() -> None:
+    ids = [f"{number:03}" for number in range(40)]
+    log = [
+        *wide.log_tables(mark_admitted(table_of(ids), 7, CAPS)),
+        *wide.log_tables(mark_admitted(table_of(["z"]), 8, CAPS)),
+    ]
+    again = log_of(typed_rows(log, 0))
+    assert [continues(table) for table in again] == [False, *[True] * (len(log) - 2), False]
+    assert [name for table in again for name in table.column(schema.EVENT_ID).to_pylist()] == [*ids, "z"]
