@@ -13,6 +13,7 @@
     │   ├── TableOwned           a table that another stream writes
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── UnreadableLineage    a checkpoint of another release or stream
+    │   ├── OperationPending     a restore or the like that was begun and is not over
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
@@ -163,6 +164,16 @@ class UnreadableLineage(TerminalError):
     def __init__(self, stream: str, lineage: str, cause: str) -> None:
         self.stream, self.lineage, self.cause = stream, lineage, cause
         super().__init__(f"stream {stream!r} cannot go on with its lineage {lineage}: {cause}")
+
+
+class OperationPending(TerminalError):
+    """``verb`` of ``stream`` (to ``savepoint``) was begun and came as far as ``step``: nothing else may start."""
+
+    exit_code = 30
+
+    def __init__(self, stream: str, verb: str, savepoint: str, step: str) -> None:
+        self.stream, self.verb, self.savepoint, self.step = stream, verb, savepoint, step
+        super().__init__(f"a {verb} of {stream!r} to {savepoint} was begun and is not over: it has come to {step!r}")
 
 
 class QueryFailed(TerminalError):

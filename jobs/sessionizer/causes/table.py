@@ -128,6 +128,10 @@ OF_ERRORS: Final = (
         "was changed",
     ),
     Cause(
+        "OperationPending", "a change of its state is not over", TERMINAL,
+        "finish it: type the same command again (`sessionizer restore …`); it goes on where it was",
+    ),
+    Cause(
         "SourceUnreachable", "the source does not answer", TRANSIENT,
         "start what should answer at the address in the message, or correct source in the spec",
     ),

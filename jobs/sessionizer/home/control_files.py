@@ -77,6 +77,15 @@ class ControlFiles:
         """The driver that people have been told ``of``: that it is an orphan, or unwatched."""
         return self.root / f"{of}.json"
 
+    @property
+    def operations(self) -> Path:
+        """What was done to the stream's state: a file for each verb that somebody approved."""
+        return self.root / "operations"
+
+    def operation(self, operation: str) -> Path:
+        """What became of the operation of that id."""
+        return self.operations / f"{checked_identifier('operation', operation)}.json"
+
     def exit(self, uid: str) -> Path:
         """How driver ``uid`` ended."""
         return self.root / f"exit.{checked_identifier('uid', uid)}.json"

@@ -35,6 +35,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.TableOwned("/lake/sessions", "clicks@1f", "visits@2e"),
     errors.StreamDrained("clicks", "20261121T105501-3fa9c2", 3, "2026-11-21 10:55 UTC"),
     errors.UnreadableLineage("clicks", "20261121T105501-3fa9c2", "its checkpoint has format 1"),
+    errors.OperationPending("clicks", "restore", "20261121T105501-3fa9c2", "stopped"),
     errors.PrivateDoorBroken("batch clock", "Method lastExecution([]) does not exist"),
     errors.QueryFailed("clicks", "schema_change", "..."),
     errors.ControlUnreachable(Path("/mnt"), "stale"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.control.failed_exit import record_failure, record_false_start
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.exit_record import ExitRecord, write_exit
+from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
@@ -45,6 +46,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     driver: DriverLife | None = None
     try:
         with StopSignals() as signals:
+            require_no_operation(home)
             require_not_drained(home)
             _require_readable(home)
             running = choose_spec(home, file, apply=options.apply)

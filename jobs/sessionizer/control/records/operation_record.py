@@ -1,0 +1,101 @@
+"""``operations/<id>.json``: one record of each verb that changes the state of a stream, from approval to outcome.
+
+While one is not over no driver starts: it might go on from a lineage whose rows are half taken back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+from sessionizer.errors import ControlUnreachable, OperationPending
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+
+class Step(StrEnum):
+    """How far an operation has come: what is named has been done."""
+
+    APPROVED = "approved"
+    STOPPED = "stopped"
+    SEEDED = "seeded"
+    TAKEN_BACK = "taken_back"
+    ACTIVATED = "activated"
+
+
+class Outcome(StrEnum):
+    """How an operation ended."""
+
+    DONE = "done"
+    ABANDONED = "abandoned"
+    """Before it changed anything that counts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperationRecord(JsonRecord):
+    """A ``verb`` that somebody approved (``by``, the plan's ``digest``), at ``begun_at`` (epoch ms).
+
+    ``seconds``: what the steps took so far, as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage that it
+    makes, None before it has one.
+    """
+
+    id: str
+    verb: str
+    stream: str
+    by: str
+    digest: str
+    savepoint: str
+    lineage_from: str
+    batch_from: int
+    begun_at: int
+    step: Step = Step.APPROVED
+    step_at: int
+    lineage_to: str | None = None
+    seconds: str = ""
+    counts: str = ""
+    outcome: Outcome | None = None
+
+    def after(self, step: Step, *, lineage_to: str | None = None) -> Self:
+        """The record once ``step`` has been done, now."""
+        now = epoch_ms()
+        took = f"{step} {(now - self.step_at) / 1000:.1f}"
+        seconds = f"{self.seconds}, {took}" if self.seconds else took
+        return replace(self, step=step, step_at=now, seconds=seconds, lineage_to=lineage_to or self.lineage_to)
+
+    def has_done(self, step: Step) -> bool:
+        """Whether it has come so far."""
+        steps = list(Step)
+        return steps.index(self.step) >= steps.index(step)
+
+
+def write_operation(home: StreamHome, record: OperationRecord) -> None:
+    """Raises UnwritablePath, DiskFull."""
+    home.control_files.operations.mkdir(parents=True, exist_ok=True)
+    write_record(home.control_files.operation(record.id), record)
+
+
+def read_operations(home: StreamHome) -> list[OperationRecord]:
+    """All of them, the oldest first. Raises DamagedFile, ControlUnreachable."""
+    folder = home.control_files.operations
+    try:
+        files = sorted(folder.glob("[!.]*.json")) if folder.is_dir() else []
+    except OSError as error:
+        raise ControlUnreachable(folder, error.strerror or str(error)) from error
+    found = (require_undamaged(OperationRecord, file) for file in files)
+    return [record for record in found if record is not None]
+
+
+def pending_operation(home: StreamHome) -> OperationRecord | None:
+    """The one that is not over. Raises as ``read_operations``."""
+    return next((record for record in read_operations(home) if record.outcome is None), None)
+
+
+def require_no_operation(home: StreamHome) -> None:
+    """Raises OperationPending while one is not over, and as ``read_operations``."""
+    pending = pending_operation(home)
+    if pending is not None:
+        raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)

@@ -1,0 +1,124 @@
+"""What a restore would do, as data: shown before anything is stopped, approved by its digest, checked again then.
+
+The digest covers what is decided (the savepoint, the lineage that is left, by which spec the stream goes on), not the
+figures: a stream that runs on while somebody reads the plan writes more rows that would be taken back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.state.later_rows import RowsOfTable
+
+_DIGITS: Final = 16
+"""Of the digest that people type: 64 bits, which nobody meets by chance."""
+_LISTED: Final = 5
+"""So many days, or files, are named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What the source is read again from. ``described``: its position in a person's words.
+
+    ``items``: how many files or versions come again, None where the source does not tell. ``missing``: those that are
+    no longer there: a restore would lose what was in them.
+    """
+
+    described: str
+    items: int | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is approved. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec."""
+
+    stream: str
+    savepoint: str
+    manifest: str
+    lineage: str
+    batch_id: int
+    leaves: str
+    spec: str
+
+    @property
+    def digest(self) -> str:
+        """The same for the same decision, on any machine: 16 hex digits."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """The ``decision`` and its consequences as they are now.
+
+    ``batch_at`` (epoch ms) is the moment the stream goes back to; ``newest_batch`` the last one of the lineage that is
+    left. ``sessions`` are open in the savepoint, of so many ``events``.
+    """
+
+    decision: Decision
+    batch_at: int
+    newest_batch: int
+    sessions: int
+    events: int
+    tables: tuple[RowsOfTable, ...]
+    replay: Replay
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """The days (ISO, UTC) of which a table loses rows, until they are written anew."""
+        return tuple(sorted({day for table in self.tables for day in table.by_day}))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether all that would be read again is still there."""
+        return not self.replay.missing
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "digest": self.decision.digest, "days": list(self.days)}
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        decision = self.decision
+        yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {_moment(self.batch_at)}"
+        yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
+        yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
+        yield f"  open  {self.sessions:,} sessions of {self.events:,} events"
+        for table in self.tables:
+            yield f"  {table.table}: {_taken_back(table)}"
+        again = "" if self.replay.items is None else f", {self.replay.items:,} of them to be read again"
+        yield f"  source {self.replay.described}{again}"
+        for file in _some(self.replay.missing):
+            yield f"  no longer in the source: {file}"
+        if not self.is_possible:
+            yield "this cannot be done: what was in them would be lost"
+
+
+def _moment(epoch_ms: int) -> str:
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _taken_back(table: RowsOfTable) -> str:
+    if not table.rows:
+        return "no row was written since"
+    days = sorted(table.by_day)
+    shown = ", ".join(f"{day} ({table.by_day[day]:,})" for day in days[:_LISTED])
+    return f"{table.rows:,} rows are taken back, of {shown}{_more(days)}"
+
+
+def _some(things: tuple[str, ...]) -> Iterator[str]:
+    yield from things[:_LISTED]
+    if len(things) > _LISTED:
+        yield f"and {len(things) - _LISTED:,} more"
+
+
+def _more(things: list[str]) -> str:
+    return f" and {len(things) - _LISTED:,} more days" if len(things) > _LISTED else ""

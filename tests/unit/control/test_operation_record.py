@@ -1,0 +1,74 @@
+"""The record of a verb that changes a stream's state: how far it came, and that nothing else starts meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.causes.remedies import remedy_for
+from sessionizer.control.records.operation_record import (
+    OperationRecord,
+    Outcome,
+    Step,
+    pending_operation,
+    read_operations,
+    require_no_operation,
+    write_operation,
+)
+from sessionizer.errors import DamagedFile, OperationPending
+from sessionizer.home.stream_home import StreamHome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGUN = OperationRecord(
+    id="20261123T080000-abc123",
+    verb="restore",
+    stream="clicks",
+    by="alice",
+    digest="0123456789abcdef",
+    savepoint="20261122T080000-abc123",
+    lineage_from="20261121T080000-abc123",
+    batch_from=60,
+    begun_at=1_795_420_800_000,
+    step_at=1_795_420_800_000,
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    where = StreamHome.of(tmp_path, "clicks")
+    where.prepare()
+    return where
+
+
+def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:
+    assert read_operations(home) == []
+    require_no_operation(home)
+
+
+def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
+    write_operation(home, BEGUN.after(Step.STOPPED))
+    with pytest.raises(OperationPending, match=r"restore of 'clicks' to 20261122T080000-abc123.*'stopped'") as raised:
+        require_no_operation(home)
+    assert "type the same command again" in remedy_for(raised.value)
+    write_operation(home, replace(BEGUN, outcome=Outcome.DONE))
+    require_no_operation(home)
+    assert pending_operation(home) is None
+
+
+def test_it_says_what_each_step_took_and_what_it_made() -> None:
+    record = BEGUN.after(Step.STOPPED).after(Step.SEEDED, lineage_to="20261123T090000-abc123").after(Step.TAKEN_BACK)
+    assert record.lineage_to == "20261123T090000-abc123"
+    assert [part.split()[0] for part in record.seconds.split(", ")] == ["stopped", "seeded", "taken_back"]
+    assert record.has_done(Step.SEEDED)
+    assert not record.has_done(Step.ACTIVATED)
+
+
+def test_one_that_is_damaged_is_not_taken_for_none(home: StreamHome) -> None:
+    write_operation(home, BEGUN)
+    home.control_files.operation(BEGUN.id).write_text("{")
+    with pytest.raises(DamagedFile):
+        require_no_operation(home)

@@ -1,0 +1,74 @@
+"""What the plan of a restore says, and what its digest covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sessionizer.state.later_rows import RowsOfTable
+from sessionizer.state.restore_plan import Decision, Replay, RestorePlan
+
+DECISION = Decision(
+    "clicks", "20261123T080000-abc123", "f" * 64, "20261122T000000-000001", 41, "20261122T000000-000001", "1" * 16
+)
+PLAN = RestorePlan(
+    decision=DECISION,
+    batch_at=1_795_420_800_000,
+    newest_batch=60,
+    sessions=1_200,
+    events=5_400,
+    tables=(
+        RowsOfTable("sessions", "/t/sessions", {"2026-11-22": 10, "2026-11-23": 32}),
+        RowsOfTable("late_events", "/t/late", {}),
+    ),
+    replay=Replay("files after the 12th", items=7),
+)  # fmt: skip
+
+
+def test_people_read_what_happens_to_each_table() -> None:
+    text = "\n".join(PLAN.lines())
+    assert "goes back to savepoint 20261123T080000-abc123: 2026-11-23 08:00:00 UTC" in text
+    assert "sessions: 42 rows are taken back, of 2026-11-22 (10), 2026-11-23 (32)" in text
+    assert "late_events: no row was written since" in text
+    assert "1,200 sessions of 5,400 events" in text
+    assert "7 of them to be read again" in text
+    assert PLAN.days == ("2026-11-22", "2026-11-23")
+
+
+def test_the_digest_covers_what_is_decided_and_no_figure() -> None:
+    busier = replace(PLAN, newest_batch=90, tables=(), replay=Replay("files after the 12th", items=99))
+    assert busier.decision.digest == PLAN.decision.digest
+    assert len(PLAN.decision.digest) == 16
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(DECISION, stream="other"),
+        replace(DECISION, savepoint="other"),
+        replace(DECISION, manifest="other"),
+        replace(DECISION, lineage="other"),
+        replace(DECISION, batch_id=42),
+        replace(DECISION, leaves="other"),
+        replace(DECISION, spec="other"),
+    ],
+)
+def test_another_decision_has_another_digest(other: Decision) -> None:
+    assert other.digest != DECISION.digest
+
+
+def test_events_that_are_gone_make_it_impossible_and_are_named() -> None:
+    gone = tuple(f"file:/in/{number}.json" for number in range(8))
+    plan = replace(PLAN, replay=Replay("files", items=8, missing=gone))
+    text = "\n".join(plan.lines())
+    assert not plan.is_possible
+    assert "no longer in the source: file:/in/4.json" in text
+    assert "file:/in/5.json" not in text
+    assert "and 3 more" in text
+    assert "this cannot be done" in text
+
+
+def test_programs_read_the_digest_too() -> None:
+    assert PLAN.to_json()["digest"] == DECISION.digest
+    assert PLAN.to_json()["tables"][0]["by_day"] == {"2026-11-22": 10, "2026-11-23": 32}
