@@ -14,12 +14,16 @@
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── UnreadableLineage    a checkpoint of another release or stream
     │   ├── OperationPending     a restore or the like that was begun and is not over
+    │   ├── UnknownSavepoint     no savepoint of that id
+    │   ├── UnusableSavepoint    a savepoint that nothing can be started from
+    │   ├── NothingToSave        a stream without a batch that a savepoint could be of
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be read just now
         ├── DiskFull             a path that has no room just now
+        ├── BatchOutrun          a running stream no longer keeps the batch that is being saved
         ├── SourceUnreachable    a broker or socket that does not answer
         └── QueryInterrupted     the streaming query failed through its surroundings (disk, memory, network)
 
@@ -34,6 +38,8 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from upath import UPath
 
 
 class SessionizerError(Exception):
@@ -127,7 +133,7 @@ class DamagedFile(TerminalError):
 
     exit_code = 17
 
-    def __init__(self, path: Path, cause: str) -> None:
+    def __init__(self, path: Path | UPath, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"{path} is damaged: {cause}")
 
@@ -176,6 +182,34 @@ class OperationPending(TerminalError):
         super().__init__(f"a {verb} of {stream!r} to {savepoint} was begun and is not over: it has come to {step!r}")
 
 
+class UnknownSavepoint(TerminalError):
+    """No savepoint is called ``savepoint``; ``known`` are those that are there."""
+
+    exit_code = 12
+
+    def __init__(self, savepoint: str, known: Iterable[str]) -> None:
+        self.savepoint, self.known = savepoint, tuple(known)
+        super().__init__(f"no savepoint {savepoint!r}; there are: {', '.join(self.known) or 'none'}")
+
+
+class UnusableSavepoint(TerminalError):
+    """Nothing can be started from ``savepoint``: ``cause``."""
+
+    exit_code = 17
+
+    def __init__(self, savepoint: str, cause: str) -> None:
+        self.savepoint, self.cause = savepoint, cause
+        super().__init__(f"savepoint {savepoint} cannot be used: {cause}")
+
+
+class NothingToSave(TerminalError):
+    """There is no batch of ``stream`` that a savepoint could be of: ``cause``."""
+
+    def __init__(self, stream: str, cause: str) -> None:
+        self.stream, self.cause = stream, cause
+        super().__init__(f"there is nothing of stream {stream!r} to save: {cause}")
+
+
 class QueryFailed(TerminalError):
     """The streaming query ended with ``cause`` (a condition name) and would end the same way again."""
 
@@ -201,7 +235,7 @@ class ControlUnreachable(TransientError):
 
     exit_code = 23
 
-    def __init__(self, path: Path, cause: str) -> None:
+    def __init__(self, path: Path | UPath, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"cannot read {path}: {cause}")
 
@@ -225,6 +259,14 @@ class SourceUnreachable(TransientError):
     def __init__(self, address: str, cause: str) -> None:
         self.address, self.cause = address, cause
         super().__init__(f"source at {address} is unreachable: {cause}")
+
+
+class BatchOutrun(TransientError):
+    """The stream went on so far while its batch ``batch_id`` was read that it no longer keeps all of it: ``cause``."""
+
+    def __init__(self, stream: str, batch_id: int, cause: str) -> None:
+        self.stream, self.batch_id, self.cause = stream, batch_id, cause
+        super().__init__(f"batch {batch_id} of stream {stream!r} is no longer whole: {cause}")
 
 
 class QueryInterrupted(TransientError):

@@ -132,6 +132,22 @@ OF_ERRORS: Final = (
         "finish it: type the same command again (`sessionizer restore …`); it goes on where it was",
     ),
     Cause(
+        "UnknownSavepoint", "there is no such savepoint", TERMINAL,
+        "`sessionizer savepoint list` shows those that there are; `--in` names another folder",
+    ),
+    Cause(
+        "UnusableSavepoint", "the savepoint cannot be used", TERMINAL,
+        "go on from another complete one (`sessionizer savepoint list`), or make a new one (`savepoint create`)",
+    ),
+    Cause(
+        "NothingToSave", "there is nothing to save", TERMINAL,
+        "let the stream run until a batch of it is over: `sessionizer run`",
+    ),
+    Cause(
+        "BatchOutrun", "the stream was faster", TRANSIENT,
+        "make another one; if that happens again and again, make it with a stop (`savepoint create --stop`)",
+    ),
+    Cause(
         "SourceUnreachable", "the source does not answer", TRANSIENT,
         "start what should answer at the address in the message, or correct source in the spec",
     ),

@@ -8,6 +8,7 @@ import typer
 
 from sessionizer.cli.history import history, report
 from sessionizer.cli.run import run
+from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import spec
 from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
@@ -20,6 +21,7 @@ for command in (run, stop, status, tables, history, report):
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.add_typer(spec, name="spec")
+app.add_typer(savepoint, name="savepoint")
 
 
 def main() -> None:

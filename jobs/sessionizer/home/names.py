@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import secrets
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -24,6 +26,12 @@ class Verb(StrEnum):
     REPORT = "report"
 
 
+def minted_id(at_ms: int) -> str:
+    """A new id that sorts by ``at_ms`` (to the second, UTC), such as ``20261121T105501-3fa9c2``."""
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{moment:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
 def dag_id(stream: str, verb: Verb) -> str:
     """The id of the DAG that does ``verb`` for ``stream``."""
     return f"{stream}.{verb}"
@@ -38,6 +46,11 @@ def supervised_stream(dag: str) -> str | None:
 def is_name(value: str) -> bool:
     """Whether a stream or table may be called so."""
     return re.fullmatch(NAME_PATTERN, value) is not None
+
+
+def is_identifier(value: str) -> bool:
+    """Whether a driver, a lineage or a savepoint may be called so."""
+    return re.fullmatch(IDENTIFIER_PATTERN, value) is not None
 
 
 def checked_name(field: str, value: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.atomic_file import JsonObject
+    from sessionizer.home.savepoint_home import DataPath
 
 FORMAT: Final = "format"
 WRITER: Final = "writer"
@@ -53,7 +54,7 @@ def unknown_format(content: Mapping[str, object], newest: int = UNSTAMPED) -> st
     return f"it has format {found!r}, and this release reads {newest} at most: a newer release wrote it"
 
 
-def require_known_format(path: Path, content: Mapping[str, object], newest: int = UNSTAMPED) -> None:
+def require_known_format(path: DataPath, content: Mapping[str, object], newest: int = UNSTAMPED) -> None:
     """Raises DamagedFile where ``content``, which was read from ``path``, is in a format that is not known here."""
     damage = unknown_format(content, newest)
     if damage is not None:

@@ -102,6 +102,11 @@ class StreamHome:
         return self.tables / checked_name("table", name)
 
     @property
+    def savepoints(self) -> Path:
+        """One directory per savepoint, unless they are put elsewhere."""
+        return self.data / "savepoints"
+
+    @property
     def bookmarks(self) -> Path:
         """How far each report has read the sessions."""
         return self.data / "reports"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.names import minted_id
 from sessionizer.home.room import unwritable
 from sessionizer.lineage.checkpoint_record import write_checkpoint_record
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -26,12 +25,6 @@ class Lineage(JsonRecord):
     lineage: str
     created_at: int
     parent: str | None = None
-
-
-def mint_lineage(at_ms: int) -> str:
-    """A new id that sorts by ``at_ms`` (to the second, UTC), such as ``20261121T105501-3fa9c2``."""
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return f"{moment:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
 def read_lineage(home: StreamHome) -> Lineage | None:
@@ -61,7 +54,7 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
     Only the holder of the lease may. A crash before the last step leaves a directory that nobody reads.
     """
     now = epoch_ms()
-    lineage = mint_lineage(now)
+    lineage = minted_id(now)
     for directory in (home.checkpoint(lineage), home.punctuations(lineage)):
         try:
             directory.mkdir(parents=True)

@@ -44,6 +44,14 @@ class PlannedBatch:
         return int(self.ends[source]["logOffset"]) if source in self.ends else -1
 
 
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A file that a source of files takes for read: its URI and when it was changed last (epoch ms)."""
+
+    uri: str
+    changed_at: int
+
+
 def begun_batch(checkpoint: Path) -> int | None:
     """The newest batch whose input is settled; None if there was no batch."""
     return max(begun_batches(checkpoint), default=None)
@@ -76,6 +84,36 @@ def planned_batch(checkpoint: Path, batch_id: int) -> PlannedBatch:
     return PlannedBatch(batch_id, int(known["batchTimestampMs"]), int(known["batchWatermarkMs"]), ends)
 
 
+def next_watermark(checkpoint: Path, batch_id: int) -> int:
+    """The watermark (epoch ms) that the batch after the committed ``batch_id`` gets. Raises as ``planned_batch``.
+
+    Its own is that of the events before it: what they themselves moved it to is in its commit.
+    """
+    version, told = (commit_log(checkpoint) / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    if version != "v2":
+        message = f"commit {batch_id} has version {version!r}, of which this release knows nothing"
+        raise ValueError(message)
+    return int(json.loads(told)["nextBatchWatermarkMs"])
+
+
+def proof_of_batch(checkpoint: Path, batch_id: int) -> str:
+    """What Spark wrote of a committed batch: the same as long as nobody replaces it. Raises OSError if it is gone."""
+    logs = (offset_log(checkpoint), commit_log(checkpoint))
+    return "\n".join((log / str(batch_id)).read_text(encoding="utf-8") for log in logs)
+
+
+def settings_of_batch(checkpoint: Path, batch_id: int) -> dict[str, str]:
+    """Spark's settings that are pinned in the checkpoint. Raises as ``planned_batch``."""
+    _, about, *_ = (offset_log(checkpoint) / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    return {name: str(value) for name, value in json.loads(about)["conf"].items()}
+
+
+def seen_files(checkpoint: Path, batch_id: int) -> list[SeenFile]:
+    """Every file of a source of files up to ``batch_id``, read or not there any more. Raises as ``planned_batch``."""
+    until = planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
+    return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in _entries(checkpoint, EVENTS, -1, until)]
+
+
 def files_of_batch(checkpoint: Path, batch_id: int, source: str = EVENTS) -> list[str]:
     """URIs of the files of ``source`` in a batch that is planned. Raises as ``planned_batch``."""
     after = planned_batch(checkpoint, batch_id - 1).last_file_offset(source) if batch_id else -1
@@ -89,8 +127,13 @@ def files_until(checkpoint: Path, batch_id: int, source: str) -> list[str]:
 
 def files_between(checkpoint: Path, source: str, after: int, until: int) -> list[str]:
     """URIs of the files that ``source`` listed after one of its offsets and up to another. Raises OSError."""
+    return [str(entry["path"]) for entry in _entries(checkpoint, source, after, until)]
+
+
+def _entries(checkpoint: Path, source: str, after: int, until: int) -> list[dict[str, Any]]:
+    """What ``source`` notes of the files that it listed between two of its offsets, in that order. Raises OSError."""
     log = _list_of_files(checkpoint, source)
-    wanted, found = set(range(after + 1, until + 1)), dict[str, int]()
+    wanted, found = set(range(after + 1, until + 1)), dict[str, dict[str, Any]]()
     for offset in sorted(_numbers(log)):
         if offset <= after or not wanted:
             continue
@@ -99,11 +142,11 @@ def files_between(checkpoint: Path, source: str, after: int, until: int) -> list
         if not part.exists():
             part, is_whole = log / f"{offset}.compact", True
         entries = map(json.loads, part.read_text(encoding="utf-8").splitlines()[1:])
-        found |= {str(entry["path"]): entry["batchId"] for entry in entries if after < entry["batchId"] <= until}
+        found |= {str(entry["path"]): entry for entry in entries if after < entry["batchId"] <= until}
         wanted -= set(range(offset + 1)) if is_whole else {offset}
     if wanted:
         raise FileNotFoundError(log / str(min(wanted)))
-    return sorted(found, key=lambda uri: found[uri])
+    return sorted(found.values(), key=lambda entry: int(entry["batchId"]))
 
 
 def listed_until(checkpoint: Path, source: str) -> int:

@@ -58,8 +58,17 @@ def assert_as_defined(
     """
     logged = CheckpointLog(stage.checkpoint).committed()
     assert set(files) <= {name for batch in logged for name in batch.files}, "not every file was read"
-    batches = [_batch(batch, files, timeout_changes) for batch in logged]
+    batches = batches_of(logged, files, timeout_changes)
     assert_landed(stage, batches, [row for name in sorted(files) for row in files[name]])
+
+
+def batches_of(
+    logged: Iterable[MicroBatch],
+    files: ClickFiles,
+    timeout_changes: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+) -> list[Batch]:
+    """What the micro-batches of a checkpoint brought, for the definition; arguments as of ``assert_as_defined``."""
+    return [_batch(batch, files, timeout_changes) for batch in logged]
 
 
 def assert_landed(stage: Stage, batches: Iterable[Batch], rows: Iterable[Row]) -> None:

@@ -59,7 +59,7 @@ class DriverProcess:
         command += ["--apply"] if apply else []
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, env=_environment(), start_new_session=True
+                command, stdout=output, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
             )
         return cls(process, uid, log)
 
@@ -186,7 +186,7 @@ def kill_process(pid: int) -> None:
     _signal(pid, signal.SIGKILL)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SESSIONIZER_")}
     home = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     submit = f"--properties-file {shlex.quote(str(SPARK_SETTINGS))} pyspark-shell"

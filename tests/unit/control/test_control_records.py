@@ -32,7 +32,8 @@ from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import read_record
-from sessionizer.lineage.active import active_lineage, mint_lineage, read_lineage, start_lineage
+from sessionizer.home.names import minted_id
+from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -124,9 +125,9 @@ def test_a_damaged_file_of_what_is_wanted_is_not_guessed(home: StreamHome) -> No
 
 
 def test_lineages_sort_by_birth() -> None:
-    assert mint_lineage(1_795_258_501_999).startswith("20261121T105501-")
-    assert mint_lineage(1_795_258_501_000) < mint_lineage(1_795_258_502_000)
-    assert len({mint_lineage(0) for _ in range(50)}) > 1
+    assert minted_id(1_795_258_501_999).startswith("20261121T105501-")
+    assert minted_id(1_795_258_501_000) < minted_id(1_795_258_502_000)
+    assert len({minted_id(0) for _ in range(50)}) > 1
 
 
 def test_a_lineage_is_active_with_its_directories(home: StreamHome) -> None:

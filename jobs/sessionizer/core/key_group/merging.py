@@ -65,6 +65,38 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payloa
     outcome has wide offsets (``wide.widened``), and leaves in ``wide.pieces``. Raises ``pa.ArrowTypeError`` where a
     column of theirs has no type in common with that of another, or of ``payload``.
     """
+    laid = laid_out(log, rules, payload)
+    final = laid.cuts.final(final_by_ms)
+    due = laid.cuts.due[~final & (laid.cuts.due < NEVER_MS)]
+    return Merged(
+        sessions=sessions_of(laid, final, payload),
+        open_events=tuple(_open_events(laid, ~final)),
+        conflicting=laid.conflicting,
+        repeated=laid.repeated,
+        open_sessions=int((~final).sum()),
+        due_ms=int(due.min()) if len(due) else None,
+        latest_due_ms=int(due.max()) if len(due) else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A log without its repeats: ``order`` are the rows of ``events`` as they make sessions, ``cuts`` where these end.
+
+    ``terms``: for each row its place among the ``admissions``.
+    """
+
+    events: pa.Table
+    order: Positions
+    cuts: Cuts
+    admissions: Admissions
+    terms: Int64s
+    conflicting: pa.Table | None
+    repeated: int
+
+
+def laid_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> LaidOut:
+    """All sessions of a log, finished or not. Raises as ``merge``."""
     events = widened(_gathered(log, payload)).combine_chunks()
     key, _ = codes(events, schema.KEY)
     admissions = _admissions(log, rules)
@@ -77,17 +109,7 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payloa
     order = session_order(events, key)
     sizes = sizes_that_count(events, admissions.caps)
     cuts = cut_sessions(ordered_events(events, key, order, CapsOfRows.of(admissions.caps, terms), sizes))
-    final = cuts.final(final_by_ms)
-    due = cuts.due[~final & (cuts.due < NEVER_MS)]
-    return Merged(
-        sessions=_sessions(events, order, cuts, final, payload),
-        open_events=tuple(_open_events(events, _rows_of(order, cuts, ~final), admissions, terms)),
-        conflicting=conflicting,
-        repeated=repeated,
-        open_sessions=int((~final).sum()),
-        due_ms=int(due.min()) if len(due) else None,
-        latest_due_ms=int(due.max()) if len(due) else None,
-    )
+    return LaidOut(events, order, cuts, admissions, terms, conflicting, repeated)
 
 
 def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
@@ -122,23 +144,23 @@ def _rows_of(order: Positions, cuts: Cuts, sessions: Bools) -> Positions:
     return order if sessions.all() else order[np.repeat(sessions, cuts.length)]
 
 
-def _open_events(events: pa.Table, rows: Positions, admissions: Admissions, terms: Int64s) -> Iterator[pa.Table]:
-    """``rows`` of ``events``, in their order: apart by their terms, and without the columns that others came with."""
-    for number, (columns, caps) in enumerate(zip(admissions.columns, admissions.caps, strict=True)):
-        ours = rows[terms[rows] == number]
+def _open_events(laid: LaidOut, sessions: Bools) -> Iterator[pa.Table]:
+    """The events of ``sessions``, in order: apart by their terms, and without the columns that others came with."""
+    rows = _rows_of(laid.order, laid.cuts, sessions)
+    for number, (columns, caps) in enumerate(zip(laid.admissions.columns, laid.admissions.caps, strict=True)):
+        ours = rows[laid.terms[rows] == number]
         if len(ours):
-            kept = events.select([name for name in events.column_names if name in columns])
+            kept = laid.events.select([name for name in laid.events.column_names if name in columns])
             # Nothing here repeats any more, so it counts as admitted before everything to come.
             yield mark_admitted(kept.take(pa.array(ours)), 0, caps)
 
 
-def _sessions(
-    events: pa.Table, order: Positions, cuts: Cuts, final: Bools, payload: schema.Payload
-) -> pa.RecordBatch | None:
-    if not final.any():
+def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.RecordBatch | None:
+    """Some of the sessions, by ``schema.session_schema``; None if it is none of them."""
+    if not which.any():
         return None
-    length = cuts.length[final]
-    rows = events.take(pa.array(_rows_of(order, cuts, final))).combine_chunks()
+    length = laid.cuts.length[which]
+    rows = laid.events.take(pa.array(_rows_of(laid.order, laid.cuts, which))).combine_chunks()
     offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
     first, last = pa.array(offsets[:-1]), pa.array(offsets[1:] - 1)
     columns = {name: whole_column(rows, name) for name in rows.column_names}
@@ -153,7 +175,7 @@ def _sessions(
         event_time.take(first),
         event_time.take(last),
         pa.array(length.astype(np.int32)),
-        pa.array(REASONS[cuts.reason[final]], pa.string()),
+        pa.array(REASONS[laid.cuts.reason[which]], pa.string()),
         columns[schema.EVENT_ID].take(first),
         pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(children, names=names)),
     ]

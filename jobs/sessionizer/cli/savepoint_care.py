@@ -1,0 +1,179 @@
+"""``sessionizer savepoint verify``, ``diff``, ``export`` and ``prune``: what is done with savepoints that are there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessionizer.cli.places import AsJson, Home, Master, Stream, home_folder, spark_master
+from sessionizer.cli.savepoint_words import Folder, Id, contents_line, savepoints_folder
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.errors import UnusableSavepoint, UnwritablePath
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.savepoint_home import OPEN_EVENTS
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.beginning import reading
+from sessionizer.state.data_digest import found_files
+from sessionizer.state.differing import differences
+from sessionizer.state.pruning import Policy, pruning_plan
+from sessionizer.state.removing import being_read, candidate, origins, remove
+from sessionizer.state.savepoint_files import data_path, location
+from sessionizer.state.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.verifying import findings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.pruning import Verdict
+
+DAY_MS = 86_400_000
+
+
+def verify(
+    stream: Stream,
+    id: Id,  # noqa: A002  the argument's name
+    *,
+    deep: Annotated[bool, typer.Option("--deep", help="Also have Spark read the tables and count anew.")] = False,
+    folder: Folder = None,
+    home: Home = None,
+    master: Master = None,
+) -> None:
+    """Compute every checksum anew; a savepoint with one file missing or changed is told, and the exit code is 17."""
+    where, manifest = _complete(stream, id, folder, home)
+    with reading(where, "savepoint verify"):
+        found = found_files(where)
+        wrong = findings(manifest.files, found.files, found.unreadable)
+        for finding in wrong:
+            typer.echo(str(finding))
+        if wrong:
+            raise UnusableSavepoint(id, f"{len(wrong)} of its files are not as they were written")
+        typer.echo(f"{len(found.files)} files are as they were written: {contents_line(manifest)}")
+        if deep:
+            _count_anew(stream, where, manifest, spark_master(master))
+
+
+def diff(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    before: Id,
+    now: Id,
+    *,
+    events: Annotated[bool, typer.Option("--events", help="Also have Spark compare the open events.")] = False,
+    folder: Folder = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    master: Master = None,
+) -> None:
+    """Tell what differs between two savepoints: where the stream stood, what it ran by, what was open."""
+    homes, manifests = zip(*(_complete(stream, each, folder, home) for each in (before, now)), strict=True)
+    changes = differences(*manifests)
+    counts: dict[str, int] = {}
+    if events:
+        from sessionizer.spark.state.canonical_tables import (  # noqa: PLC0415  fast --help
+            difference_in_events,
+            savepoint_table,
+        )
+
+        say("starting Spark to compare the open events")
+        spark = started_spark(f"sessionizer savepoint diff {stream}", spark_master(master))
+        with named_failures(stream), reading(homes[0], "savepoint diff"), reading(homes[1], "savepoint diff"):
+            counts = difference_in_events(*(savepoint_table(spark, each, OPEN_EVENTS) for each in homes))
+        spark.stop()
+    if as_json:
+        told = {"changes": [asdict(change) for change in changes], "events": counts or None}
+        typer.echo(json.dumps(told, indent=1))
+        return
+    for change in changes:
+        typer.echo(str(change))
+    for name, count in counts.items():
+        typer.echo(f"open events {name}: {count:,}")
+    if not changes:
+        typer.echo("they say the same")
+
+
+def export(
+    stream: Stream,
+    id: Id,  # noqa: A002  the argument's name
+    *,
+    to: Annotated[str, typer.Option(help="New folder or URI for the Delta table.")],
+    folder: Folder = None,
+    home: Home = None,
+    master: Master = None,
+) -> None:
+    """Write the open sessions as a Delta table, each with the end that it would have if nothing more came."""
+    where, manifest = _complete(stream, id, folder, home)
+    target = data_path(to)
+    if target.exists():
+        raise UnwritablePath(location(target), "the result", "it exists, and nothing is overwritten")
+    from sessionizer.spark.state.canonical_tables import open_sessions  # noqa: PLC0415  fast --help
+
+    say("starting Spark")
+    spark = started_spark(f"sessionizer savepoint export {stream}", spark_master(master))
+    with named_failures(stream), reading(where, "savepoint export"):
+        sessions = open_sessions(spark, where, manifest)
+        sessions.write.format("delta").mode("errorifexists").save(location(target))
+        count = spark.read.format("delta").load(location(target)).count()
+    spark.stop()
+    typer.echo(f"wrote {count:,} open sessions: {location(target)}")
+
+
+def prune(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    keep: Annotated[int, typer.Option(help="So many of the newest complete ones stay.", min=1)] = 10,
+    days: Annotated[float, typer.Option(help="And those that are younger.", min=0)] = 7.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove what the plan says, without asking.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show the plan.")] = False,
+    folder: Folder = None,
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Remove savepoints that are old, or were never completed; the plan is shown first.
+
+    One complete savepoint always stays, and so does each that a lineage started from or that is being read or made.
+    """
+    where, now = StreamHome.of(home_folder(home), stream), epoch_ms()
+    found = {each.id: each for each in savepoints_in(savepoints_folder(where, folder), now)}
+    policy = Policy(keep, round(days * DAY_MS))
+    in_use = being_read(found.values(), now)
+    verdicts = pruning_plan([candidate(each) for each in found.values()], origins(where), in_use, policy, now)
+    if as_json:
+        typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
+    for verdict in () if as_json else verdicts:
+        typer.echo(_plan_line(verdict))
+    going = [verdict.id for verdict in verdicts if verdict.goes]
+    if not going:
+        say("nothing to remove")
+    if plan or not going:
+        return
+    if not yes:
+        typer.confirm(f"remove {len(going)} savepoints of {stream}?", abort=True, err=True)
+    for savepoint in going:
+        needed = remove(found[savepoint].home, where)
+        say(f"removed {savepoint}" if needed is None else f"kept {savepoint} after all: {needed}")
+
+
+def _plan_line(verdict: Verdict) -> str:
+    return f"{'remove' if verdict.goes else 'keep':<7} {verdict.id}  {verdict.because}"
+
+
+def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None) -> tuple[SavepointHome, Manifest]:
+    where = StreamHome.of(home_folder(home), stream)
+    return complete_savepoint(savepoints_folder(where, folder), savepoint, epoch_ms())
+
+
+def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
+    from sessionizer.spark.state.counting import recounted  # noqa: PLC0415  fast --help
+
+    say("starting Spark to count anew")
+    spark = started_spark(f"sessionizer savepoint verify {stream}", master)
+    with named_failures(stream):
+        counts, due_ms = recounted(spark, where, manifest)
+    spark.stop()
+    if (counts, due_ms) != (manifest.counts, manifest.earliest_due_ms):
+        raise UnusableSavepoint(where.id, f"its tables hold {counts}, and its manifest says {manifest.counts}")
+    typer.echo("its tables hold what its manifest says")

@@ -1,0 +1,90 @@
+"""Where the savepoints of a stream are, and how the commands tell of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from sessionizer.control.status.progress_line import in_words
+from sessionizer.state.savepoint_files import data_path, location
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.shelf import Savepoint
+
+Folder: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--in", help="Folder or URI that holds a folder of savepoints per stream; else the stream's home."),
+]
+Id: TypeAlias = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Id of the savepoint.")]
+
+
+def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
+    """The folder of the stream's savepoints: in its home, or in one of its own below what is given."""
+    return home.savepoints if given is None else data_path(given) / home.name
+
+
+def contents_line(manifest: Manifest) -> str:
+    """What is in it."""
+    counts = manifest.counts
+    return (
+        f"{counts.events:,} events of {counts.keys:,} keys in {counts.sessions:,} sessions, "
+        f"{counts.bytes / 1_000_000:,.1f} MB"
+    )
+
+
+def savepoint_line(found: Savepoint, now: int) -> str:
+    """One line for a list."""
+    at = found.manifest.made_at if found.manifest else found.begun.at if found.begun else None
+    age = "" if at is None else f"  {in_words(now - at)} ago"
+    if found.manifest is None:
+        return f"{found.id}  {found.state}{age}{f'  ({found.wrong})' if found.wrong else ''}"
+    return f"{found.id}  {found.state}{age}  batch {found.manifest.batch_id}  {contents_line(found.manifest)}"
+
+
+def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:
+    """All that there is to tell, with a name for each."""
+    directory = ("directory", location(found.home.root))
+    why = ("why", found.begun.why if found.begun else "it does not say")
+    made = found.manifest
+    if made is None:
+        return [directory, why]
+    versions = ", ".join(f"{name} {version}" for name, version in made.fingerprint.versions.items())
+    position = "nothing read yet" if made.position.offset is None else json.dumps(made.position.offset)
+    return [
+        directory,
+        ("kind", f"{made.kind}, revision {made.revision}"),
+        ("lineage", f"{made.lineage}, batch {made.batch_id} of {_moment(made.batch_at)}"),
+        ("source", f"{made.position.format} at {position}"),
+        ("watermark", _moment(made.watermark_ms) if made.watermark_ms else "none"),
+        ("first end", "never" if made.earliest_due_ms is None else _moment(made.earliest_due_ms)),
+        ("key groups", f"{made.counts.groups} of {made.key_groups} hold events"),
+        ("timeouts", f"{made.counts.timeouts:,} clients have another one"),
+        *((sink.name, f"version {sink.version} of {sink.location}") for sink in made.sinks),
+        ("made", f"{_moment(made.made_at)}{', while the stream ran' if made.live else ''}; {versions}"),
+        why,
+    ]
+
+
+def savepoint_json(found: Savepoint) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "id": found.id,
+        "state": str(found.state),
+        "location": location(found.home.root),
+        "wrong": found.wrong,
+        "begun": asdict(found.begun) if found.begun else None,
+        "manifest": found.manifest.to_json() if found.manifest else None,
+    }
+
+
+def _moment(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,70 @@
+"""The tables of a savepoint as DataFrames, and its open events as the sessions they make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessions
+from sessionizer.core.wire.canonical import KEY_GROUP, log_of
+from sessionizer.home.savepoint_home import OPEN_EVENTS
+from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.open_events import open_payload
+from sessionizer.state.savepoint_files import location
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.core.definition.rules import SessionRules
+    from sessionizer.core.wire import schema
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.manifest import Manifest
+
+_WHOSE: Final = ("key", "event_id", "clock_ms")
+
+
+def savepoint_table(spark: SparkSession, home: SavepointHome, part: str) -> DataFrame:
+    """One of the tables of a canonical savepoint."""
+    return spark.read.format("delta").load(location(home.part(part)))
+
+
+def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:
+    """The sessions that are open in a savepoint, by ``would_be_schema``, with their key group."""
+    payload = open_payload(KeptTypes(manifest.time_mode, manifest.payload_types))
+    rules = rules_of(recorded_spec(manifest.spec, Path(location(home.manifest))))
+    shape = from_arrow_schema(would_be_schema(payload), prefer_timestamp_ntz=False)
+    events = savepoint_table(spark, home, OPEN_EVENTS)
+    return events.groupBy(KEY_GROUP).applyInArrow(_sessions(rules, payload), shape)
+
+
+def difference_in_events(before: DataFrame, now: DataFrame) -> dict[str, int]:
+    """How many open events two savepoints share, and how many only the one or the other has; and of their keys.
+
+    An event is told by its key, its id and its clock.
+    """
+    told = [frame.select(*_WHOSE).distinct().withColumn("there", F.lit(1)) for frame in (before, now)]
+    before, now = told[0].withColumnRenamed("there", "before"), told[1].withColumnRenamed("there", "now")
+    both = before.join(now, list(_WHOSE), "full")
+    counts = both.agg(
+        F.count_if(F.expr("before is not null and now is not null")).alias("in both"),
+        F.count_if(F.col("now").isNull()).alias("only before"),
+        F.count_if(F.col("before").isNull()).alias("only now"),
+    ).first()
+    assert counts is not None  # noqa: S101  an aggregate of all has one row
+    return counts.asDict()
+
+
+def _sessions(rules: SessionRules, payload: schema.Payload) -> Callable[[pa.Table], pa.Table]:
+    def sessions(rows: pa.Table) -> pa.Table:
+        shape = would_be_schema(payload)
+        return pa.concat_tables([shape.empty_table(), *would_be_sessions(log_of(rows), rules, payload)])
+
+    return sessions

@@ -1,0 +1,138 @@
+"""The state of a committed batch as rows: open events by ``core.wire.canonical``, and the clients' changed timeouts.
+
+Spark's own reader of states says what each variable held after the batch. A lineage of ours has one operator, whose
+variables ``query.processor`` describes.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.key_group.kept_timeouts import kept_timeouts
+from sessionizer.core.wire.alignment import united
+from sessionizer.core.wire.canonical import canonical_schema, typed_rows
+from sessionizer.core.wire.codec import decode
+from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.schema import event_schema
+from sessionizer.spark.ingest.guard import arrow_fields
+from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
+from sessionizer.state.savepoint_files import location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.lineage.kept_types import KeptTypes
+
+_ASK_NOBODY: Final = "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag"
+"""On, a reader asks the coordinator of running queries, which a session that never ran one does not have."""
+ROWS_AT_A_TIME: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """The state after ``batch_id`` of the query at ``checkpoint``.
+
+    ``events``: columns that take all open events, by ``open_event_schema``.
+    """
+
+    checkpoint: DataPath
+    batch_id: int
+    key_groups: int
+    events: pa.Schema
+
+
+def open_event_schema(kept: KeptTypes) -> pa.Schema:
+    """Columns for events of every type that ``kept`` tells. Raises as ``open_payload``."""
+    return event_schema(open_payload(kept), TimeMode(kept.time_mode))
+
+
+def open_payload(kept: KeptTypes) -> list[pa.Field]:
+    """The payload's columns in the widest of their types. Raises ``pa.ArrowTypeError`` where two do not go together.
+
+    Such a pair no driver lets into one state (``ingest.kept_types``).
+    """
+    return [_widest(name, types) for name, types in kept.payload.items()]
+
+
+def _widest(name: str, types: list[Any]) -> pa.Field:
+    columns = [pa.schema(arrow_fields(StructType.fromJson(_struct_of(name, kind)))) for kind in types]
+    return reduce(united, columns).field(0)
+
+
+def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
+    """Every open event, by ``canonical_schema``; evaluate it in ``reading_state``."""
+    log = _variable(spark, state, "log").selectExpr("key.key_group as label", "list_element.blob as blob")
+    shape = from_arrow_schema(canonical_schema(state.events), prefer_timestamp_ntz=False)
+    return log.mapInArrow(_opener(state.key_groups, state.events), shape)
+
+
+def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
+    """The clients' timeouts (ms) that were changed so far, as each group keeps them.
+
+    Raises ValueError where groups keep others than their neighbours, or some keep none: no state of ours is like that.
+    """
+    rows = (
+        _variable(spark, state, "timeouts_fingerprint").selectExpr("key.key_group label", "value.fingerprint").collect()
+    )
+    if not rows:
+        return {}
+    fingerprints = {bytes(row.fingerprint) for row in rows}
+    if len(fingerprints) > 1 or len(rows) != state.key_groups:
+        message = f"of {state.key_groups} key groups {len(rows)} keep timeouts, of {len(fingerprints)} kinds"
+        raise ValueError(message)
+    of_one = _variable(spark, state, "timeouts").where(f"key.key_group = {rows[0].label}")
+    (found,) = of_one.selectExpr("value.changes").collect()
+    return kept_timeouts(fingerprints.pop(), lambda: bytes(found.changes))
+
+
+@contextmanager
+def reading_state(spark: SparkSession) -> Iterator[None]:
+    """In here Spark's reader of states works, and what it reads comes to Python a few blobs at a time."""
+    before = str(spark.conf.get(_ASK_NOBODY))
+    spark.conf.set(_ASK_NOBODY, "false")
+    try:
+        with few_blobs_at_a_time(spark):
+            yield
+    finally:
+        spark.conf.set(_ASK_NOBODY, before)
+
+
+def _variable(spark: SparkSession, state: KeptState, name: str) -> DataFrame:
+    reader = spark.read.format("statestore").option("stateVarName", name).option("batchId", state.batch_id)
+    # a row for each element, in the order of the list: a list as one row would have to fit into memory thrice
+    return reader.option("flattenCollectionTypes", "true").load(location(state.checkpoint))
+
+
+def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for ``mapInArrow``: the blobs of a partition in, where each group's are together and in order."""
+
+    def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = {label: number for number, label in enumerate(group_labels(key_groups).tolist())}
+        for label, blobs in groupby(_blobs(batches), key=lambda found: found[0]):
+            rows = typed_rows([decode(blob) for _, blob in blobs], numbers[label], events)
+            yield from rows.to_batches(max_chunksize=ROWS_AT_A_TIME)
+
+    return open_groups
+
+
+def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    for batch in batches:
+        yield from zip(batch.column("label").to_pylist(), batch.column("blob").to_pylist(), strict=True)
+
+
+def _struct_of(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401  JSON
+    """A type in JSON as the struct that ``fromJson`` takes."""
+    return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}

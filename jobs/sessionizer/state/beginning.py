@@ -1,0 +1,104 @@
+"""``begun.json``, ``failed.json``, ``condemned.json`` and the marks of readers: what else stands beside a savepoint."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from sessionizer.control.records.process_identity import ProcessIdentity, this_process
+from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_record import JsonRecord
+from sessionizer.home.names import minted_id
+from sessionizer.home.stamp import stamped, unknown_format
+from sessionizer.state.savepoint_files import entries_in, examine_data_json, write_data_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+
+
+@dataclass(frozen=True, slots=True)
+class Engaged(JsonRecord):
+    """A process that makes or reads a savepoint since ``at`` (epoch ms). ``why``: in a person's words."""
+
+    at: int
+    why: str
+    pid: int
+    host: str
+    process_started: int | None = None
+    boot_id: str | None = None
+    pid_namespace: str | None = None
+
+    @classmethod
+    def now(cls, why: str) -> Self:
+        """This process."""
+        us = this_process()
+        return cls(epoch_ms(), why, us.pid, us.host, us.started, us.boot_id, us.namespace)
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """Which process it is."""
+        return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.pid_namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure(JsonRecord):
+    """Why a savepoint was not completed."""
+
+    at: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condemned(JsonRecord):
+    """A savepoint that is being removed since ``at`` (epoch ms)."""
+
+    at: int
+
+
+def write_data_record(path: DataPath, record: JsonRecord) -> None:
+    """Write ``record`` with its format and its writer. Raises UnwritablePath, DiskFull."""
+    write_data_json(path, stamped(record.to_json(), record.FORMAT))
+
+
+def read_engaged(path: DataPath) -> Engaged | None:
+    """Who makes or reads it; None where the file is absent or damaged."""
+    value = examine_data_json(path).value
+    if value is None or unknown_format(value) is not None:
+        return None
+    try:
+        return Engaged.from_json(value)
+    except ValueError:
+        return None
+
+
+def read_failure(home: SavepointHome) -> Failure | None:
+    """Why it failed; None where nothing says so."""
+    value = examine_data_json(home.failed).value
+    return None if value is None else Failure(int(value.get("at") or 0), str(value.get("cause") or "it does not say"))
+
+
+def readers_of(home: SavepointHome) -> list[Engaged]:
+    """Whoever said that they read it. Some may be dead by now. Raises OSError."""
+    found = (read_engaged(file) for file in entries_in(home.readers))
+    return [each for each in found if each is not None]
+
+
+@contextmanager
+def reading(home: SavepointHome, why: str) -> Iterator[None]:
+    """Nobody removes the savepoint meanwhile. Raises UnusableSavepoint where somebody has begun to.
+
+    The mark is written first and the other's looked for after; who removes does it the other way round. So one of the
+    two sees the other, whatever the moment.
+    """
+    mark = home.reader(minted_id(epoch_ms()))
+    write_data_record(mark, Engaged.now(why))
+    try:
+        if home.condemned.exists():
+            raise UnusableSavepoint(home.id, "it is being removed")
+        yield
+    finally:
+        mark.unlink(missing_ok=True)

@@ -1,0 +1,62 @@
+"""The files of a savepoint with their SHA-256, as they are now."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.state.manifest import DataFile
+from sessionizer.state.savepoint_files import entries_in, files_below, relative_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+
+_CHUNK: Final = 2**20
+
+
+@dataclass(slots=True)
+class FoundFiles:
+    """The files that could be read, and why the others could not, by their names."""
+
+    files: list[DataFile] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+
+def data_files(home: SavepointHome) -> Iterator[DataFile]:
+    """Every file of the savepoint that its manifest covers. Raises OSError."""
+    for name, file in _covered(home):
+        yield digested(file, name)
+
+
+def found_files(home: SavepointHome) -> FoundFiles:
+    """As ``data_files``, whatever state they are in. Raises OSError for a folder that cannot be listed."""
+    found = FoundFiles()
+    for name, file in _covered(home):
+        try:
+            found.files.append(digested(file, name))
+        except OSError as error:
+            found.unreadable[name] = error.strerror or str(error)
+    return found
+
+
+def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
+    """All but the manifest itself, and what others leave beside it."""
+    if home.begun.exists():
+        yield home.begun.name, home.begun
+    for entry in entries_in(home.root):
+        if entry.is_dir() and entry.name != home.readers.name:
+            for file in files_below(entry):
+                yield relative_name(file, home.root), file
+
+
+def digested(file: DataPath, name: str) -> DataFile:
+    """The file, called ``name``. Raises OSError."""
+    digest, size = hashlib.sha256(), 0
+    with file.open("rb") as opened:
+        while chunk := opened.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+    return DataFile(name, size, digest.hexdigest())

@@ -1,0 +1,35 @@
+"""What two savepoints differ in, by their manifests: field by field, as a spec's changes are told. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.stream_spec.decisions import Change, changes_between, decided_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sessionizer.state.manifest import Manifest
+
+_OF_EACH_ONE: Final = ("id", "files", "made_at", "live", "format", "writer", "sha256", "spec")
+"""What differs between any two."""
+
+
+def differences(before: Manifest, now: Manifest) -> tuple[Change, ...]:
+    """Where the two differ, but for what no two share; the spec is compared by what it decides."""
+    return changes_between(_told(before), _told(now))
+
+
+def _told(manifest: Manifest) -> dict[str, Any]:
+    content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
+    content["sinks"] = {sink["name"]: f"version {sink['version']} of {sink['location']}" for sink in content["sinks"]}
+    spec = {f"spec.{field}": value for field, value in decided_by(manifest.spec).items()}
+    return {**dict(_leaves(content)), **spec}
+
+
+def _leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in block.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,189 @@
+"""``manifest.json`` of a savepoint: what it is of, what is in it, and by what that can be proven.
+
+It is written last. Its own content is covered by a SHA-256, and each file of the savepoint by another, so that whoever
+reads it years later knows whether it is what was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sessionizer.errors import DamagedFile
+from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.state.savepoint_files import examine_data_json, write_data_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.stream_spec.decisions import Document
+
+FORMAT: Final = 1
+CHECKSUM: Final = "sha256"
+"""Of the manifest's own content, without this field."""
+
+Part = TypeVar("Part")
+
+
+class Kind(StrEnum):
+    """How the state is kept."""
+
+    CANONICAL = "canonical"
+    """As tables of typed rows, which any later release, any number of key groups and any Spark takes."""
+    NATIVE = "native"
+    """As the files of the checkpoint, for the same line of Spark and the same key groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTable:
+    """A table of the stream: ``version`` is the newest that has nothing of later batches; None: it was not there."""
+
+    name: str
+    location: str
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the state holds.
+
+    ``events`` of ``keys`` in ``groups`` that are not empty; they make so many ``sessions``, duplicates left out.
+    ``timeouts``: clients whose timeout was changed. ``seen_files``: of a source of files. ``bytes``: of the data files.
+    """
+
+    events: int
+    keys: int
+    groups: int
+    sessions: int
+    timeouts: int = 0
+    seen_files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """By what it was made: a SHA-256 of our code, the versions below it, and what Spark pins in the checkpoint."""
+
+    code: str
+    versions: Mapping[str, str]
+    configuration: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of the savepoint: its path from the savepoint's directory, with slashes, its bytes and their SHA-256."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the source of events stands: ``offset`` as Spark writes it, None where nothing was read yet."""
+
+    format: str
+    offset: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that a savepoint says of itself. Times are epoch ms.
+
+    ``batch_id`` is the last batch that is in it, begun at ``batch_at``; ``watermark_ms`` is what the next one would
+    get (0 where the stream has none). ``earliest_due_ms``: when the first open session could end; None for never.
+    ``payload_types``: each column's types so far, oldest first, as Spark writes them in JSON. ``live``: made while the
+    stream ran.
+    """
+
+    id: str
+    kind: Kind
+    stream: str
+    owner: str
+    lineage: str
+    batch_id: int
+    batch_at: int
+    made_at: int
+    live: bool
+    checkpoint_format: int
+    revision: str
+    spec: Document
+    time_mode: str
+    payload_types: Mapping[str, list[Any]]
+    position: Position
+    watermark_ms: int
+    sinks: tuple[SinkTable, ...]
+    counts: Counts
+    earliest_due_ms: int | None
+    fingerprint: Fingerprint
+    files: tuple[DataFile, ...] = field(default_factory=tuple)
+
+    @property
+    def key_groups(self) -> int:
+        """The groups that the state was divided into."""
+        return int(self.spec["key_groups"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields as JSON has them."""
+        return {**asdict(self), "kind": str(self.kind), "files": [asdict(file) for file in self.files]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Manifest:
+        """What ``to_json`` wrote; what a newer release added is left out. Raises ValueError."""
+        try:
+            return cls(
+                **{
+                    **_fields_of(cls, value),
+                    "kind": Kind(value["kind"]),
+                    "position": _part(Position, value["position"]),
+                    "sinks": tuple(_part(SinkTable, sink) for sink in value["sinks"]),
+                    "counts": _part(Counts, value["counts"]),
+                    "fingerprint": _part(Fingerprint, value["fingerprint"]),
+                    "files": tuple(_part(DataFile, file) for file in value["files"]),
+                }
+            )
+        except (KeyError, TypeError) as error:
+            message = f"it lacks what every manifest has ({error})"
+            raise ValueError(message) from error
+
+
+def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
+    """Complete the savepoint. Raises UnwritablePath, DiskFull."""
+    content = stamped(manifest.to_json(), FORMAT)
+    write_data_json(home.manifest, {**content, CHECKSUM: checksum(content)})
+
+
+def read_manifest(home: SavepointHome) -> Manifest | None:
+    """The manifest; None if there is none. Raises DamagedFile where it is not as it was written, or too new."""
+    reading = examine_data_json(home.manifest)
+    if reading.damage is not None:
+        raise DamagedFile(home.manifest, reading.damage)
+    if reading.value is None:
+        return None
+    require_known_format(home.manifest, reading.value, FORMAT)
+    if reading.value.get(CHECKSUM) != checksum(reading.value):
+        raise DamagedFile(home.manifest, "its content is not that of its checksum: somebody or something changed it")
+    try:
+        return Manifest.from_json(reading.value)
+    except ValueError as error:
+        raise DamagedFile(home.manifest, str(error)) from error
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a manifest, whatever the order of its fields; its own field does not count."""
+    others = {name: value for name, value in content.items() if name != CHECKSUM}
+    canonical = json.dumps(others, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _part(kind: type[Part], value: Mapping[str, Any]) -> Part:
+    return kind(**_fields_of(kind, value))
+
+
+def _fields_of(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    known = {each.name for each in fields(kind)}
+    return {name: part for name, part in value.items() if name in known}

@@ -1,0 +1,101 @@
+"""Which savepoints may go: a plan, made of what is known of each. Pure.
+
+One complete savepoint always stays, and so does each that a lineage started from or that somebody reads. Those that
+were never completed go unless they are being made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.state.savepoint_state import SavepointState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+LEAST_KEPT: Final = 1
+"""Complete savepoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A savepoint as pruning sees it: ``at`` is when it was completed or begun (epoch ms; None: nothing says)."""
+
+    id: str
+    state: SavepointState
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Complete ones are kept while they are among the newest ``count`` or younger than ``age_ms``."""
+
+    count: int
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether savepoint ``id`` goes, and why it does or does not."""
+
+    id: str
+    goes: bool
+    because: str
+
+
+def pruning_plan(
+    candidates: Sequence[Candidate], origins: Collection[str], in_use: Collection[str], policy: Policy, now: int
+) -> list[Verdict]:
+    """A verdict on each, in their order.
+
+    ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read.
+    """
+    newest = [each.id for each in sorted(candidates, key=_newest_first) if each.state is SavepointState.COMPLETE]
+    rank = {savepoint: place for place, savepoint in enumerate(newest)}
+    return [_verdict(each, rank.get(each.id), origins, in_use, policy, now) for each in candidates]
+
+
+def _newest_first(candidate: Candidate) -> tuple[int, str]:
+    return (-(candidate.at or 0), candidate.id)
+
+
+def _verdict(
+    candidate: Candidate,
+    rank: int | None,
+    origins: Collection[str],
+    in_use: Collection[str],
+    policy: Policy,
+    now: int,
+) -> Verdict:
+    kept = _reason_to_keep(candidate, rank, origins, in_use, policy, now)
+    if kept is not None:
+        return Verdict(candidate.id, goes=False, because=kept)
+    return Verdict(candidate.id, goes=True, because=_reason_to_go(candidate, rank))
+
+
+def _reason_to_keep(  # noqa: PLR0911  one reason a line
+    candidate: Candidate,
+    rank: int | None,
+    origins: Collection[str],
+    in_use: Collection[str],
+    policy: Policy,
+    now: int,
+) -> str | None:
+    if candidate.state is SavepointState.MAKING:
+        return "it is being made"
+    if candidate.id in in_use:
+        return "somebody reads it"
+    if candidate.id in origins:
+        return "a lineage started from it"
+    if rank is None:
+        return None
+    if rank < max(policy.count, LEAST_KEPT):
+        return f"it is number {rank + 1} of the newest"
+    if candidate.at is None or now - candidate.at < policy.age_ms:
+        return "it is young"
+    return None
+
+
+def _reason_to_go(candidate: Candidate, rank: int | None) -> str:
+    return f"it is {candidate.state}" if rank is None else f"it is old, and number {rank + 1} of the newest"

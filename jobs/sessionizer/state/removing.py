@@ -1,0 +1,79 @@
+"""Removes savepoints in two phases: first each is condemned, so that nobody begins to read it, then its files go.
+
+A process that is killed in between leaves a condemned one, or one without a manifest; either is finished by the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.process_identity import is_alive
+from sessionizer.home.atomic_file import read_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.room import unwritable
+from sessionizer.state.beginning import Condemned, read_engaged, readers_of, write_data_record
+from sessionizer.state.pruning import Candidate
+from sessionizer.state.savepoint_files import location, remove_tree
+from sessionizer.state.savepoint_state import SavepointState, is_at_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.beginning import Engaged
+    from sessionizer.state.shelf import Savepoint
+
+
+def candidate(savepoint: Savepoint) -> Candidate:
+    """A savepoint as pruning sees it."""
+    made, begun = savepoint.manifest, savepoint.begun
+    return Candidate(savepoint.id, savepoint.state, made.made_at if made else begun.at if begun else None)
+
+
+def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:
+    """Those that a process reads which lives, or may. Raises OSError."""
+    return {each.id for each in savepoints if any(_at_work(reader, now) for reader in readers_of(each.home))}
+
+
+def origins(home: StreamHome) -> set[str]:
+    """The savepoints that a lineage of the stream started from."""
+    told = (read_json(file) for file in home.lineages.glob("*/origin.json"))
+    return {
+        str(origin["savepoint"]).rstrip("/").rpartition("/")[2] for origin in told if origin and origin.get("savepoint")
+    }
+
+
+def remove(home: SavepointHome, stream: StreamHome) -> str | None:
+    """Remove the savepoint; why not, where somebody has come to need it since it was planned. Harmless when repeated.
+
+    Raises UnwritablePath.
+    """
+    write_data_record(home.condemned, Condemned(epoch_ms()))
+    needed = _needed(home, stream)
+    try:
+        if needed is not None:
+            home.condemned.unlink(missing_ok=True)
+            return needed
+        home.manifest.unlink(missing_ok=True)
+        remove_tree(home.root)
+    except OSError as error:
+        raise unwritable(location(home.root), "a savepoint that is to be removed", error) from error
+    return None
+
+
+def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
+    """Looked for after it was condemned: who comes later sees that."""
+    now = epoch_ms()
+    if any(_at_work(reader, now) for reader in readers_of(home)):
+        return "somebody reads it"
+    if home.id in origins(stream):
+        return "a lineage started from it"
+    begun = read_engaged(home.begun)
+    if not home.manifest.exists() and not home.failed.exists() and begun is not None and _at_work(begun, now):
+        return f"it is {SavepointState.MAKING}"
+    return None
+
+
+def _at_work(engaged: Engaged, now: int) -> bool:
+    return is_at_work(is_alive(engaged.process), engaged.at, now)

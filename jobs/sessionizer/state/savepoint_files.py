@@ -1,0 +1,103 @@
+"""Files of savepoints, wherever they are: complete before their names appear, as far as the store can do that.
+
+On a file system of this machine they are written like control files. An object store puts a file whole; HDFS renames.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from upath import UPath
+
+from sessionizer.home.atomic_file import TEMPORARY_SUFFIX, JsonReading, examine_json, write_json
+from sessionizer.home.room import unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sessionizer.home.savepoint_home import DataPath
+
+
+def write_data_json(path: DataPath, value: Mapping[str, object]) -> None:
+    """Write ``value`` to ``path``, whose folder is made. Raises UnwritablePath, DiskFull."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(location(path.parent), "a folder of the data root", error) from error
+    if isinstance(path, Path):
+        write_json(path, value)
+        return
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+    try:
+        temporary.write_bytes(json.dumps(value, indent=1, allow_nan=False).encode())
+        temporary.rename(path)
+    except OSError as error:
+        raise unwritable(location(path), "a file of the data root", error) from error
+
+
+def examine_data_json(path: DataPath) -> JsonReading:
+    """What ``path`` holds, telling an absent file from a damaged or unreadable one. Never raises."""
+    if isinstance(path, Path):
+        return examine_json(path)
+    try:
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return JsonReading()
+    except OSError as error:
+        return JsonReading(damage=f"{path}: {error.strerror or error}")
+    except (ValueError, RecursionError) as error:
+        return JsonReading(damage=f"{path}: not JSON ({error})")
+    if not isinstance(value, dict):
+        return JsonReading(damage=f"{path}: holds {type(value).__name__}, not an object")
+    return JsonReading(value=value)
+
+
+def entries_in(folder: DataPath) -> list[DataPath]:
+    """What is in ``folder`` but for the hidden, in the order of names; nothing where there is none. Raises OSError."""
+    try:
+        found = list(cast("Iterator[DataPath]", folder.iterdir()))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def files_below(folder: DataPath) -> Iterator[DataPath]:
+    """Every file in ``folder`` and its folders but the hidden ones, in the order of their names. Raises OSError."""
+    for entry in entries_in(folder):
+        if entry.is_dir():
+            yield from files_below(entry)
+        else:
+            yield entry
+
+
+def relative_name(path: DataPath, folder: DataPath) -> str:
+    """``path`` as seen from ``folder``, with slashes."""
+    return path.as_posix()[len(folder.as_posix().rstrip("/")) + 1 :]
+
+
+def remove_tree(folder: DataPath) -> None:
+    """Remove ``folder`` and all that is in it; harmless when it is gone. Raises OSError."""
+    try:
+        entries = list(cast("Iterator[DataPath]", folder.iterdir()))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.is_dir() and not entry.is_symlink():
+            remove_tree(entry)
+        else:
+            entry.unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def data_path(place: str) -> DataPath:
+    """A folder that a person named: a path of this machine, made absolute, or a URI."""
+    path = UPath(place)
+    return Path(path.path).expanduser().absolute() if path.protocol in ("", "file") else path
+
+
+def location(path: DataPath) -> str:
+    """``path`` as Spark takes it: a plain path where it is one of this machine, else a URI."""
+    return str(path)

@@ -1,0 +1,56 @@
+"""What a savepoint is by what is there of it: complete, failed, abandoned, being made or being removed. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+UNSEEN_FOR_MS: Final = 6 * 3_600_000
+"""A process of another machine is taken to be at work for so long: from here nobody can tell."""
+
+
+class SavepointState(StrEnum):
+    """Only a complete one can be gone on from."""
+
+    COMPLETE = "complete"
+    MAKING = "being made"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+    """Whoever made it was killed."""
+    DAMAGED = "damaged"
+    """Its manifest cannot be read, or is not as it was written."""
+    REMOVING = "being removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """``manifest``: whether there is a sound one, None for none at all. ``begun_at``: epoch ms, None: nothing says.
+
+    ``maker_lives``: None where that cannot be told from here.
+    """
+
+    manifest: bool | None
+    failed: bool
+    condemned: bool
+    begun_at: int | None
+    maker_lives: bool | None
+
+
+def state_by(evidence: Evidence, now: int) -> SavepointState:
+    """What the savepoint is at ``now`` (epoch ms)."""
+    if evidence.condemned:
+        return SavepointState.REMOVING
+    if evidence.manifest is not None:
+        return SavepointState.COMPLETE if evidence.manifest else SavepointState.DAMAGED
+    if evidence.failed:
+        return SavepointState.FAILED
+    at_work = is_at_work(evidence.maker_lives, evidence.begun_at, now)
+    return SavepointState.MAKING if at_work else SavepointState.ABANDONED
+
+
+def is_at_work(lives: bool | None, since: int | None, now: int) -> bool:  # noqa: FBT001  an answer of is_alive
+    """Whether a process that ``lives`` (None: unknown) and began at ``since`` must be taken to be at work still."""
+    if lives is None:
+        return since is not None and now - since < UNSEEN_FOR_MS
+    return lives

@@ -1,0 +1,86 @@
+"""The savepoints of a stream: what is there in their folder, complete or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.process_identity import is_alive
+from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
+from sessionizer.home.names import is_identifier
+from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.state.beginning import read_engaged, read_failure
+from sessionizer.state.manifest import Manifest, read_manifest
+from sessionizer.state.savepoint_files import entries_in
+from sessionizer.state.savepoint_state import Evidence, SavepointState, state_by
+
+if TYPE_CHECKING:
+    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.state.beginning import Engaged, Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """One savepoint: its ``state``, its ``manifest`` if there is a sound one, who ``begun`` it, and what went wrong."""
+
+    home: SavepointHome
+    state: SavepointState
+    manifest: Manifest | None = None
+    begun: Engaged | None = None
+    wrong: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Its id, which sorts by the moment at which it was begun."""
+        return self.home.id
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it can be gone on from."""
+        return self.state is SavepointState.COMPLETE
+
+
+def savepoints_in(folder: DataPath, now: int) -> list[Savepoint]:
+    """All in ``folder``, the oldest first. Raises ControlUnreachable."""
+    try:
+        names = [entry.name for entry in entries_in(folder) if is_identifier(entry.name) and entry.is_dir()]
+    except OSError as error:
+        raise ControlUnreachable(folder, error.strerror or str(error)) from error
+    return [examined(SavepointHome(folder / name), now) for name in names]
+
+
+def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
+    """The one of this id, whatever its state. Raises UnknownSavepoint, InvalidSpec."""
+    home = SavepointHome.of(folder, savepoint)
+    if not home.root.is_dir():
+        raise UnknownSavepoint(savepoint, (each.id for each in savepoints_in(folder, now)))
+    return examined(home, now)
+
+
+def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[SavepointHome, Manifest]:
+    """The one of this id, which must be complete. Raises UnusableSavepoint as well."""
+    found = savepoint_of(folder, savepoint, now)
+    if found.manifest is None or not found.is_complete:
+        raise UnusableSavepoint(savepoint, f"it is {found.state}{f': {found.wrong}' if found.wrong else ''}")
+    return found.home, found.manifest
+
+
+def examined(home: SavepointHome, now: int) -> Savepoint:
+    """What the savepoint at ``home`` is. Never raises what a file of it is to blame for."""
+    begun, failure = read_engaged(home.begun), read_failure(home)
+    try:
+        manifest, damage = read_manifest(home), None
+    except DamagedFile as error:
+        manifest, damage = None, error.cause
+    evidence = Evidence(
+        manifest=None if manifest is None and damage is None else damage is None,
+        failed=failure is not None,
+        condemned=home.condemned.exists(),
+        begun_at=begun.at if begun else None,
+        maker_lives=is_alive(begun.process) if begun else None,
+    )
+    return Savepoint(home, state_by(evidence, now), manifest, begun, damage or _said(failure))
+
+
+def _said(failure: Failure | None) -> str | None:
+    return failure.cause if failure else None

@@ -1,0 +1,126 @@
+"""Where a stream stands after its newest committed batch: what a savepoint is of, read from files while it may run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
+from sessionizer.home.json_record import require_undamaged
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import (
+    EVENTS,
+    committed_batch,
+    committed_batches,
+    next_watermark,
+    planned_batch,
+    proof_of_batch,
+    seen_files,
+    settings_of_batch,
+)
+from sessionizer.lineage.checkpoint_record import CheckpointRecord, require_readable_lineage
+from sessionizer.lineage.drained import read_drain
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.state.manifest import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.stream_spec.decisions import Document
+
+_FILES: Final = "files"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A committed batch of a lineage, and by what that goes on. ``proof``: what Spark wrote of the batch.
+
+    ``watermark_ms``: what the next batch gets. Times are epoch ms.
+    """
+
+    lineage: str
+    batch_id: int
+    batch_at: int
+    watermark_ms: int
+    position: Position
+    seen_files: tuple[SeenFile, ...]
+    settings: Mapping[str, str]
+    spec: Document
+    kept: KeptTypes
+    record: CheckpointRecord
+    proof: str
+
+
+def standing_of(home: StreamHome, batch_id: int | None = None) -> Standing:
+    """Where the stream of ``home`` stands after ``batch_id``, else after the newest batch that is over.
+
+    Raises NothingToSave, StreamDrained, UnreadableLineage, DamagedFile, and BatchOutrun where Spark removes a file of
+    the batch meanwhile.
+    """
+    lineage = active_lineage(home)
+    if lineage is None:
+        raise NothingToSave(home.name, "it never ran")
+    require_readable_lineage(home, lineage)
+    drain = read_drain(home, lineage)
+    if drain is not None:
+        raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)
+    while True:
+        spec, kept = read_lineage_spec(home, lineage), read_kept_types(home, lineage)
+        chosen = _chosen(home, lineage, batch_id)
+        # a driver notes its spec before its first batch: unchanged, it is the one that this batch goes on by
+        if spec == read_lineage_spec(home, lineage) and kept == read_kept_types(home, lineage):
+            break
+    record = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record)
+    if spec is None or kept is None or record is None:
+        raise DamagedFile(home.lineage(lineage).root, "it lacks spec.json or types.json")
+    facts = _facts(home, lineage, chosen, str(spec.document["source"]["format"]))
+    return Standing(lineage=lineage, batch_id=chosen, spec=spec.document, kept=kept, record=record, **facts)
+
+
+def require_unchanged(home: StreamHome, standing: Standing) -> None:
+    """Raises BatchOutrun if the batch is no longer kept, or is another than it was."""
+    proof = _of_batch(
+        home, standing.batch_id, lambda: proof_of_batch(home.checkpoint(standing.lineage), standing.batch_id)
+    )
+    if proof != standing.proof:
+        raise BatchOutrun(home.name, standing.batch_id, "another batch took its place")
+
+
+def _chosen(home: StreamHome, lineage: str, batch_id: int | None) -> int:
+    checkpoint = home.checkpoint(lineage)
+    newest = committed_batch(checkpoint)
+    if newest is None:
+        raise NothingToSave(home.name, f"no batch of its lineage {lineage} is over")
+    if batch_id is not None and batch_id not in committed_batches(checkpoint):
+        raise NothingToSave(home.name, f"batch {batch_id} is not among those kept, of which the newest is {newest}")
+    return newest if batch_id is None else batch_id
+
+
+def _facts(home: StreamHome, lineage: str, batch_id: int, source: str) -> dict[str, Any]:
+    checkpoint = home.checkpoint(lineage)
+
+    def facts() -> dict[str, Any]:
+        planned = planned_batch(checkpoint, batch_id)
+        return {
+            "proof": proof_of_batch(checkpoint, batch_id),
+            "batch_at": planned.at_ms,
+            "watermark_ms": next_watermark(checkpoint, batch_id),
+            "position": Position(source, planned.ends.get(EVENTS)),
+            "seen_files": tuple(seen_files(checkpoint, batch_id)) if source == _FILES else (),
+            "settings": settings_of_batch(checkpoint, batch_id),
+        }
+
+    found: dict[str, Any] = _of_batch(home, batch_id, facts)
+    return found
+
+
+def _of_batch(home: StreamHome, batch_id: int, read: Callable[[], Any]) -> Any:  # noqa: ANN401  what is read
+    try:
+        return read()
+    except FileNotFoundError as error:
+        raise BatchOutrun(home.name, batch_id, f"{error.filename or error} is gone") from error

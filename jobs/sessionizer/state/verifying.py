@@ -1,0 +1,95 @@
+"""Whether a savepoint is what was written: what is missing, shorter, changed or strange, and what to do about it. Pure.
+
+A savepoint that lost a file is lost as a whole: half of what was open is worse than none. The way out is another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sessionizer.state.manifest import DataFile
+
+WHAT_IT_HOLDS: Final = {
+    OPEN_EVENTS: "open events",
+    TIMEOUTS: "the clients' timeouts",
+    SEEN_FILES: "the files that were read",
+    CHECKPOINT: "the checkpoint",
+    "begun.json": "who made it",
+}
+_LOG: Final = "/_delta_log/"
+_NOT_OURS: Final = ".crc"
+"""Delta adds checksums to a table's log when it likes."""
+
+
+class Damage(StrEnum):
+    """What may be wrong with a file."""
+
+    MISSING = "missing"
+    CUT = "of another length"
+    CHANGED = "changed"
+    STRANGE = "not of this savepoint"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with the file at ``path``: ``damage``, and ``detail`` in words."""
+
+    path: str
+    damage: Damage
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is {self.damage}: {self.detail}"
+
+
+def findings(written: Iterable[DataFile], found: Iterable[DataFile], unreadable: Mapping[str, str]) -> list[Finding]:
+    """Where the files that are there differ from those that were written, by their names.
+
+    ``unreadable``: files that are there, and why they cannot be read.
+    """
+    now = {file.path: file for file in found}
+    wrong = [
+        Finding(name, Damage.UNREADABLE, f"{cause}; it has {content_of_file(name)}")
+        for name, cause in unreadable.items()
+    ]
+    for file in written:
+        difference = _difference(file, now.pop(file.path, None))
+        if difference is not None and file.path not in unreadable:
+            wrong.append(difference)
+    strange = [name for name in now if not name.endswith(_NOT_OURS)]
+    wrong += [Finding(name, Damage.STRANGE, _strange(name)) for name in strange]
+    return sorted(wrong, key=lambda each: each.path)
+
+
+def _difference(file: DataFile, now: DataFile | None) -> Finding | None:
+    if now == file:
+        return None
+    content = content_of_file(file.path)
+    if now is None:
+        return Finding(file.path, Damage.MISSING, f"it had {content}, {file.bytes:,} bytes")
+    if now.bytes != file.bytes:
+        return Finding(file.path, Damage.CUT, f"{now.bytes:,} bytes of {content}, and it had {file.bytes:,}")
+    return Finding(
+        file.path, Damage.CHANGED, f"{content}; its SHA-256 is {now.sha256[:12]}…, and was {file.sha256[:12]}…"
+    )
+
+
+def content_of_file(path: str) -> str:
+    """What a file of a savepoint holds, in words."""
+    part = path.split("/", 1)[0]
+    held = WHAT_IT_HOLDS.get(part, part)
+    return f"the log of the table of {held}" if _LOG in path else held
+
+
+def _strange(path: str) -> str:
+    if _LOG in path:
+        return "somebody has written to the table since"
+    return "it was not there when the savepoint was made"

@@ -1,0 +1,320 @@
+"""Savepoints of a stream: what is in them, what they say of themselves, what is left of those that were cut short."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.stretch import cut
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.lineage_home import commit_log
+from sessionizer.lineage.checkpoint import planned_batch
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.canonical_tables import difference_in_events, open_sessions, savepoint_table
+from sessionizer.spark.state.counting import recounted
+from sessionizer.spark.state.savepoint import Wish, make_savepoint
+from sessionizer.state.data_digest import found_files
+from sessionizer.state.manifest import Manifest, read_manifest
+from sessionizer.state.savepoint_state import SavepointState
+from sessionizer.state.shelf import examined, savepoint_of
+from sessionizer.state.standing import standing_of
+from sessionizer.state.verifying import findings
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import batches_of
+from support.processes.in_process import catch_up
+from support.streams.click_files import write_click_files
+from support.streams.fabricated_savepoints import NOBODY
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.definition.event import Batch
+    from sessionizer.home.savepoint_home import SavepointHome
+    from support.streams.click_files import ClickFiles
+
+STEPS = ["begun", "open events", "state", "seen files", "counts", "manifest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A stream that has read its files, in several batches."""
+
+    stage: Stage
+    files: ClickFiles
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.stage.stream_home.savepoints)
+
+    def batches(self, until: int) -> list[Batch]:
+        return batches_of(CheckpointLog(self.stage.checkpoint).committed()[: until + 1], self.files)
+
+
+@pytest.fixture(scope="module")
+def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Streamed:
+    stage = Stage.set_up(tmp_path_factory.mktemp("stage"), clicks_spec())
+    files = write_click_files(stage.feed, 4, rate=12)
+    catch_up(spark, stage)
+    home, lineage = stage.stream_home, stage.lineage
+    assert lineage
+    write_lineage_spec(home, lineage, new_record(home, stage.spec()))
+    return Streamed(stage, files)
+
+
+def save(
+    spark: SparkSession,
+    streamed: Streamed,
+    savepoint: str,
+    *,
+    batch: int | None = None,
+    folder: Path | None = None,
+    after: Callable[[str], None] = lambda _: None,
+) -> tuple[SavepointHome, Manifest]:
+    home = streamed.stage.stream_home
+    wish = Wish(folder or streamed.folder, "tests", savepoint)
+    made = make_savepoint(spark, home, standing_of(home, batch), wish, after)
+    return savepoint_of(wish.folder, savepoint, epoch_ms()).home, made
+
+
+@pytest.fixture(scope="module")
+def last(spark: SparkSession, streamed: Streamed) -> tuple[SavepointHome, Manifest]:
+    return save(spark, streamed, "last")
+
+
+@pytest.fixture(scope="module")
+def earlier(spark: SparkSession, streamed: Streamed) -> tuple[SavepointHome, Manifest]:
+    """Of a batch that the stream has gone on from."""
+    return save(spark, streamed, "earlier", batch=1)
+
+
+@pytest.fixture(params=["last", "earlier"])
+def saved(request: pytest.FixtureRequest) -> tuple[SavepointHome, Manifest]:
+    found: tuple[SavepointHome, Manifest] = request.getfixturevalue(request.param)
+    return found
+
+
+# What is in it
+
+
+def test_its_tables_are_read_without_our_classes(streamed: Streamed, saved: tuple[SavepointHome, Manifest]) -> None:
+    home, made = saved
+    expected = sessionize(streamed.batches(made.batch_id), rules_of(streamed.stage.spec()))
+    rows = duckdb.from_arrow(DeltaTable(str(home.part("open_events"))).to_pyarrow_table())
+    found = rows.project("key, event_id, clock_ms, payload_page").distinct().fetchall()
+    page = 1
+    open_now = {(e.event.key, e.event.event_id, e.clock_ms, e.event.payload[page]) for e in expected.open_events}
+    assert open_now
+    # what is final but waits for its turn is there, too, and what a merge will find to be a repeat
+    assert open_now <= set(found)
+    closed = {(s.key, e.event_id, e.event_time_ms) for s in expected.closed for e in s.events}
+    conflicting = {(e.key, e.event_id, e.event_time_ms) for e in expected.conflicting}
+    assert {row[:3] for row in set(found) - open_now} <= closed | conflicting
+    counted = rows.aggregate("count(*), count(distinct key), count(distinct key_group)").fetchall()
+    assert counted == [(made.counts.events, made.counts.keys, made.counts.groups)]
+    assert DeltaTable(str(home.part("timeouts"))).to_pyarrow_table().num_rows == made.counts.timeouts == 0
+    seen = DeltaTable(str(home.part("seen_files"))).to_pyarrow_table()
+    assert {uri.rpartition("/")[2] for uri in seen.column("uri").to_pylist()} == files_until(streamed, made.batch_id)
+
+
+def files_until(streamed: Streamed, batch_id: int) -> set[str]:
+    committed = CheckpointLog(streamed.stage.checkpoint).committed()
+    return {name for batch in committed[: batch_id + 1] for name in batch.files if name in streamed.files}
+
+
+def test_an_export_has_each_open_session_with_the_end_it_would_have(
+    spark: SparkSession, streamed: Streamed, saved: tuple[SavepointHome, Manifest]
+) -> None:
+    home, made = saved
+    rules = rules_of(streamed.stage.spec())
+    expected = sessionize(streamed.batches(made.batch_id), rules)
+    stretches = [stretch for events in by_key(expected.open_events).values() for stretch in cut(events)]
+    rows = open_sessions(spark, home, made).toArrow().to_pylist()
+    found = Counter(
+        (row["key"], row["event_count"], ms(row["last_event_at"]), ms(row["would_end_at"]), len(row["events"]))
+        for row in rows
+        if ms(row["would_end_at"]) > expected.watermark_ms
+    )
+    assert found == Counter(
+        (s.events[0].event.key, len(s.events), s.events[-1].clock_ms, s.due_ms, len(s.events)) for s in stretches
+    )
+    assert len(rows) == made.counts.sessions
+    assert made.earliest_due_ms == min(ms(row["would_end_at"]) for row in rows)
+
+
+def by_key(events: list[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for event in events:
+        found.setdefault(event.event.key, []).append(event)
+    return found
+
+
+def ms(at: Any) -> int:
+    return round(at.timestamp() * 1000)
+
+
+# What it says of itself
+
+
+def test_it_stands_where_the_next_batch_begins(streamed: Streamed, earlier: tuple[SavepointHome, Manifest]) -> None:
+    made, following = earlier[1], planned_batch(streamed.stage.checkpoint, 2)
+    assert (made.stream, made.lineage, made.batch_id) == ("clicks", streamed.stage.lineage, 1)
+    assert made.watermark_ms == following.watermark_ms > 0
+    assert made.position.offset == planned_batch(streamed.stage.checkpoint, 1).ends["events"]
+    assert made.spec["rules"]["gap_timeout"] == "30 seconds"
+    assert made.fingerprint.configuration["spark.sql.shuffle.partitions"] == "2"
+    assert made.fingerprint.versions["spark"] == "4.2.0"
+
+
+def test_the_tables_at_its_versions_have_no_row_of_a_later_batch(
+    streamed: Streamed, saved: tuple[SavepointHome, Manifest]
+) -> None:
+    for sink in saved[1].sinks:
+        now = DeltaTable(sink.location).to_pyarrow_table().select(["batch_id"]).to_pydict()["batch_id"]
+        assert sink.version is not None
+        then = DeltaTable(sink.location, version=sink.version).to_pyarrow_table().to_pydict()["batch_id"]
+        assert sorted(then) == sorted(batch for batch in now if batch <= saved[1].batch_id), sink.name
+    assert {sink.name for sink in saved[1].sinks} == {"sessions", "quarantine", "late_events"}
+
+
+def test_it_is_as_it_was_written(spark: SparkSession, saved: tuple[SavepointHome, Manifest]) -> None:
+    home, made = saved
+    assert read_manifest(home) == made
+    assert is_sound(home)
+    assert recounted(spark, home, made) == (made.counts, made.earliest_due_ms)
+
+
+def is_sound(home: SavepointHome) -> bool:
+    manifest, found = read_manifest(home), found_files(home)
+    assert manifest
+    return not findings(manifest.files, found.files, found.unreadable)
+
+
+def test_two_of_them_tell_what_came_in_between(
+    spark: SparkSession, earlier: tuple[SavepointHome, Manifest], last: tuple[SavepointHome, Manifest]
+) -> None:
+    tables = [savepoint_table(spark, home, "open_events") for home in (earlier[0], last[0])]
+    counts = difference_in_events(*tables)
+    events = [{(row.key, row.event_id, row.clock_ms) for row in table.collect()} for table in tables]
+    assert counts == {
+        "in both": len(events[0] & events[1]),
+        "only before": len(events[0] - events[1]),
+        "only now": len(events[1] - events[0]),
+    }
+    assert counts["only now"] > 0
+
+
+def test_what_is_complete_is_not_made_again(
+    spark: SparkSession, streamed: Streamed, last: tuple[SavepointHome, Manifest]
+) -> None:
+    steps: list[str] = []
+    assert save(spark, streamed, "last", batch=0, after=steps.append)[1] == last[1]
+    assert steps == []
+
+
+# What is cut short
+
+
+class KilledError(BaseException):
+    """As SIGKILL: nothing of ours runs after it."""
+
+
+def kill_at(step: str) -> Callable[[str], None]:
+    def after(done: str) -> None:
+        if done == step:
+            raise KilledError
+
+    return after
+
+
+def forget_maker(home: SavepointHome) -> None:
+    """Whoever made it is dead: the tests are not, so they are written out of it."""
+    begun = json.loads(home.begun.read_text())
+    home.begun.write_text(json.dumps({**begun, "pid": NOBODY}))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_one_that_is_killed_at_any_step_is_told_and_made_again(
+    spark: SparkSession, streamed: Streamed, tmp_path: Path, step: str
+) -> None:
+    with pytest.raises(KilledError):
+        save(spark, streamed, "a", folder=tmp_path, after=kill_at(step))
+    found = savepoint_of(tmp_path, "a", epoch_ms())
+    if step == STEPS[-1]:
+        assert found.state is SavepointState.COMPLETE
+        return
+    assert found.state is SavepointState.MAKING
+    with pytest.raises(UnusableSavepoint, match="being made by process"):
+        save(spark, streamed, "a", folder=tmp_path)
+    forget_maker(found.home)
+    assert examined(found.home, epoch_ms()).state is SavepointState.ABANDONED
+    home, made = save(spark, streamed, "a", folder=tmp_path)
+    assert is_sound(home)
+    assert made.counts.events > 0
+
+
+def test_the_steps_are_all_there_are(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+    steps: list[str] = []
+    save(spark, streamed, "a", folder=tmp_path, after=steps.append)
+    assert steps == STEPS
+
+
+def test_one_that_fails_says_why(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+    def fail(step: str) -> None:
+        if step == "state":
+            raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        save(spark, streamed, "a", folder=tmp_path, after=fail)
+    found = savepoint_of(tmp_path, "a", epoch_ms())
+    assert (found.state, found.wrong) == (SavepointState.FAILED, "the disk is gone")
+    assert is_sound(save(spark, streamed, "a", folder=tmp_path)[0])
+
+
+def test_two_at_once_do_not_meet(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        making = [pool.submit(save, spark, streamed, name, folder=tmp_path) for name in ("a", "b")]
+    homes, manifests = zip(*(each.result() for each in making), strict=True)
+    assert all(map(is_sound, homes))
+    one, other = (replace(made, id="", made_at=0, files=(), counts=replace(made.counts, bytes=0)) for made in manifests)
+    assert one == other
+
+
+# A stream that is not there to be saved
+
+
+def test_a_batch_that_is_dropped_meanwhile_is_named(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
+    commit = commit_log(streamed.stage.checkpoint) / "0"
+    content = commit.read_bytes()
+
+    def drop(step: str) -> None:
+        if step == "open events":
+            commit.unlink()
+
+    try:
+        with pytest.raises(BatchOutrun, match="batch 0"):
+            save(spark, streamed, "a", batch=0, folder=tmp_path, after=drop)
+    finally:
+        commit.write_bytes(content)
+    assert savepoint_of(tmp_path, "a", epoch_ms()).state is SavepointState.FAILED
+
+
+def test_there_must_be_a_batch(streamed: Streamed, tmp_path: Path) -> None:
+    with pytest.raises(NothingToSave, match="it never ran"):
+        standing_of(Stage.set_up(tmp_path, clicks_spec()).stream_home)
+    with pytest.raises(NothingToSave, match="batch 99"):
+        standing_of(streamed.stage.stream_home, 99)

@@ -1,0 +1,247 @@
+"""Savepoints as files: what each is by what is there, what verify finds, what prune leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from upath import UPath
+
+from sessionizer.errors import UnknownSavepoint, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.beginning import Condemned, Failure, reading, write_data_record
+from sessionizer.state.data_digest import found_files
+from sessionizer.state.manifest import read_manifest
+from sessionizer.state.pruning import Candidate, Policy, pruning_plan
+from sessionizer.state.removing import being_read, origins, remove
+from sessionizer.state.savepoint_files import files_below, relative_name
+from sessionizer.state.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
+from sessionizer.state.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
+from sessionizer.state.verifying import Damage, findings
+from support.streams.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+
+DAY = 86_400_000
+MANY_DAYS = 100 * DAY
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> StreamHome:
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    return home
+
+
+@pytest.fixture(params=["here", "elsewhere"])
+def folder(request: pytest.FixtureRequest, stream: StreamHome) -> Iterator[DataPath]:
+    """On this machine, and in a store that is none of its folders."""
+    if request.param == "here":
+        yield stream.savepoints
+        return
+    store = UPath("memory://store/savepoints/clicks")
+    yield store
+    store.fs.store.clear()
+    store.fs.pseudo_dirs[:] = [""]
+
+
+# What a savepoint is
+
+
+def test_a_complete_one_is_told_from_all_others(folder: DataPath) -> None:
+    fabricate(folder, "c1")
+    begin(folder, "m1")
+    begin(folder, "a1", by_the_dead=True)
+    write_data_record(begin(folder, "f1").failed, Failure(5, "no room"))
+    write_data_record(fabricate(folder, "r1").condemned, Condemned(5))
+    damaged = fabricate(folder, "d1")
+    damaged.manifest.write_bytes(damaged.manifest.read_bytes()[:40])
+    found = {each.id: each for each in savepoints_in(folder, epoch_ms())}
+    states = {name: found[name].state for name in found}
+    assert states == {
+        "a1": SavepointState.ABANDONED,
+        "c1": SavepointState.COMPLETE,
+        "d1": SavepointState.DAMAGED,
+        "f1": SavepointState.FAILED,
+        "m1": SavepointState.MAKING,
+        "r1": SavepointState.REMOVING,
+    }
+    assert found["f1"].wrong == "no room"
+    assert "not JSON" in (found["d1"].wrong or "")
+
+
+def test_only_a_complete_one_can_be_used(folder: DataPath) -> None:
+    fabricate(folder, "c1")
+    begin(folder, "a1", by_the_dead=True)
+    assert complete_savepoint(folder, "c1", epoch_ms())[1].id == "c1"
+    with pytest.raises(UnusableSavepoint, match="abandoned"):
+        complete_savepoint(folder, "a1", epoch_ms())
+    with pytest.raises(UnknownSavepoint, match="there are: a1, c1"):
+        savepoint_of(folder, "c2", epoch_ms())
+
+
+@pytest.mark.parametrize(("since", "state"), [(1, SavepointState.ABANDONED), (UNSEEN_FOR_MS, SavepointState.MAKING)])
+def test_who_works_elsewhere_is_believed_for_some_hours(since: int, state: SavepointState) -> None:
+    evidence = Evidence(manifest=None, failed=False, condemned=False, begun_at=since, maker_lives=None)
+    assert state_by(evidence, UNSEEN_FOR_MS + 1) is state
+
+
+# Verify
+
+
+def names_of(home: SavepointHome) -> list[str]:
+    return [relative_name(file, home.root) for file in files_below(home.root)]
+
+
+def cut(file: DataPath) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def flip(file: DataPath) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def wrong_with(home: SavepointHome) -> list[tuple[str, Damage]]:
+    manifest, found = read_manifest(home), found_files(home)
+    assert manifest is not None
+    return [(each.path, each.damage) for each in findings(manifest.files, found.files, found.unreadable)]
+
+
+@pytest.mark.parametrize(
+    ("hurt", "damage"), [(cut, Damage.CUT), (flip, Damage.CHANGED), (lambda file: file.unlink(), Damage.MISSING)]
+)
+def test_whatever_file_is_hurt_is_named(folder: DataPath, hurt: Callable[[DataPath], None], damage: Damage) -> None:
+    whole = fabricate(folder, "whole")
+    assert wrong_with(whole) == []
+    covered = [name for name in names_of(whole) if name != "manifest.json"]
+    assert len(covered) == 7
+    for number, name in enumerate(covered):
+        home = fabricate(folder, f"s{number}")
+        hurt(home.root / name)
+        assert wrong_with(home) == [(name, damage)]
+
+
+@pytest.mark.parametrize("hurt", [cut, flip])
+def test_a_hurt_manifest_is_no_manifest(folder: DataPath, hurt: Callable[[DataPath], None]) -> None:
+    home = fabricate(folder, "a")
+    hurt(home.manifest)
+    assert examined(home, epoch_ms()).state is SavepointState.DAMAGED
+
+
+def test_who_writes_to_a_table_of_it_is_told_and_deltas_checksums_are_not(folder: DataPath) -> None:
+    home = fabricate(folder, "a")
+    (home.part("open_events") / "_delta_log" / f"{0:020d}.crc").write_text("{}")
+    assert wrong_with(home) == []
+    (home.part("open_events") / "_delta_log" / f"{1:020d}.json").write_text("{}")
+    assert wrong_with(home) == [(f"open_events/_delta_log/{1:020d}.json", Damage.STRANGE)]
+
+
+def test_a_file_that_cannot_be_read_is_told_as_that(stream: StreamHome) -> None:
+    home = fabricate(stream.savepoints, "a")
+    file = home.part("timeouts") / "part-0.parquet"
+    file.unlink()
+    file.symlink_to(file)
+    assert wrong_with(home) == [("timeouts/part-0.parquet", Damage.UNREADABLE)]
+
+
+# Prune
+
+
+def plan(*candidates: Candidate, count: int = 1, days: int = 0, now: int = MANY_DAYS) -> list[str]:
+    verdicts = pruning_plan(candidates, {"origin"}, {"read"}, Policy(count, days * DAY), now)
+    return [verdict.id for verdict in verdicts if verdict.goes]
+
+
+def complete(savepoint: str, days_ago: int) -> Candidate:
+    return Candidate(savepoint, SavepointState.COMPLETE, MANY_DAYS - days_ago * DAY)
+
+
+def test_the_newest_and_the_young_stay() -> None:
+    candidates = [complete(f"c{days}", days) for days in (9, 5, 3, 1)]
+    assert plan(*candidates) == ["c9", "c5", "c3"]
+    assert plan(*candidates, count=2) == ["c9", "c5"]
+    assert plan(*candidates, days=4) == ["c9", "c5"]
+    assert plan(*candidates, count=3, days=4) == ["c9"]
+
+
+def test_one_complete_savepoint_always_stays() -> None:
+    assert plan(complete("old", 99), count=0) == []
+    assert plan(complete("old", 99), Candidate("f", SavepointState.FAILED, MANY_DAYS), count=0) == ["f"]
+
+
+def test_what_is_needed_stays_however_old() -> None:
+    newest = complete("newest", 1)
+    assert plan(newest, complete("origin", 50), complete("read", 50), complete("old", 50)) == ["old"]
+
+
+@pytest.mark.parametrize("state", [state for state in SavepointState if state is not SavepointState.COMPLETE])
+def test_what_was_never_completed_goes_unless_it_is_being_made(state: SavepointState) -> None:
+    going = plan(complete("newest", 1), Candidate("x", state, MANY_DAYS), days=10)
+    assert going == ([] if state is SavepointState.MAKING else ["x"])
+
+
+def test_a_removed_one_is_gone_with_all_its_files(folder: DataPath, stream: StreamHome) -> None:
+    kept, home = fabricate(folder, "kept"), fabricate(folder, "a")
+    assert remove(home, stream) is None
+    assert [each.id for each in savepoints_in(folder, epoch_ms())] == ["kept"]
+    assert wrong_with(kept) == []
+    assert remove(home, stream) is None, "a second one finds nothing"
+    assert [each.id for each in savepoints_in(folder, epoch_ms()) if each.is_complete] == ["kept"]
+
+
+def test_one_that_is_being_read_stays_and_can_be_read_on(folder: DataPath, stream: StreamHome) -> None:
+    home = fabricate(folder, "a")
+    with reading(home, "restore"):
+        assert being_read(savepoints_in(folder, epoch_ms()), epoch_ms()) == {"a"}
+        assert remove(home, stream) == "somebody reads it"
+        assert examined(home, epoch_ms()).is_complete
+    assert being_read(savepoints_in(folder, epoch_ms()), epoch_ms()) == set()
+    assert wrong_with(home) == []
+
+
+def test_a_reader_that_was_killed_keeps_nothing_and_one_elsewhere_does_for_some_hours(stream: StreamHome) -> None:
+    folder, now = stream.savepoints, epoch_ms()
+    read_by_the_dead(fabricate(folder, "dead"))
+    read_elsewhere(fabricate(folder, "far"))
+    read_elsewhere(fabricate(folder, "long_ago"), since=now - UNSEEN_FOR_MS)
+    assert being_read(savepoints_in(folder, now), now) == {"far"}
+
+
+def test_who_comes_when_it_is_condemned_is_turned_away(folder: DataPath) -> None:
+    home = fabricate(folder, "a")
+    write_data_record(home.condemned, Condemned(epoch_ms()))
+    with pytest.raises(UnusableSavepoint, match="being removed"), reading(home, "restore"):
+        pass
+    assert being_read([examined(home, epoch_ms())], epoch_ms()) == set()
+
+
+def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome) -> None:
+    home = fabricate(stream.savepoints, "a")
+    note_origin(stream.lineages / "20261121T105501-3fa9c2", "/elsewhere/a")
+    assert origins(stream) == {"a"}
+    assert remove(home, stream) == "a lineage started from it"
+
+
+def test_one_that_is_made_anew_meanwhile_stays(folder: DataPath, stream: StreamHome) -> None:
+    home = begin(folder, "a")
+    assert remove(home, stream) == "it is being made"
+    assert examined(home, epoch_ms()).state is SavepointState.MAKING
+
+
+def test_a_prune_that_was_killed_is_finished_by_the_next(folder: DataPath, stream: StreamHome) -> None:
+    """Whatever it had removed by then: it is condemned, or has no manifest."""
+    home = fabricate(folder, "a")
+    write_data_record(home.condemned, Condemned(epoch_ms()))
+    for name in ["manifest.json", *sorted(set(names_of(home)) - {"manifest.json", "condemned.json"})]:
+        (home.root / name).unlink()
+        (found,) = savepoints_in(folder, epoch_ms())
+        assert found.state is SavepointState.REMOVING
+    assert remove(home, stream) is None
+    assert savepoints_in(folder, epoch_ms()) == []

@@ -1,0 +1,77 @@
+"""A manifest comes back as it was written, or says what became of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.errors import DamagedFile
+from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.state.differing import differences
+from sessionizer.state.manifest import CHECKSUM, Manifest, checksum, read_manifest, write_manifest
+from support.streams.fabricated_savepoints import manifest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> SavepointHome:
+    found = SavepointHome.of(tmp_path, "a")
+    write_manifest(found, manifest_of("a"))
+    return found
+
+
+def test_it_comes_back_as_it_was(home: SavepointHome) -> None:
+    assert read_manifest(home) == manifest_of("a")
+    assert read_manifest(SavepointHome.of(home.root.parent, "b")) is None
+
+
+def rewrite(home: SavepointHome, change: Callable[[dict[str, Any]], None], *, sealed: bool) -> None:
+    content = json.loads(home.manifest.read_text())
+    change(content)
+    if sealed:
+        content[CHECKSUM] = checksum(content)
+    home.manifest.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("field", Manifest.__dataclass_fields__)
+def test_no_field_can_be_changed_unnoticed(home: SavepointHome, field: str) -> None:
+    rewrite(home, lambda content: content.update({field: "other"}), sealed=False)
+    with pytest.raises(DamagedFile, match="checksum"):
+        read_manifest(home)
+
+
+def test_the_order_of_fields_and_a_field_of_a_newer_release_do_no_harm(home: SavepointHome) -> None:
+    rewrite(home, lambda content: content.update(dict(reversed(content.items())), novelty=1), sealed=True)
+    assert read_manifest(home) == manifest_of("a")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content.pop("counts"), "counts"),
+        (lambda content: content.pop("batch_id"), "batch_id"),
+        (lambda content: content.update(format=2), "newer release"),
+        (lambda content: content.update(kind="odd"), "odd"),
+    ],
+)
+def test_what_it_lacks_is_said(home: SavepointHome, change: Callable[[dict[str, Any]], None], said: str) -> None:
+    rewrite(home, change, sealed=True)
+    with pytest.raises(DamagedFile, match=said):
+        read_manifest(home)
+
+
+def test_half_a_manifest_is_damage(home: SavepointHome) -> None:
+    home.manifest.write_text(home.manifest.read_text()[:100])
+    with pytest.raises(DamagedFile, match="not JSON"):
+        read_manifest(home)
+
+
+def test_two_differ_in_what_they_are_of_and_not_in_who_they_are() -> None:
+    assert differences(manifest_of("a"), manifest_of("b", made_at=5)) == ()
+    changes = differences(manifest_of("a"), manifest_of("b", batch_id=8))
+    assert [str(change) for change in changes] == ["batch_id: 7 → 8"]
