@@ -40,6 +40,7 @@ from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from pyspark.sql import SparkSession
 
@@ -163,7 +164,7 @@ def by_key(events: list[Any]) -> dict[str, list[Any]]:
     return found
 
 
-def ms(at: Any) -> int:
+def ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
