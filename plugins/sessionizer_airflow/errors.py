@@ -72,6 +72,16 @@ class ClusterUnreachable(TransientError):
         super().__init__(f"no answer to `{self.asked}`: {cause}")
 
 
+class ResourceManagerUnknown(TerminalError):
+    """Drivers would run in YARN, and neither Hadoop's configuration nor the connection says who can be asked."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "it is not known where YARN's ResourceManager answers: neither HADOOP_CONF_DIR nor YARN_CONF_DIR names a "
+            "folder with a yarn-site.xml"
+        )
+
+
 class SupervisionEnded(TerminalError):
     """The supervisor of ``stream`` gave up for ``reason``; ``remedy`` is what a person should do."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.errors import HomeMissing
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ class Project:
     streams: Path
     jars: Path
     home: Path
+
+    @property
+    def archive(self) -> PackageArchive:
+        """The package beside the application, for clusters that hand it on."""
+        return PackageArchive(self.application.parent / "sessionizer", self.home / "packages")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 UID = "0123456789ab"
+YARN = {"queue": "streams", "resource-manager": "http://resourcemanager:8088"}
 CONNECTIONS = {
     "local": {"conn_type": "spark", "host": "local[2]"},
     "standalone_client": {"conn_type": "spark", "host": "spark://master", "port": 7077},
     "yarn_client": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client", "queue": "streams"}},
-    "yarn_cluster": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "streams"}},
+    "yarn_cluster": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", **YARN}},
     "kubernetes_cluster": {
         "conn_type": "spark",
         "host": "k8s://https://kubernetes",
@@ -53,6 +55,7 @@ def test_submit_commands(
     of_streams = [dag_id for dag_id in dag_bag.dags if not dag_id.startswith("sessionizer.")]
     assert len(commands) == len(of_streams) / 2, "each stream has two DAGs that start Spark"
     text = "".join(f"# {task}\n{shlex.join(command)}\n\n" for task, command in commands.items())
+    text = re.sub(r"sessionizer-[0-9a-f]{12}\.zip", "sessionizer-$DIGEST.zip", text)
     golden(f"spark_submit/{kind}.txt", text.replace(str(jars), "$JARS").replace(str(REPOSITORY), "$ROOT"))
 
 

@@ -208,6 +208,11 @@ OF_LAUNCHES: Final = (
         "pip install 'apache-airflow-providers-apache-spark[cncf-kubernetes]'",
     ),
     Cause(
+        "ResourceManagerUnknown", "YARN's configuration is missing", TERMINAL,
+        "set HADOOP_CONF_DIR for Airflow's processes to the cluster's configuration, or give the Spark "
+        "connection the extra resource-manager, such as http://<host>:8088",
+    ),
+    Cause(
         "ProgramMissing", "a program is missing", TERMINAL,
         "install {error.program} for the Airflow worker, or put it on its PATH",
     ),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def resolved(connection: str) -> dict[str, Any]:
     """The fields of ``connection`` as the provider's hook understands them: ``master``, ``deploy_mode`` and so on.
 
+    One more is ours, from its extra: ``resource_manager``.
+
     Raises SparkConnectionMissing: there is no such connection.
     Raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
     """
@@ -32,7 +34,7 @@ def resolved(connection: str) -> dict[str, Any]:
         # The hook means to say so itself, but stumbles over the name that it failed to import.
         raise KubernetesSupportMissing(connection)
     fields: dict[str, Any] = spark_submit.SparkSubmitHook(conn_id=connection)._connection  # noqa: SLF001
-    return fields
+    return {**fields, "resource_manager": found.extra_dejson.get("resource-manager")}
 
 
 def built_command(

@@ -9,6 +9,7 @@ from sessionizer_airflow.launching.cluster import ClusterLauncher
 from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of
 from sessionizer_airflow.launching.kubernetes import KubernetesManager
 from sessionizer_airflow.launching.local import LocalLauncher
+from sessionizer_airflow.launching.resource_manager import ResourceManager
 from sessionizer_airflow.launching.spark_submit import SparkJob, submit_command
 from sessionizer_airflow.launching.yarn import YarnManager
 
@@ -33,12 +34,18 @@ class ConnectionLauncher:
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
         """See ``Launcher.launch``."""
         target = SparkTarget.of(self.connection)
+        if target.hands_on:
+            self.project.archive.make()
         launcher = self._cluster(target.master, target.namespace) if target.in_cluster else self._local
         return launcher.launch(home, call)
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:
         """See ``Launcher.look_for``."""
         return self._launcher_of(traces).look_for(traces)
+
+    def last_words(self, traces: DriverTraces) -> list[str]:
+        """See ``Launcher.last_words``."""
+        return self._launcher_of(traces).last_words(traces)
 
     def end_by_force(self, traces: DriverTraces) -> None:
         """See ``Launcher.end_by_force``."""
@@ -51,6 +58,7 @@ class ConnectionLauncher:
             application=self.project.application,
             arguments=call.argv(),
             jars=self.project.jars,
+            archive=self.project.archive,
             settings=settings or {},
         )
         return submit_command(job, self.connection)
@@ -71,4 +79,4 @@ class ConnectionLauncher:
     def _manager(self, master: str, namespace: str | None) -> ClusterManager:
         if manager_of(master) is Manager.KUBERNETES:
             return KubernetesManager(master, namespace, SparkTarget.of(self.connection).binary)
-        return YarnManager()
+        return YarnManager(ResourceManager.of(SparkTarget.of(self.connection).resource_manager))

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +18,7 @@ from sessionizer_airflow.errors import ClusterUnreachable, DriverWouldNotEnd, Pr
 from sessionizer_airflow.launching.detached import start_detached
 from sessionizer_airflow.launching.local import end_process
 from sessionizer_airflow.launching.spark_submit import submitter_environment
+from sessionizer_airflow.pages.log_tail import fit_to_show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,6 +49,9 @@ class ClusterManager(Protocol):
 
     def look_for(self, submission: str) -> DriverObservation:
         """What the manager says of it; raises ClusterUnreachable."""
+
+    def last_words(self, submission: str) -> list[str]:
+        """The end of what the driver printed, if the manager can tell; raises ClusterUnreachable."""
 
     def kill(self, submission: str) -> None:
         """Have it killed, if it is there; raises ClusterUnreachable."""
@@ -80,6 +85,12 @@ class ClusterLauncher:
     def look_for(self, traces: DriverTraces) -> DriverObservation:
         """See ``Launcher.look_for``."""
         return self.manager.look_for(self._submission(traces))
+
+    def last_words(self, traces: DriverTraces) -> list[str]:
+        """See ``Launcher.last_words``."""
+        with suppress(ClusterUnreachable, ProgramMissing):
+            return fit_to_show("\n".join(self.manager.last_words(self._submission(traces))))
+        return []
 
     def end_by_force(self, traces: DriverTraces) -> None:
         """See ``Launcher.end_by_force``."""

@@ -14,6 +14,8 @@ from sessionizer_airflow.internals.submit_hook import resolved
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.launch.package_archive import PackageArchive
+
 CONNECTION = "spark_default"
 MASTERS = "local[n], spark://host:port, yarn or k8s://https://host:port"
 
@@ -33,13 +35,17 @@ COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
 
 @dataclass(frozen=True, kw_only=True)
 class SparkTarget:
-    """``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``; ``binary`` is what submits."""
+    """``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``; ``binary`` is what submits.
+
+    ``resource_manager``: where YARN's answers, if not where Hadoop's configuration says; URLs, separated by commas.
+    """
 
     manager: Manager
     master: str
     deploy_mode: str | None
     namespace: str | None
     binary: str
+    resource_manager: str | None = None
 
     @classmethod
     def of(cls, connection: str) -> SparkTarget:
@@ -58,6 +64,7 @@ class SparkTarget:
             deploy_mode=found["deploy_mode"],
             namespace=found["namespace"],
             binary=found["spark_binary"],
+            resource_manager=found["resource_manager"],
         )
         target.require_runnable(connection)
         return target
@@ -76,22 +83,27 @@ class SparkTarget:
         if self.in_cluster and self.manager is Manager.KUBERNETES and not self.namespace:
             raise UnusableConnection(connection, "namespace", None, "the namespace of the driver's pod")
 
-    def options(self, application: Path, jars: Path) -> dict[str, Any]:
-        """How ``application``, ``jars`` and Python reach the job: here it finds ours, elsewhere they are named.
+    @property
+    def hands_on(self) -> bool:
+        """Whether the cluster hands on what is submitted: then nothing of ours need be on its machines."""
+        return self.manager is Manager.YARN
 
-        What is named by path must be at that path wherever the job runs.
+    def options(self, application: Path, jars: Path, archive: PackageArchive) -> dict[str, Any]:
+        """How ``application``, its package, ``jars`` and Python reach the job: here it finds ours, elsewhere not.
+
+        YARN is given the package as its ``archive``. With others, what is named by path must be at that path wherever
+        the job runs.
         """
         python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
+        # every option is said, for a task may have those of another connection
+        found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
+        by_path = {"spark.executorEnv.PYTHONPATH": str(application.parent)}
         if self.manager is Manager.LOCAL:
-            conf = {**launch_settings(jars), "spark.executorEnv.PYTHONPATH": str(application.parent)}
-            return {"driver_class_path": f"{jars}/*", "jars": None, "conf": conf, "env_vars": python}
-        files = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar")))
-        variables = ["spark.executorEnv"]
-        if self.in_cluster and self.manager is Manager.YARN:
-            # YARN copies the application into the container, away from the package beside it.
-            variables.append("spark.yarn.appMasterEnv")
-        conf = {f"{prefix}.PYTHONPATH": str(application.parent) for prefix in variables}
-        return {"driver_class_path": None, "jars": files or None, "conf": conf, "env_vars": python}
+            return {**found, "driver_class_path": f"{jars}/*", "conf": {**launch_settings(jars), **by_path}}
+        found["jars"] = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar"))) or None
+        if self.hands_on:
+            return {**found, "py_files": str(archive.place), "conf": {}}
+        return {**found, "conf": by_path}
 
     def address(self, file: Path) -> str:
         """How spark-submit is told of a file: on Kubernetes the pod has it already, for nothing can be copied there."""

@@ -54,6 +54,12 @@ class Launcher(Protocol):
         Raises ClusterUnreachable: there was no answer.
         """
 
+    def last_words(self, traces: DriverTraces) -> list[str]:
+        """The end of what the driver printed where that is not in the log of its launch, fit to be shown.
+
+        Empty where there is nothing or nobody answers.
+        """
+
     def end_by_force(self, traces: DriverTraces) -> None:
         """Kill the driver, and return only when it is gone.
 

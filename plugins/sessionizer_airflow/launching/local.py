@@ -56,6 +56,10 @@ class LocalLauncher:
         lives = [is_alive(process) for process in traces.processes]
         return DriverObservation(True if True in lives else None if None in lives else False)
 
+    def last_words(self, traces: DriverTraces) -> list[str]:  # noqa: ARG002 - others need it
+        """See ``Launcher.last_words``: all of it is in the log of its launch."""
+        return []
+
     def end_by_force(self, traces: DriverTraces) -> None:
         """See ``Launcher.end_by_force``."""
         for process in traces.processes:

@@ -16,18 +16,24 @@ from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from sessionizer.launch.package_archive import PackageArchive
+
 CREDENTIAL_PREFIXES = ("AIRFLOW_", "_AIRFLOW", "__AIRFLOW")
 OUR_PROGRAMS = str(Path(sys.executable).parent)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkJob:
-    """``application`` (Python) with its ``arguments``, the folder of ``jars`` it needs, and Spark ``settings``."""
+    """``application`` (Python) with its ``arguments``, the folder of ``jars`` and the package it needs.
+
+    ``settings`` are Spark's; ``archive`` is the package for clusters that hand it on.
+    """
 
     name: str
     application: Path
     arguments: tuple[str, ...]
     jars: Path
+    archive: PackageArchive
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -38,7 +44,7 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
     Raises UnusableConnection: it names a place where jobs cannot run.
     """
     target = SparkTarget.of(connection)
-    options = target.options(job.application, job.jars)
+    options = target.options(job.application, job.jars, job.archive)
     options["conf"] |= job.settings
     return built_command(connection, job.name, target.address(job.application), job.arguments, options)
 

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import CAUSES
-from sessionizer_airflow.launching.cluster import answer_of
+from sessionizer.redaction import redacted_and_cut
 from sessionizer_airflow.launching.launcher import DriverObservation
+from sessionizer_airflow.launching.resource_manager import log_of
 
-APPLICATION = re.compile(r"application_\d+_\d+")
-LIVE_STATES = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"})
+if TYPE_CHECKING:
+    from sessionizer_airflow.launching.resource_manager import ResourceManager
+
+LIVE_STATES: Final = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"})
+DIAGNOSTICS_LIMIT: Final = 300
+"""Characters of YARN's own explanation that fit into a message."""
+LOG_BYTES: Final = 16 * 1024
+LOG_FILES: Final = ("stderr", "stdout")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class YarnApplication:
-    """One line of ``yarn application -list``."""
+    """What YARN knows of one. ``diagnostics``: why it waits or how it ended; ``log``: where its driver's is read."""
 
     application: str
     state: str
     final_state: str
+    diagnostics: str = ""
+    log: str = ""
+
+    @classmethod
+    def of(cls, described: dict[str, Any]) -> YarnApplication:
+        """As the ResourceManager describes it."""
+        return cls(
+            application=str(described["id"]),
+            state=str(described["state"]),
+            final_state=str(described.get("finalStatus", "")),
+            diagnostics=" ".join(str(described.get("diagnostics") or "").split()),
+            log=str(described.get("amContainerLogs") or ""),
+        )
 
     @property
     def lives(self) -> bool:
@@ -27,15 +47,19 @@ class YarnApplication:
         return self.state in LIVE_STATES
 
 
+@dataclass(frozen=True)
 class YarnManager:
     """See ``ClusterManager``. A submission is a tag: the driver's uid."""
+
+    resource_manager: ResourceManager
 
     def submission(self, uid: str) -> str:
         """See ``ClusterManager``."""
         return uid
 
     def settings(self, submission: str) -> dict[str, str]:
-        """See ``ClusterManager``."""
+        """See ``ClusterManager``. Raises ResourceManagerUnknown: nobody could be asked after the driver."""
+        self.resource_manager.require_known()
         return {
             "spark.yarn.submit.waitAppCompletion": "false",
             "spark.yarn.tags": submission,
@@ -44,33 +68,24 @@ class YarnManager:
 
     def look_for(self, submission: str) -> DriverObservation:
         """See ``ClusterManager``."""
-        return observation_of(applications(answer_of(list_command(submission))))
+        return observation_of(self._applications(submission))
 
     def kill(self, submission: str) -> None:
         """See ``ClusterManager``."""
-        for found in applications(answer_of(list_command(submission))):
+        for found in self._applications(submission):
             if found.lives:
-                answer_of(kill_command(found.application))
+                self.resource_manager.kill(found.application)
 
+    def last_words(self, submission: str) -> list[str]:
+        """See ``ClusterManager``. As long as the node that ran the driver has its log, or knows who has."""
+        for found in self._applications(submission):
+            printed = [log_of(found.log, name, LOG_BYTES) for name in LOG_FILES]
+            if any(printed):
+                return [line for text in printed if text for line in text.splitlines()]
+        return []
 
-def list_command(tag: str) -> list[str]:
-    """Ended applications are listed too, to say how they ended."""
-    return ["yarn", "application", "-list", "-appStates", "ALL", "-appTags", tag]
-
-
-def kill_command(application: str) -> list[str]:
-    """Only an id can be killed, no tag."""
-    return ["yarn", "application", "-kill", application]
-
-
-def applications(printed: str) -> list[YarnApplication]:
-    """The table that ``yarn application -list`` prints, between log lines."""
-    rows = [[cell.strip() for cell in line.split("\t")] for line in printed.splitlines()]
-    return [
-        YarnApplication(application=row[0], state=row[5], final_state=row[6])
-        for row in rows
-        if APPLICATION.fullmatch(row[0]) and len(row) > 6  # noqa: PLR2004 - columns of that table
-    ]
+    def _applications(self, submission: str) -> list[YarnApplication]:
+        return [YarnApplication.of(found) for found in self.resource_manager.applications(submission)]
 
 
 def observation_of(found: list[YarnApplication]) -> DriverObservation:
@@ -84,5 +99,7 @@ def observation_of(found: list[YarnApplication]) -> DriverObservation:
 
 
 def ended_as(found: YarnApplication) -> str:
-    """How it ended, if it did."""
-    return "" if found.lives or found.final_state == found.state else f" ({found.final_state})"
+    """How it ended, if it did, and why it ended or waits, as far as YARN knows."""
+    final = "" if found.lives or found.final_state == found.state else f" ({found.final_state})"
+    why = "" if found.state == "RUNNING" else redacted_and_cut(found.diagnostics, DIAGNOSTICS_LIMIT)
+    return final + (f": {why}" if why else "")

@@ -37,20 +37,28 @@ class SparkBatchJob(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         """Submit the job and follow it."""
         try:
-            self.fit_to_connection()
+            if self.fit_to_connection().hands_on:
+                self.job.archive.make()
         except TerminalError as error:
             raise PersonNeeded.by(error) from None
         super().execute(context)
 
-    def fit_to_connection(self) -> None:
-        """Only now, not when the DAG is parsed: the connection is looked up."""
+    def fit_to_connection(self) -> SparkTarget:
+        """Where it will run. Only now, not when the DAG is parsed: the connection is looked up."""
         target = SparkTarget.of(self.connection)
         self.application = target.address(self.job.application)
-        for option, value in target.options(self.job.application, self.job.jars).items():
+        for option, value in target.options(self.job.application, self.job.jars, self.job.archive).items():
             setattr(self, option, value)
+        return target
 
 
 def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
     """The task that runs ``jobs/main.py`` with ``arguments`` as the Spark job ``name``."""
-    job = SparkJob(name=name, application=project.application, arguments=arguments, jars=project.jars)
+    job = SparkJob(
+        name=name,
+        application=project.application,
+        arguments=arguments,
+        jars=project.jars,
+        archive=project.archive,
+    )
     return SparkBatchJob(job=job, **kwargs)

@@ -26,6 +26,12 @@ def last_words(path: Path, lines: int = LINES) -> list[str]:
     return list(without_frames(tail(path, READ_LINES)))[-lines:]
 
 
+def fit_to_show(text: str, lines: int = LINES) -> list[str]:
+    """The last words in ``text``, as those of a log."""
+    shown = [line[:LINE_LIMIT] for line in redacted(text).splitlines() if line.strip()]
+    return list(without_frames(shown))[-lines:]
+
+
 def without_frames(lines: Iterable[str]) -> Iterator[str]:
     """The lines, but of several stack frames in a row only the first one, and how many more there are."""
     for are_frames, run in groupby(lines, key=lambda line: FRAME.match(line) is not None):

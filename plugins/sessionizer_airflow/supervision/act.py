@@ -117,8 +117,15 @@ class Supervisor:
     def _conclude(self, failure: Failure, driver: Driver | None) -> None:
         """Show the last words of what failed, once, and have the ledger record it and tell people."""
         if self.ledger.note_failure(failure, driver):
-            for line in last_words(Path(failure.log)) if failure.log else ():
+            for line in [*(last_words(Path(failure.log)) if failure.log else ()), *self._last_words(failure.uid)]:
                 self.say(f"{failure.uid} | {line}", logging.WARNING)
+
+    def _last_words(self, uid: str | None) -> list[str]:
+        """What only a cluster has of what the driver printed."""
+        traces = None if uid is None else self._traces(uid)
+        if traces is None or traces.launch is None or traces.launch.submission is None:
+            return []
+        return self.launcher.last_words(traces)
 
     def _hindered(self, error: SessionizerError | OSError) -> Wait:
         """What the supervisor itself could not do.

@@ -44,6 +44,9 @@ class SlowLauncher:
             time.sleep(0.05)
         return record
 
+    def last_words(self, traces: DriverTraces) -> list[str]:
+        return self.launcher.last_words(traces)
+
     def look_for(self, traces: DriverTraces) -> DriverObservation:
         return self.launcher.look_for(traces)
 

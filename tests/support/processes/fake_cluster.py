@@ -1,8 +1,8 @@
-"""Stands in for the programs `yarn` and `spark-submit` before a cluster that is not here.
+"""Stands in for `spark-submit` before a Kubernetes that is not here.
 
 The "cluster" runs drivers as processes of this machine that believe to be on another host. All state is in the folder
 $FAKE_CLUSTER: `calls` (every command line), `<submission>.pid`, and `mood`: `steady` (if there is none), `refuses`
-submissions, `hangs` in them, `full` (nothing leaves the queue) or `silent`. It prints what the real programs print.
+submissions, `hangs` in them, `full` (nothing leaves the queue) or `silent`. It prints what the real program prints.
 """
 
 from __future__ import annotations
@@ -20,23 +20,10 @@ from sessionizer.control.records.process_identity import identify, is_alive
 
 STATE = Path(os.environ.get("FAKE_CLUSTER", "."))
 SCRIPTED_DRIVER = Path(__file__).with_name("scripted_driver.py")
-REFUSED = """Exception in thread "main" java.net.ConnectException: Call From here/127.0.0.1 to localhost:8032 failed
-\tat org.apache.hadoop.yarn.client.cli.ApplicationCLI.main(ApplicationCLI.java:128)
+REFUSED = """Exception in thread "main" io.fabric8.kubernetes.client.KubernetesClientException: An error has occurred.
+\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)
 Caused by: java.net.ConnectException: Connection refused
 """
-YARN_ROW = "%30s\t%20s\t%20s\t%10s\t%10s\t%18s\t%18s\t%15s\t%35s"
-YARN_HEAD = YARN_ROW % (
-    "Application-Id",
-    "Application-Name",
-    "Application-Type",
-    "User",
-    "Queue",
-    "State",
-    "Final-State",
-    "Progress",
-    "Tracking-URL",
-)
-APPLICATION = "application_1700000000000_0001"
 
 
 def main(arguments: list[str]) -> int:
@@ -47,7 +34,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if "run" in arguments:
         return submit(arguments)
-    return yarn(arguments) if arguments[0] == "application" else spark_status(arguments)
+    return spark_status(arguments)
 
 
 def mood() -> str:
@@ -81,8 +68,7 @@ def submit(arguments: list[str]) -> int:
 
 def submission_in(arguments: list[str]) -> str:
     settings = dict(word.split("=", 1) for word in arguments if word.startswith("spark."))
-    tag = settings.get("spark.yarn.tags")
-    return tag or f"{settings['spark.kubernetes.namespace']}:{settings['spark.kubernetes.driver.pod.name']}"
+    return f"{settings['spark.kubernetes.namespace']}:{settings['spark.kubernetes.driver.pod.name']}"
 
 
 def pid_of(submission: str) -> int | None:
@@ -98,29 +84,6 @@ def lives(pid: int) -> bool:
 def end(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def yarn(arguments: list[str]) -> int:
-    if arguments[1] == "-kill":
-        for file in STATE.glob("*.pid"):
-            remove(file)
-        sys.stdout.write(f"Killing application {arguments[2]}\n")
-        return 0
-    tag = arguments[arguments.index("-appTags") + 1]
-    pid = pid_of(tag)
-    rows = [] if pid is None else [YARN_ROW % (APPLICATION, "clicks.driver", "SPARK", "alice", "streams", *states(pid))]
-    sys.stdout.write(
-        "Total number of applications (application-types: [], states: [NEW, NEW_SAVING, SUBMITTED, ACCEPTED, RUNNING, "
-        f"FINISHED, FAILED, KILLED] and tags: [{tag}]):{len(rows)}\n"
-    )
-    sys.stdout.write("\n".join([YARN_HEAD, *rows]) + "\n")
-    return 0
-
-
-def states(pid: int) -> tuple[str, str, str, str]:
-    if pid == 0:
-        return "ACCEPTED", "UNDEFINED", "0%", "N/A"
-    return ("RUNNING", "UNDEFINED", "10%", "N/A") if lives(pid) else ("FINISHED", "FAILED", "100%", "N/A")
 
 
 def remove(file: Path) -> None:

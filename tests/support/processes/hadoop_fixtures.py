@@ -1,4 +1,4 @@
-"""Fixtures with a real HDFS; ``pytest_plugins`` in ``tests/conftest.py`` makes them known."""
+"""Fixtures with a real HDFS and a real YARN; ``pytest_plugins`` in ``tests/conftest.py`` makes them known."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from upath import UPath
 
 from support.processes.hdfs import Hdfs
+from support.processes.yarn import Yarn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,3 +35,17 @@ def hdfs_folder(hdfs: Hdfs) -> UPath:
     folder = UPath(f"{hdfs.uri}/tests/{uuid.uuid4().hex[:12]}")
     folder.mkdir(parents=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def running_yarn(running_hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
+    """The one YARN of the test run."""
+    with Yarn(tmp_path_factory.mktemp("yarn"), running_hdfs.configuration / "core-site.xml") as yarn:
+        yield yarn
+
+
+@pytest.fixture
+def yarn(running_yarn: Yarn, hdfs: Hdfs) -> Yarn:
+    """``yarn.configuration`` is a HADOOP_CONF_DIR for both; up again if the test before has left it down."""
+    running_yarn.start()
+    return running_yarn

@@ -34,6 +34,7 @@ def main() -> int:
     if arguments.verb == "report":
         return 0
     pretend_to_be_elsewhere()
+    tell_yarn()
     home = StreamHome.of(Path(arguments.home), arguments.stream)
     home.prepare()
     try:
@@ -51,6 +52,15 @@ def pretend_to_be_elsewhere() -> None:
     host = os.environ.get("PRETENDED_HOST")
     if host is not None:
         socket.gethostname = lambda: host
+
+
+def tell_yarn() -> None:
+    """An application runs, for YARN, once it has a Spark that has told it so."""
+    if "CONTAINER_ID" in os.environ:
+        from pyspark import SparkConf, SparkContext
+
+        sys.stdout.write("I am the driver\n")
+        SparkContext(conf=SparkConf().set("spark.dynamicAllocation.enabled", "true"))
 
 
 def parse(words: list[str]) -> argparse.Namespace:

@@ -1,6 +1,8 @@
-"""Understanding what `yarn` and `spark-submit --status` print: texts as the pinned versions print them."""
+"""Understanding what YARN's ResourceManager says and `spark-submit --status` prints: as the pinned versions do."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -8,11 +10,7 @@ from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.launching import kubernetes, yarn
 from sessionizer_airflow.launching.cluster import cause_in
 from sessionizer_airflow.launching.launcher import DriverObservation
-from support.processes.fake_cluster import YARN_HEAD, YARN_ROW
 
-YARN_LOG = """26/11/21 14:54:02 INFO client.RMProxy: Connecting to ResourceManager at rm/10.0.0.1:8032
-Total number of applications (application-types: [], states: [NEW, RUNNING, FINISHED] and tags: [0123456789ab]):1
-"""
 STATUS = """WARNING: Using incubator modules: jdk.incubator.vector
 Submitting a request for the status of submission streams:sessionizer-0123456789ab in k8s://https://kubernetes:6443.
 Application status (driver):\x20
@@ -36,38 +34,51 @@ Caused by: java.net.ConnectException: Connection refused
 """
 
 
-def row(state: str, final: str, number: int = 1) -> str:
+def seen(*described: dict[str, Any]) -> DriverObservation:
+    return yarn.observation_of([yarn.YarnApplication.of(one) for one in described])
+
+
+def application(state: str, final: str = "UNDEFINED", number: int = 1, diagnostics: str = "") -> dict[str, Any]:
+    """As the ResourceManager describes one, of the fields that are looked at."""
     name = f"application_1700000000000_000{number}"
-    return YARN_ROW % (name, "clicks.driver", "SPARK", "alice", "streams", state, final, "10%", "http://rm:8088/x")
-
-
-def seen(*rows: str) -> DriverObservation:
-    return yarn.observation_of(yarn.applications("\n".join([YARN_LOG + YARN_HEAD, *rows, ""])))
+    return {"id": name, "user": "alice", "state": state, "finalStatus": final, "diagnostics": diagnostics}
 
 
 @pytest.mark.parametrize("state", ["NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"])
 def test_applications_that_live(state: str) -> None:
     said = f"YARN says that application_1700000000000_0001 is {state}"
     queued = None if state == "RUNNING" else CAUSES["no_resources"]
-    assert seen(row(state, "UNDEFINED")) == DriverObservation(True, said, queued)
+    assert seen(application(state)) == DriverObservation(True, said, queued)
 
 
 @pytest.mark.parametrize(
-    ("state", "final", "told"),
+    ("state", "final", "diagnostics", "told"),
     [
-        ("FINISHED", "SUCCEEDED", "FINISHED (SUCCEEDED)"),
-        ("FINISHED", "FAILED", "FINISHED (FAILED)"),
-        ("KILLED", "KILLED", "KILLED"),
+        ("FINISHED", "SUCCEEDED", "", "FINISHED (SUCCEEDED)"),
+        (
+            "FINISHED",
+            "FAILED",
+            "User application exited\n  with status 3",
+            "FINISHED (FAILED): User application exited with status 3",
+        ),
+        ("KILLED", "KILLED", "killed by user ops", "KILLED: killed by user ops"),
+        (
+            "ACCEPTED",
+            "UNDEFINED",
+            "Queue's AM resource limit exceeded.",
+            "ACCEPTED: Queue's AM resource limit exceeded.",
+        ),
+        ("FAILED", "FAILED", "no route, token=abcdef0123", "FAILED: no route, token=***"),
     ],
 )
-def test_applications_that_ended(state: str, final: str, told: str) -> None:
-    assert seen(row(state, final)) == DriverObservation(
-        False, f"YARN says that application_1700000000000_0001 is {told}"
-    )
+def test_why_applications_wait_or_ended(state: str, final: str, diagnostics: str, told: str) -> None:
+    found = seen(application(state, final, diagnostics=diagnostics))
+    assert found.said == f"YARN says that application_1700000000000_0001 is {told}"
+    assert found.alive is (state == "ACCEPTED")
 
 
 def test_one_live_application_of_two_is_enough() -> None:
-    assert seen(row("FAILED", "FAILED"), row("RUNNING", "UNDEFINED", 2)).alive
+    assert seen(application("FAILED", "FAILED"), application("RUNNING", number=2)).alive
 
 
 def test_no_application() -> None:
@@ -97,7 +108,7 @@ def test_answer_without_a_pod_is_no_answer() -> None:
     ("printed", "cause"),
     [
         (REFUSED, "Caused by: java.net.ConnectException: Connection refused"),
-        ("yarn: cannot find JAVA_HOME\n", "yarn: cannot find JAVA_HOME"),
+        ("spark-submit: cannot find JAVA_HOME\n", "spark-submit: cannot find JAVA_HOME"),
         ("", ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""The supervisor over drivers that a cluster runs, before stand-ins for the programs that talk to it."""
+"""The supervisor over drivers that Kubernetes runs, before a stand-in for the program that talks to it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,10 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from support.expected.heard import Heard
 
-CONNECTIONS = {
-    "yarn": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "streams"}},
-    "kubernetes": {
-        "conn_type": "spark",
-        "host": "k8s://https://kubernetes:6443",
-        "extra": {"deploy-mode": "cluster", "namespace": "streams"},
-    },
+CONNECTION = {
+    "conn_type": "spark",
+    "host": "k8s://https://kubernetes:6443",
+    "extra": {"deploy-mode": "cluster", "namespace": "streams"},
 }
 PATIENT_ENOUGH = SupervisionPolicy(
     startup_grace_ms=8_000, stale_limit_ms=2_500, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=2
@@ -56,28 +53,22 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     state, programs = tmp_path / "cluster", tmp_path / "programs"
     state.mkdir()
     programs.mkdir()
-    for name in ("yarn", "spark-submit"):
-        program = programs / name
-        program.write_text(f"#!{sys.executable}\n{Path(fake_cluster.__file__).read_text()}")
-        program.chmod(0o755)
+    program = programs / "spark-submit"
+    program.write_text(f"#!{sys.executable}\n{Path(fake_cluster.__file__).read_text()}")
+    program.chmod(0o755)
     (programs / "scripted_driver.py").symlink_to(fake_cluster.SCRIPTED_DRIVER)
     monkeypatch.setenv("FAKE_CLUSTER", str(state))
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(CONNECTION))
     yield state
     for file in state.glob("*.pid"):
         if int(file.read_text()):
             fake_cluster.end(int(file.read_text()))
 
 
-@pytest.fixture(params=CONNECTIONS)
-def manager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(CONNECTIONS[request.param]))
-    return str(request.param)
-
-
 @pytest.fixture
-def in_cluster(manager: str, cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> NewSupervisor:
+def in_cluster(cluster: Path, home: StreamHome, tmp_path: Path, said: Heard) -> NewSupervisor:
     jars = tmp_path / "jars"
     jars.mkdir()
     (jars / "delta.jar").touch()
@@ -145,21 +136,19 @@ def test_driver_on_another_host_is_watched_and_stopped(in_cluster: NewSupervisor
 
 
 def test_killed_driver_is_replaced_with_the_word_of_the_cluster(
-    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, manager: str
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path
 ) -> None:
     uid = launch_and_wait(in_cluster())
     fake_cluster.end(pid_of(cluster, home))
     eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
     eventually(lambda: replaced(in_cluster, home, uid))
-    word = "application_1700000000000_0001 is FINISHED (FAILED)" if manager == "yarn" else "its pod is Failed"
-    assert word in recorded(home).last_failure
+    assert "its pod is Failed" in recorded(home).last_failure
 
 
 def test_frozen_driver_is_fenced_then_killed_by_the_cluster(
     in_cluster: NewSupervisor,
     home: StreamHome,
     cluster: Path,
-    manager: str,
     golden: Callable[[str, str], None],
     tmp_path: Path,
 ) -> None:
@@ -172,7 +161,7 @@ def test_frozen_driver_is_fenced_then_killed_by_the_cluster(
     lines = (cluster / "calls").read_text().splitlines(keepends=True)
     next_driver = next((at for at, line in enumerate(lines) if "--uid" in line and uid not in line), None)
     calls = "".join(lines[:next_driver]).replace(uid, "$UID").replace(str(tmp_path), "$HOME")
-    golden(f"cluster_calls/{manager}.txt", calls)
+    golden("cluster_calls/kubernetes.txt", calls)
     eventually(lambda: replaced(in_cluster, home, uid))
 
 
@@ -187,7 +176,7 @@ def test_refused_submission_is_noticed_at_once(in_cluster: NewSupervisor, home: 
 
 
 def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
-    in_cluster: NewSupervisor, home: StreamHome, cluster: Path, manager: str
+    in_cluster: NewSupervisor, home: StreamHome, cluster: Path
 ) -> None:
     (cluster / "mood").write_text("full")
     in_cluster().settle()
@@ -195,7 +184,7 @@ def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
     eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
     in_cluster().settle()
     assert not waiting.exists()
-    assert ("is ACCEPTED" if manager == "yarn" else "is Pending") in recorded(home).last_failure
+    assert "is Pending" in recorded(home).last_failure
 
 
 def test_silent_cluster_does_not_keep_the_stream_down(

@@ -15,12 +15,14 @@ from sessionizer.causes.table import Verdict, cause_of
 from sessionizer.errors import TransientError
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import launch_settings
+from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.errors import (
     ClusterUnreachable,
     DriverOutOfReach,
     DriverWouldNotEnd,
     KubernetesSupportMissing,
     ProgramMissing,
+    ResourceManagerUnknown,
     SparkConnectionMissing,
     UnusableConnection,
 )
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 JARS = Path("/shared/jars")
 APPLICATION = Path("/shared/jobs/main.py")
+ARCHIVE = PackageArchive(Path("/shared/jobs/sessionizer"), Path("/shared/home/packages"))
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, host: str, **extra: Any) -> None:
@@ -96,30 +99,33 @@ def test_pods_are_told_of_files_that_they_have(monkeypatch: pytest.MonkeyPatch) 
     assert SparkTarget.of("spark_default").address(APPLICATION) == "/shared/jobs/main.py"
 
 
-@pytest.mark.parametrize(
-    ("host", "extra", "settings"),
-    [
-        ("spark://one:7077", {}, {"spark.executorEnv.PYTHONPATH"}),
-        (
-            "yarn",
-            {"deploy_mode": "cluster"},
-            {"spark.executorEnv.PYTHONPATH", "spark.yarn.appMasterEnv.PYTHONPATH"},
-        ),
-    ],
-)
-def test_our_package_is_found_where_the_job_runs(
-    host: str, extra: dict[str, str], settings: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect(monkeypatch, host, **extra)
-    conf = SparkTarget.of("spark_default").options(APPLICATION, JARS)["conf"]
-    assert conf == dict.fromkeys(settings, "/shared/jobs")
+def test_our_package_is_found_by_its_path_where_nothing_hands_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, "spark://one:7077")
+    options = SparkTarget.of("spark_default").options(APPLICATION, JARS, ARCHIVE)
+    assert options["conf"] == {"spark.executorEnv.PYTHONPATH": "/shared/jobs"}
+    assert options["py_files"] is None
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_yarn_hands_our_package_on(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, "yarn", deploy_mode=mode)
+    options = SparkTarget.of("spark_default").options(APPLICATION, JARS, ARCHIVE)
+    assert options["py_files"] == str(ARCHIVE.place)
+    assert options["conf"] == {}, "nothing is looked for by its path"
+
+
+def test_where_yarn_is_asked_may_stand_in_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, "yarn", deploy_mode="cluster", resource_manager="http://rm:8088")
+    assert SparkTarget.of("spark_default").resource_manager == "http://rm:8088"
+    connect(monkeypatch, "yarn", deploy_mode="cluster")
+    assert SparkTarget.of("spark_default").resource_manager is None
 
 
 def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "local[2]")
     jars = tmp_path / "spark"
     class_archive(jars).touch()
-    conf = SparkTarget.of("spark_default").options(APPLICATION, jars)["conf"]
+    conf = SparkTarget.of("spark_default").options(APPLICATION, jars, ARCHIVE)["conf"]
     assert conf == {**launch_settings(jars), "spark.executorEnv.PYTHONPATH": "/shared/jobs"}
     options = shlex.split(conf["spark.driver.defaultJavaOptions"])
     assert f"-XX:SharedArchiveFile={jars}.jsa" in options
@@ -131,10 +137,11 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
         (SparkConnectionMissing("spark_default"), "airflow connections add spark_default"),
         (UnusableConnection("spark_default", "host", "sparkle://one", "yarn"), "correct host of the connection"),
         (KubernetesSupportMissing("spark_default"), "cncf-kubernetes"),
-        (ProgramMissing("yarn"), "put it on its PATH"),
+        (ProgramMissing("spark-submit"), "put it on its PATH"),
+        (ResourceManagerUnknown(), "set HADOOP_CONF_DIR"),
         (DriverOutOfReach(17, "worker-7"), "`kill -9 17`"),
         (DriverWouldNotEnd("process 17"), "a disk or mount that hangs"),
-        (ClusterUnreachable(("yarn", "application"), "refused"), "see that `yarn application` answers"),
+        (ClusterUnreachable(("curl", "http://rm"), "refused"), "see that `curl http://rm` answers"),
     ],
 )
 def test_every_refusal_says_what_to_do(error: SessionizerError, remedy: str) -> None:

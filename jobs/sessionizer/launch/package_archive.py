@@ -1,0 +1,67 @@
+"""This package as one archive, which a cluster hands to the driver and the executors of a job (docs/adr/0078)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import zipfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
+from sessionizer.home.room import unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOT_SOURCE: Final = "__pycache__"
+DIGEST_DIGITS: Final = 12
+A_DAY: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in it: the same files give the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackageArchive:
+    """The archive of the folder ``package`` in another ``folder``. Reading what is in it takes some milliseconds."""
+
+    package: Path
+    folder: Path
+
+    @property
+    def place(self) -> Path:
+        """Where it is once it is made; what is in the package gives it its name."""
+        digest = hashlib.sha256()
+        for name, file in _files(self.package):
+            content = file.read_bytes()
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+        return self.folder / f"{self.package.name}-{digest.hexdigest()[:DIGEST_DIGITS]}.zip"
+
+    def make(self) -> None:
+        """Write it, unless it is there. Raises UnwritablePath, DiskFull."""
+        place = self.place
+        if place.exists():
+            return
+        half = place.with_name(f".{place.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with zipfile.ZipFile(half, "x") as archive:
+                for name, file in _files(self.package):
+                    archive.writestr(zipfile.ZipInfo(name, A_DAY), file.read_bytes(), zipfile.ZIP_DEFLATED)
+            half.replace(place)
+        except OSError as error:
+            raise unwritable(place, "the archive of the package", error) from error
+        finally:
+            with suppress(OSError):
+                half.unlink(missing_ok=True)
+
+
+def _files(package: Path) -> Iterator[tuple[str, Path]]:
+    """Name in the archive and place of each file, always in the same order."""
+    for folder, folders, names in os.walk(package):
+        folders[:] = sorted(name for name in folders if name != NOT_SOURCE)
+        for name in sorted(names):
+            file = Path(folder) / name
+            yield str(file.relative_to(package.parent)), file

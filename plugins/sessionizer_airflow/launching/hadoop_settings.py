@@ -1,0 +1,68 @@
+"""Where YARN's ResourceManager answers, as Hadoop's own configuration says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDERS: Final = ("YARN_CONF_DIR", "HADOOP_CONF_DIR")
+"""Environment variables that name the folder of a cluster's configuration, as spark-submit reads them."""
+FILE: Final = "yarn-site.xml"
+PREFIX: Final = "yarn.resourcemanager"
+REFERENCE: Final = re.compile(r"\$\{([\w.-]+)\}")
+NESTED: Final = 20
+"""So deep a value may refer to others; Hadoop gives up there, too."""
+
+
+def yarn_settings(environment: Mapping[str, str]) -> dict[str, str] | None:
+    """What ``yarn-site.xml`` says; None where no variable leads to one that can be read."""
+    for variable in FOLDERS:
+        folder = environment.get(variable)
+        if folder:
+            try:
+                return settings_in((Path(folder) / FILE).read_text())
+            except (OSError, ElementTree.ParseError):
+                return None
+    return None
+
+
+def settings_in(text: str) -> dict[str, str]:
+    """The properties of a ``…-site.xml``; raises ParseError. Files that it includes are not read."""
+    properties = ElementTree.fromstring(text).iter("property")  # noqa: S314 - the site's own configuration
+    return {
+        name.strip(): (entry.findtext("value") or "").strip()
+        for entry in properties
+        if (name := entry.findtext("name")) is not None
+    }
+
+
+def web_addresses(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The URLs at which the ResourceManager answers: of a highly available one all, for any may be the active one."""
+    secure = settings.get("yarn.http.policy") == "HTTPS_ONLY"
+    scheme, name, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
+    suffixes = [""]
+    if settings.get(f"{PREFIX}.ha.enabled") == "true":
+        suffixes = [f".{one.strip()}" for one in settings.get(f"{PREFIX}.ha.rm-ids", "").split(",") if one.strip()]
+    return tuple(f"{scheme}://{_address(settings, name, port, suffix)}" for suffix in suffixes)
+
+
+def _address(settings: Mapping[str, str], name: str, port: int, suffix: str) -> str:
+    said = resolved(settings, f"{PREFIX}.{name}{suffix}")
+    if said is not None:
+        return said
+    return f"{resolved(settings, f'{PREFIX}.hostname{suffix}') or '0.0.0.0'}:{port}"  # noqa: S104 - Hadoop's default
+
+
+def resolved(settings: Mapping[str, str], name: str) -> str | None:
+    """The value of a property, with the properties that it refers to as ``${name}`` put in."""
+    value = settings.get(name)
+    for _ in range(NESTED):
+        if value is None or not REFERENCE.search(value):
+            break
+        value = REFERENCE.sub(lambda found: settings.get(found[1], found[0]), value)
+    return value or None

@@ -1,0 +1,139 @@
+"""Who is asked about drivers in YARN, and what becomes of those that do not answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer_airflow.errors import ClusterUnreachable, ResourceManagerUnknown
+from sessionizer_airflow.launching.hadoop_settings import resolved, settings_in, web_addresses
+from sessionizer_airflow.launching.resource_manager import ResourceManager, log_of
+from sessionizer_airflow.launching.yarn import YarnManager
+from support.processes.hadoop_daemon import free_addresses, write_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+RM = "yarn.resourcemanager"
+PAIR = {f"{RM}.ha.enabled": "true", f"{RM}.ha.rm-ids": "rm1, rm2"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "addresses"),
+    [
+        ({f"{RM}.webapp.address": "rm:8088"}, ("http://rm:8088",)),
+        ({f"{RM}.hostname": "rm"}, ("http://rm:8088",)),
+        ({f"{RM}.hostname": "rm", f"{RM}.webapp.address": "${yarn.resourcemanager.hostname}:80"}, ("http://rm:80",)),
+        ({f"{RM}.hostname": "rm", "yarn.http.policy": "HTTPS_ONLY"}, ("https://rm:8090",)),
+        ({**PAIR, f"{RM}.hostname.rm1": "a", f"{RM}.webapp.address.rm2": "b:99"}, ("http://a:8088", "http://b:99")),
+        ({}, ("http://0.0.0.0:8088",)),
+    ],
+)
+def test_addresses_are_those_of_hadoops_settings(settings: dict[str, str], addresses: tuple[str, ...]) -> None:
+    assert web_addresses(settings) == addresses
+
+
+def test_a_value_that_refers_to_itself_is_left_alone() -> None:
+    assert resolved({"a": "${b}", "b": "${a}"}, "a") in {"${a}", "${b}"}
+
+
+def test_settings_are_read_as_hadoop_writes_them() -> None:
+    text = "<configuration><property><name> a </name><value> 1 </value><final>true</final></property></configuration>"
+    assert settings_in(text) == {"a": "1"}
+
+
+def test_the_connection_goes_before_the_configuration(tmp_path: Path) -> None:
+    write_settings(tmp_path / "yarn-site.xml", {f"{RM}.hostname": "rm"})
+    environment = {"HADOOP_CONF_DIR": str(tmp_path)}
+    assert ResourceManager.of(None, environment).addresses == ("http://rm:8088",)
+    assert ResourceManager.of("http://one:1/, https://two:2", environment).addresses == (
+        "http://one:1", "https://two:2",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("environment", [{}, {"HADOOP_CONF_DIR": "/nowhere"}])
+def test_without_an_address_nothing_is_launched_and_nothing_believed(environment: dict[str, str]) -> None:
+    manager = YarnManager(ResourceManager.of(None, environment))
+    with pytest.raises(ResourceManagerUnknown, match="HADOOP_CONF_DIR"):
+        manager.settings("0123456789ab")
+    with pytest.raises(ClusterUnreachable, match="neither HADOOP_CONF_DIR nor YARN_CONF_DIR"):
+        manager.look_for("0123456789ab")
+
+
+def test_a_broken_configuration_is_none(tmp_path: Path) -> None:
+    (tmp_path / "yarn-site.xml").write_text("<configuration>")
+    assert ResourceManager.of(None, {"YARN_CONF_DIR": str(tmp_path)}).addresses == ()
+
+
+def test_a_standby_sends_us_to_the_other() -> None:
+    with serving(200, "STANDBY") as standby, serving(200) as active:
+        assert ResourceManager((standby, active)).applications("0123456789ab") == []
+        ResourceManager((standby, active)).kill("application_1_0001")
+
+
+def test_one_that_starts_is_not_believed_that_it_has_no_application() -> None:
+    with serving(200, "INITIALIZING") as address, pytest.raises(ClusterUnreachable, match="initializing, not active"):
+        ResourceManager((address,)).applications("0123456789ab")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (307, "sends us elsewhere"),
+        (401, "wants a Kerberos ticket, which is not sent"),
+        (403, "says 403 Forbidden"),
+        (500, "says 500 Internal Server Error"),
+        (204, "answers nothing that a ResourceManager would"),
+    ],
+)
+def test_who_does_not_answer_is_told_with_the_question(code: int, said: str) -> None:
+    with serving(code) as address, pytest.raises(ClusterUnreachable) as raised:
+        ResourceManager((address,)).applications("0123456789ab")
+    assert raised.value.cause == f"{address} {said}"
+    assert f"curl -X GET {address}/ws/v1/cluster/apps?applicationTags=0123456789ab" in raised.value.asked
+
+
+def test_a_closed_port_is_no_answer() -> None:
+    (closed,) = free_addresses(1)
+    with pytest.raises(ClusterUnreachable, match=f"http://{closed} .*Connection refused"):
+        ResourceManager((f"http://{closed}",)).applications("0123456789ab")
+
+
+def test_a_log_that_is_nowhere_is_none() -> None:
+    (closed,) = free_addresses(1)
+    assert log_of("", "stderr", 100) is None
+    assert log_of(f"http://{closed}/node/containerlogs/container_1/alice", "stderr", 100) is None
+
+
+@contextmanager
+def serving(code: int, state: str = "ACTIVE") -> Iterator[str]:
+    """A ResourceManager that gives every question the same answer: what a real one does not do when it is wanted."""
+    answer = json.dumps({"clusterInfo": {"haState": state}, "apps": {}}).encode()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answer if code == 200 else b""
+            self.send_response(code)
+            self.send_header("Location", "http://name-that-means-nothing-here/")
+            self.send_header("WWW-Authenticate", "Negotiate")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_PUT = do_GET  # noqa: N815 - so the base class calls it
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
