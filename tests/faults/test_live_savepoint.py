@@ -39,10 +39,10 @@ ENOUGH = 3
 def begin_savepoint(stage: Stage, savepoint: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(JOBS / "main.py"), "savepoint", "create", stage.name, "--id", savepoint]
     command += ["--home", str(stage.home), "--master", "local[2]", "--json"]
-    log = (stage.root / f"{savepoint}.log").open("w")
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment(), start_new_session=True
-    )
+    with (stage.root / f"{savepoint}.log").open("w") as log:
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment(), start_new_session=True
+        )
 
 
 def made(process: subprocess.Popen[str], stage: Stage, savepoint: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,9 +23,14 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.status.observe import read_observation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.making import Wish
+from sessionizer.state.native import make_native_savepoint
 from sessionizer.state.savepoint_files import location
 from sessionizer.state.shelf import savepoint_of, savepoints_in
 from sessionizer.state.standing import standing_of
+
+if TYPE_CHECKING:
+    from sessionizer.state.manifest import Manifest
 
 savepoint = typer.Typer(no_args_is_help=True, help="Make, show and look after savepoints: what is open, as tables.")
 
@@ -42,6 +47,9 @@ def create(  # noqa: PLR0913  one parameter per option
         bool, typer.Option("--stop", help="Stop the stream first: it reads nothing more after what is saved.")
     ] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the stop.", min=1)] = 60.0,
+    native: Annotated[
+        bool, typer.Option("--native", help="Copy the checkpoint's files: quick, and for this line of Spark only.")
+    ] = False,
     why: Annotated[str, typer.Option(help="The reason, for whoever asks later.")] = "sessionizer savepoint create",
     folder: Folder = None,
     as_json: AsJson = False,
@@ -53,23 +61,37 @@ def create(  # noqa: PLR0913  one parameter per option
     where = StreamHome.of(home_folder(home), stream)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
+    live = read_observation(where, epoch_ms()).state.is_live
+    wish = Wish(savepoints_folder(where, folder), why, id, live=live)
     standing_of(where, batch)  # what is wrong with it is told before Spark starts
-    from sessionizer.spark.state.savepoint import Wish, make_savepoint  # noqa: PLC0415  fast --help
-
-    say(f"starting Spark for a savepoint of {stream}")
-    spark = started_spark(f"sessionizer savepoint {stream}", spark_master(master))
-    with named_failures(stream):
-        live = read_observation(where, epoch_ms()).state.is_live
-        standing = standing_of(where, batch)
-        say(f"saving lineage {standing.lineage} after batch {standing.batch_id}")
-        wish = Wish(savepoints_folder(where, folder), why, id, live=live)
-        made = make_savepoint(spark, where, standing, wish, lambda step: say(f"done: {step}"))
-    spark.stop()
+    made = _native(where, batch, wish) if native else _canonical(where, batch, wish, spark_master(master))
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))
         return
     typer.echo(f"savepoint {made.id} of {stream} after batch {made.batch_id}: {contents_line(made)}")
     typer.echo(location(wish.folder / made.id))
+
+
+def _native(where: StreamHome, batch: int | None, wish: Wish) -> Manifest:
+    standing = standing_of(where, batch)
+    return make_native_savepoint(where, standing, wish, _told)
+
+
+def _canonical(where: StreamHome, batch: int | None, wish: Wish, master: str | None) -> Manifest:
+    from sessionizer.spark.state.savepoint import make_savepoint  # noqa: PLC0415  fast --help
+
+    say(f"starting Spark for a savepoint of {where.name}")
+    spark = started_spark(f"sessionizer savepoint {where.name}", master)
+    with named_failures(where.name):
+        standing = standing_of(where, batch)
+        say(f"saving lineage {standing.lineage} after batch {standing.batch_id}")
+        made = make_savepoint(spark, where, standing, wish, _told)
+    spark.stop()
+    return made
+
+
+def _told(step: str) -> None:
+    say(f"done: {step}")
 
 
 @savepoint.command("list")

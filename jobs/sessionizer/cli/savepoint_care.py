@@ -18,6 +18,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.beginning import reading
 from sessionizer.state.data_digest import found_files
 from sessionizer.state.differing import differences
+from sessionizer.state.manifest import Kind
 from sessionizer.state.pruning import Policy, pruning_plan
 from sessionizer.state.removing import being_read, candidate, origins, remove
 from sessionizer.state.savepoint_files import data_path, location
@@ -44,7 +45,7 @@ def verify(
     master: Master = None,
 ) -> None:
     """Compute every checksum anew; a savepoint with one file missing or changed is told, and the exit code is 17."""
-    where, manifest = _complete(stream, id, folder, home)
+    where, manifest = (_with_tables if deep else _complete)(stream, id, folder, home)
     with reading(where, "savepoint verify"):
         found = found_files(where)
         wrong = findings(manifest.files, found.files, found.unreadable)
@@ -69,7 +70,8 @@ def diff(  # noqa: PLR0913  one parameter per option
     master: Master = None,
 ) -> None:
     """Tell what differs between two savepoints: where the stream stood, what it ran by, what was open."""
-    homes, manifests = zip(*(_complete(stream, each, folder, home) for each in (before, now)), strict=True)
+    find = _with_tables if events else _complete
+    homes, manifests = zip(*(find(stream, each, folder, home) for each in (before, now)), strict=True)
     changes = differences(*manifests)
     counts: dict[str, int] = {}
     if events:
@@ -105,7 +107,7 @@ def export(
     master: Master = None,
 ) -> None:
     """Write the open sessions as a Delta table, each with the end that it would have if nothing more came."""
-    where, manifest = _complete(stream, id, folder, home)
+    where, manifest = _with_tables(stream, id, folder, home)
     target = data_path(to)
     if target.exists():
         raise UnwritablePath(location(target), "the result", "it exists, and nothing is overwritten")
@@ -151,7 +153,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     if plan or not going:
         return
     if not yes:
-        typer.confirm(f"remove {len(going)} savepoints of {stream}?", abort=True, err=True)
+        typer.confirm(f"carry out the plan ({len(going)} to remove)?", abort=True, err=True)
     for savepoint in going:
         needed = remove(found[savepoint].home, where)
         say(f"removed {savepoint}" if needed is None else f"kept {savepoint} after all: {needed}")
@@ -159,6 +161,13 @@ def prune(  # noqa: PLR0913  one parameter per option
 
 def _plan_line(verdict: Verdict) -> str:
     return f"{'remove' if verdict.goes else 'keep':<7} {verdict.id}  {verdict.because}"
+
+
+def _with_tables(stream: str, savepoint: str, folder: str | None, home: Path | None) -> tuple[SavepointHome, Manifest]:
+    where, manifest = _complete(stream, savepoint, folder, home)
+    if manifest.kind is not Kind.CANONICAL:
+        raise UnusableSavepoint(savepoint, f"it is {manifest.kind}, and has no tables")
+    return where, manifest
 
 
 def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None) -> tuple[SavepointHome, Manifest]:

@@ -34,11 +34,10 @@ def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
 
 def contents_line(manifest: Manifest) -> str:
     """What is in it."""
-    counts = manifest.counts
-    return (
-        f"{counts.events:,} events of {counts.keys:,} keys in {counts.sessions:,} sessions, "
-        f"{counts.bytes / 1_000_000:,.1f} MB"
-    )
+    size, counts = f"{manifest.bytes / 1_000_000:,.1f} MB", manifest.counts
+    if counts is None:
+        return f"{manifest.kind}, {len(manifest.files):,} files, {size}"
+    return f"{counts.events:,} events of {counts.keys:,} keys in {counts.sessions:,} sessions, {size}"
 
 
 def savepoint_line(found: Savepoint, now: int) -> str:
@@ -65,12 +64,20 @@ def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:
         ("lineage", f"{made.lineage}, batch {made.batch_id} of {_moment(made.batch_at)}"),
         ("source", f"{made.position.format} at {position}"),
         ("watermark", _moment(made.watermark_ms) if made.watermark_ms else "none"),
-        ("first end", "never" if made.earliest_due_ms is None else _moment(made.earliest_due_ms)),
-        ("key groups", f"{made.counts.groups} of {made.key_groups} hold events"),
-        ("timeouts", f"{made.counts.timeouts:,} clients have another one"),
+        *_counted(made),
         *((sink.name, f"version {sink.version} of {sink.location}") for sink in made.sinks),
         ("made", f"{_moment(made.made_at)}{', while the stream ran' if made.live else ''}; {versions}"),
         why,
+    ]
+
+
+def _counted(made: Manifest) -> Sequence[tuple[str, str]]:
+    if made.counts is None:
+        return [("key groups", f"{made.key_groups}")]
+    return [
+        ("first end", "never" if made.earliest_due_ms is None else _moment(made.earliest_due_ms)),
+        ("key groups", f"{made.counts.groups} of {made.key_groups} hold events"),
+        ("timeouts", f"{made.counts.timeouts:,} clients have another one"),
     ]
 
 

@@ -25,6 +25,8 @@ PUNCTUATIONS: Final = "punctuations"
 
 _SOURCES: Final = (EVENTS, PUNCTUATIONS)
 _NOT_READ: Final = "-"
+_PARTS: Final = 10
+"""Every so manieth part of a list of files holds those before it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,32 @@ def proof_of_batch(checkpoint: Path, batch_id: int) -> str:
     """What Spark wrote of a committed batch: the same as long as nobody replaces it. Raises OSError if it is gone."""
     logs = (offset_log(checkpoint), commit_log(checkpoint))
     return "\n".join((log / str(batch_id)).read_text(encoding="utf-8") for log in logs)
+
+
+def state_ids(checkpoint: Path, batch_id: int) -> list[str]:
+    """By what the state's files of a committed batch are told from those of a try that failed: one id a partition.
+
+    Raises OSError, KeyError.
+    """
+    _, told = (commit_log(checkpoint) / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    return [str(ids[0]) for ids in json.loads(told)["stateUniqueIds"]["0"]]
+
+
+def copy_list_of_files(checkpoint: Path, source: str, until: int, target: Path) -> None:
+    """Have a copy of the checkpoint at ``target`` know the files of ``source`` up to an offset, and no later ones.
+
+    Raises OSError.
+    """
+    if until < 0:
+        return
+    folder = _list_of_files(target, source)
+    folder.mkdir(parents=True)
+    entries = _entries(checkpoint, source, -1, until)
+    whole = until - (until + 1) % _PARTS  # the last part that holds those before it, too
+    for offset in range(max(whole, 0), until + 1):
+        name, after = (f"{offset}.compact", -1) if offset == whole else (str(offset), offset - 1)
+        told = [json.dumps(entry, separators=(",", ":")) for entry in entries if after < entry["batchId"] <= offset]
+        (folder / name).write_text("\n".join(["v1", *told]), encoding="utf-8")
 
 
 def settings_of_batch(checkpoint: Path, batch_id: int) -> dict[str, str]:

@@ -52,7 +52,7 @@ class Counts:
     """What the state holds.
 
     ``events`` of ``keys`` in ``groups`` that are not empty; they make so many ``sessions``, duplicates left out.
-    ``timeouts``: clients whose timeout was changed. ``seen_files``: of a source of files. ``bytes``: of the data files.
+    ``timeouts``: clients whose timeout was changed. ``seen_files``: of a source of files.
     """
 
     events: int
@@ -61,7 +61,6 @@ class Counts:
     sessions: int
     timeouts: int = 0
     seen_files: int = 0
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,8 @@ class Manifest:
     """All that a savepoint says of itself. Times are epoch ms.
 
     ``batch_id`` is the last batch that is in it, begun at ``batch_at``; ``watermark_ms`` is what the next one would
-    get (0 where the stream has none). ``earliest_due_ms``: when the first open session could end; None for never.
+    get (0 where the stream has none). ``earliest_due_ms``: when the first open session could end; None for never. A
+    native savepoint was not counted: it says neither.
     ``payload_types``: each column's types so far, oldest first, as Spark writes them in JSON. ``live``: made while the
     stream ran.
     """
@@ -117,7 +117,7 @@ class Manifest:
     position: Position
     watermark_ms: int
     sinks: tuple[SinkTable, ...]
-    counts: Counts
+    counts: Counts | None
     earliest_due_ms: int | None
     fingerprint: Fingerprint
     files: tuple[DataFile, ...] = field(default_factory=tuple)
@@ -126,6 +126,11 @@ class Manifest:
     def key_groups(self) -> int:
         """The groups that the state was divided into."""
         return int(self.spec["key_groups"])
+
+    @property
+    def bytes(self) -> int:
+        """Of all its files."""
+        return sum(file.bytes for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as JSON has them."""
@@ -141,7 +146,7 @@ class Manifest:
                     "kind": Kind(value["kind"]),
                     "position": _part(Position, value["position"]),
                     "sinks": tuple(_part(SinkTable, sink) for sink in value["sinks"]),
-                    "counts": _part(Counts, value["counts"]),
+                    "counts": None if value["counts"] is None else _part(Counts, value["counts"]),
                     "fingerprint": _part(Fingerprint, value["fingerprint"]),
                     "files": tuple(_part(DataFile, file) for file in value["files"]),
                 }

@@ -101,3 +101,8 @@ def data_path(place: str) -> DataPath:
 def location(path: DataPath) -> str:
     """``path`` as Spark takes it: a plain path where it is one of this machine, else a URI."""
     return str(path)
+
+
+def spark_uri(path: DataPath) -> str:
+    """``path`` as Spark itself writes it down: with a scheme."""
+    return f"file:{path}" if isinstance(path, Path) else str(path)

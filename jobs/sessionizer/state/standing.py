@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from sessionizer.lineage.kept_types import KeptTypes
     from sessionizer.stream_spec.decisions import Document
 
-_FILES: Final = "files"
+FILES: Final = "files"
+"""The format of a source of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def _facts(home: StreamHome, lineage: str, batch_id: int, source: str) -> dict[s
             "batch_at": planned.at_ms,
             "watermark_ms": next_watermark(checkpoint, batch_id),
             "position": Position(source, planned.ends.get(EVENTS)),
-            "seen_files": tuple(seen_files(checkpoint, batch_id)) if source == _FILES else (),
+            "seen_files": tuple(seen_files(checkpoint, batch_id)) if source == FILES else (),
             "settings": settings_of_batch(checkpoint, batch_id),
         }
 

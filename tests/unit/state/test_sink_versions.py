@@ -37,3 +37,10 @@ def test_it_is_the_last_without_later_batches(tmp_path: Path, batch: int, versio
 
 def test_a_table_that_is_not_there_has_none(tmp_path: Path) -> None:
     assert version_with_batch(tmp_path / "nothing", OURS, 3) is None
+
+
+def test_it_looks_back_no_further_than_it_must(tmp_path: Path) -> None:
+    """A table may have thousands of commits, of which the stream wrote the last few after the batch."""
+    write(tmp_path, (OURS, 1), (OURS, 2), (OURS, 3))
+    (tmp_path / "_delta_log" / f"{0:020d}.json").write_text('"txn" that nobody can read')
+    assert version_with_batch(tmp_path, OURS, 2) == 1

@@ -41,9 +41,9 @@ class Held(NamedTuple):
     sessions: int
     earliest_due_ms: int | None
 
-    def counts(self, timeouts: int, seen_files: int, size: int) -> Counts:
-        """With what else a savepoint holds; ``size`` in bytes."""
-        return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files, size)
+    def counts(self, timeouts: int, seen_files: int) -> Counts:
+        """With what else a savepoint holds."""
+        return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files)
 
 
 def held_in(open_events: DataFrame, rules: SessionRules) -> Held:
@@ -61,7 +61,7 @@ def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> t
     """What the tables of a canonical savepoint hold, and the earliest end, counted as when it was made."""
     tables = {part: savepoint_table(spark, home, part) for part in (OPEN_EVENTS, TIMEOUTS, SEEN_FILES)}
     held = held_in(tables[OPEN_EVENTS], rules_of(recorded_spec(manifest.spec, Path(location(home.manifest)))))
-    counts = held.counts(tables[TIMEOUTS].count(), tables[SEEN_FILES].count(), manifest.counts.bytes)
+    counts = held.counts(tables[TIMEOUTS].count(), tables[SEEN_FILES].count())
     return counts, held.earliest_due_ms
 
 

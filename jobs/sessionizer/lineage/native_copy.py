@@ -1,0 +1,120 @@
+"""One committed batch of a checkpoint as a copy of its files, which the same line of Spark goes on from elsewhere.
+
+Beside ``checkpoint.py`` the only place that knows Spark's files: those of the state. ``<version>_<id>.zip`` is a
+snapshot after batch ``version - 1``, ``.changelog`` what that batch changed, ``SSTs`` hold what snapshots share. Which
+id belongs to the batch is in its commit. All of them are written once. A copy needs one line changed
+(docs/adr/0082): ``_metadata/v2`` names the file of the state's schema by its absolute path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.home.lineage_home import commit_log, offset_log, source_log
+from sessionizer.lineage.checkpoint import EVENTS, PUNCTUATIONS, copy_list_of_files, planned_batch, state_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_OPERATOR: Final = "0"
+_EVENTS: Final = "0"
+_SST: Final = re.compile(rb"\d+-[0-9a-f-]{36}\.sst")
+_SCHEMA: Final = "/_stateSchema/"
+
+
+def copy_batch(checkpoint: Path, batch_id: int, target: Path, *, events_are_files: bool) -> None:
+    """Copy what the committed ``batch_id`` is made of to ``target``, a new folder.
+
+    Raises FileNotFoundError where a file of it is gone by now, and ValueError where Spark's files are not known.
+    """
+    names = [*_logs(checkpoint, batch_id), *_state(checkpoint, batch_id)]
+    if not events_are_files:
+        names += _names_in(source_log(checkpoint, _EVENTS), f"sources/{_EVENTS}")
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        with (checkpoint / name).open("rb") as source, (target / name).open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+    planned = planned_batch(checkpoint, batch_id)
+    lists = [PUNCTUATIONS, EVENTS] if events_are_files else [PUNCTUATIONS]
+    for name in lists:
+        copy_list_of_files(checkpoint, name, planned.last_file_offset(name), target)
+
+
+def move_schema(checkpoint: Path, uri: str) -> None:
+    """Have a copy, which is at ``uri`` for Spark, find the schema of its state there. Raises ValueError."""
+    for file in sorted((checkpoint / "state" / _OPERATOR / "_metadata" / "v2").iterdir()):
+        if file.name.startswith("."):
+            file.unlink()
+            continue
+        version, told = file.read_text(encoding="utf-8").splitlines()
+        metadata = json.loads(told)
+        for store in metadata["stateStoreInfo"]:
+            store["stateSchemaFilePaths"] = [_moved(path, uri) for path in store["stateSchemaFilePaths"]]
+        if version != "v2" or uri not in (text := json.dumps(metadata, separators=(",", ":"))):
+            message = f"{file} is of version {version!r} and names no schema: this release knows nothing of that"
+            raise ValueError(message)
+        file.write_text(f"{version}\n{text}", encoding="utf-8")
+
+
+def _moved(path: str, uri: str) -> str:
+    return f"{uri}/state/{_OPERATOR}{_SCHEMA}{path.rpartition(_SCHEMA)[2]}"
+
+
+def _logs(checkpoint: Path, batch_id: int) -> Iterator[str]:
+    """The names, from the checkpoint on. Spark wants the batch before the last as well, when it starts."""
+    yield "metadata"
+    for log in (offset_log(checkpoint), commit_log(checkpoint)):
+        yield from (f"{log.name}/{batch}" for batch in (batch_id - 1, batch_id) if batch >= 0)
+
+
+def _state(checkpoint: Path, batch_id: int) -> Iterator[str]:
+    state, name = checkpoint / "state" / _OPERATOR, f"state/{_OPERATOR}"
+    for folder in ("_metadata/v2", "_stateSchema/default"):
+        yield from _names_in(state / folder, f"{name}/{folder}")
+    ids = {version: state_ids(checkpoint, version - 1) for version in _versions(checkpoint, batch_id)}
+    for partition in range(len(ids[batch_id + 1])):
+        of_partition = {version: found[partition] for version, found in ids.items()}
+        yield from (f"{name}/{partition}/{file}" for file in _of_partition(state / str(partition), of_partition))
+
+
+def _names_in(folder: Path, name: str) -> list[str]:
+    return [f"{name}/{file.name}" for file in _visible(folder)]
+
+
+def _versions(checkpoint: Path, batch_id: int) -> list[int]:
+    """Of the state, that can be told: Spark calls it by the batch that comes next."""
+    commits = {int(file.name) for file in _visible(commit_log(checkpoint)) if file.name.isdecimal()}
+    return sorted(batch + 1 for batch in commits if batch <= batch_id)
+
+
+def _of_partition(folder: Path, ids: Mapping[int, str]) -> Iterator[str]:
+    """The newest snapshot and the changes since."""
+    there = {file.name for file in _visible(folder)}
+    newest = max(ids)
+    base = max((version for version, found in ids.items() if f"{version}_{found}.zip" in there), default=0)
+    wanted = [f"{version}_{ids[version]}.changelog" for version in range(base + 1, newest + 1) if version in ids]
+    if len(wanted) != newest - base:
+        raise FileNotFoundError(folder / f"{base + 1}.changelog")
+    if base:
+        wanted.append(snapshot := f"{base}_{ids[base]}.zip")
+        wanted += [f"SSTs/{name}" for name in _shared_files(folder / snapshot)]
+    for name in wanted:
+        yield name
+        if f"{name}.crc" in there:
+            yield f"{name}.crc"
+
+
+def _shared_files(snapshot: Path) -> list[str]:
+    with snapshot.open("rb") as opened, zipfile.ZipFile(opened) as archive:
+        return sorted({name.decode() for name in _SST.findall(archive.read("metadata"))})
+
+
+def _visible(folder: Path) -> list[Any]:
+    if not folder.is_dir():
+        return []
+    return sorted((file for file in folder.iterdir() if not file.name.startswith(".")), key=lambda file: file.name)

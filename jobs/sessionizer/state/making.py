@@ -1,0 +1,160 @@
+"""How a savepoint comes to be, whatever its kind: begun, filled, completed by its manifest; or failed, and why."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import minted_id
+from sessionizer.home.room import unwritable
+from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.checkpoint import committed_batches
+from sessionizer.state.beginning import Engaged, Failure, write_data_record
+from sessionizer.state.data_digest import data_files
+from sessionizer.state.manifest import Counts, Fingerprint, Kind, Manifest, SinkTable, read_manifest, write_manifest
+from sessionizer.state.savepoint_files import data_path, location, remove_tree
+from sessionizer.state.savepoint_state import SavepointState
+from sessionizer.state.shelf import examined
+from sessionizer.state.sink_versions import version_with_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.standing import Standing
+
+SINKS: Final = ("sessions", "quarantine", "late_events")
+_PACKAGES: Final = {"spark": "pyspark", "delta-spark": "delta-spark", "pyarrow": "pyarrow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person wants: a savepoint ``id`` (None: made up) in ``folder``. ``live``: the stream may run meanwhile."""
+
+    folder: DataPath
+    why: str
+    id: str | None = None
+    live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """A savepoint of ``stream`` that is being made at ``home``; ``after`` is told each step that is over."""
+
+    stream: StreamHome
+    standing: Standing
+    home: SavepointHome
+    wish: Wish
+    after: Callable[[str], None]
+
+    @classmethod
+    def of(cls, stream: StreamHome, standing: Standing, wish: Wish, after: Callable[[str], None]) -> Making:
+        """Of what is wished. Nothing is written."""
+        home = SavepointHome.of(wish.folder, wish.id or minted_id(epoch_ms()))
+        return cls(stream, standing, home, wish, after)
+
+    def begin(self) -> Manifest | None:
+        """Say that it is being made; what a killed process left of it is removed. The manifest if it is complete.
+
+        Raises UnusableSavepoint where another process makes or removes it, UnwritablePath, DiskFull.
+        """
+        home = self.home
+        if home.root.is_dir():
+            found = examined(home, epoch_ms())
+            if found.state is SavepointState.COMPLETE:
+                return read_manifest(home)
+            if found.state in (SavepointState.MAKING, SavepointState.REMOVING):
+                by = f" by process {found.begun.pid} on {found.begun.host}" if found.begun else ""
+                raise UnusableSavepoint(home.id, f"it is {found.state}{by}")
+            try:
+                remove_tree(home.root)
+            except OSError as error:
+                raise unwritable(location(home.root), "a savepoint", error) from error
+        write_data_record(home.begun, Engaged.now(self.wish.why))
+        if home.condemned.exists():  # looked for after: who removes it looks for us after that was written
+            raise UnusableSavepoint(home.id, "it is being removed")
+        self.after("begun")
+        return None
+
+    @contextmanager
+    def noting_failure(self) -> Iterator[None]:
+        """What fails inside is noted in the savepoint; it is BatchOutrun where the batch is no longer kept."""
+        try:
+            yield
+        except Exception as error:
+            cause = self._explained(error)
+            write_data_record(self.home.failed, Failure(epoch_ms(), (str(cause).splitlines() or [repr(cause)])[0]))
+            raise cause from error
+
+    def complete(
+        self, kind: Kind, counts: Counts | None, earliest_due_ms: int | None, versions: Mapping[str, str]
+    ) -> Manifest:
+        """Write the manifest. ``versions``: of what was used beyond this process. Raises UnwritablePath, DiskFull."""
+        standing = self.standing
+        manifest = Manifest(
+            id=self.home.id,
+            kind=kind,
+            stream=self.stream.name,
+            owner=standing.record.owner,
+            lineage=standing.lineage,
+            batch_id=standing.batch_id,
+            batch_at=standing.batch_at,
+            made_at=epoch_ms(),
+            live=self.wish.live,
+            checkpoint_format=standing.record.checkpoint_format,
+            revision=standing.record.revision,
+            spec=standing.spec,
+            time_mode=standing.kept.time_mode,
+            payload_types=standing.kept.payload,
+            position=standing.position,
+            watermark_ms=standing.watermark_ms,
+            sinks=tuple(self._sinks()),
+            counts=counts,
+            earliest_due_ms=earliest_due_ms,
+            fingerprint=Fingerprint(_code_digest(), {**_versions(), **versions}, standing.settings),
+            files=tuple(data_files(self.home)),
+        )
+        write_manifest(self.home, manifest)
+        self.after("manifest")
+        return manifest
+
+    def _explained(self, error: Exception) -> Exception:
+        standing = self.standing
+        if isinstance(error, SessionizerError):
+            return error
+        if standing.batch_id in committed_batches(self.stream.checkpoint(standing.lineage)):
+            return error
+        return BatchOutrun(self.stream.name, standing.batch_id, (str(error).splitlines() or [repr(error)])[0])
+
+    def _sinks(self) -> list[SinkTable]:
+        lineage, batch_id = self.standing.lineage, self.standing.batch_id
+        places = table_locations(self.stream, self.stream.platform, self.standing.spec["sink"]["path"])
+        versions = {name: version_with_batch(data_path(places[name]), lineage, batch_id) for name in SINKS}
+        return [SinkTable(name, places[name], version) for name, version in versions.items()]
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(package) for name, package in _PACKAGES.items()},
+    }
+
+
+@cache
+def _code_digest() -> str:
+    """SHA-256 of all modules of the package, whatever folder it is in; of nothing where they are no files."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for module in sorted(root.rglob("*.py")):
+        digest.update(module.relative_to(root).as_posix().encode() + b"\0" + module.read_bytes() + b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,65 @@
+"""Native savepoints: the files of one committed batch, for the same line of Spark and the same key groups.
+
+No Spark runs: they are quick to make and to start from, and of no use to another release. What is kept for
+long is canonical.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.room import unwritable
+from sessionizer.home.savepoint_home import CHECKPOINT
+from sessionizer.lineage.native_copy import copy_batch, move_schema
+from sessionizer.state.making import Making
+from sessionizer.state.manifest import Kind
+from sessionizer.state.savepoint_files import files_below, location, relative_name, remove_tree, spark_uri
+from sessionizer.state.standing import FILES, require_unchanged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.making import Wish
+    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.standing import Standing
+
+
+def make_native_savepoint(stream: StreamHome, standing: Standing, wish: Wish, after: Callable[[str], None]) -> Manifest:
+    """Make the savepoint that is wished; one that is complete already under its id is returned as it is.
+
+    Raises BatchOutrun, UnusableSavepoint, UnwritablePath, DiskFull, and ValueError where Spark's files are not known.
+    """
+    making = Making.of(stream, standing, wish, after)
+    done = making.begin()
+    if done is not None:
+        return done
+    with making.noting_failure():
+        files = standing.position.format == FILES
+        target = making.home.part(CHECKPOINT)
+        target.mkdir()
+        copy_batch(stream.checkpoint(standing.lineage), standing.batch_id, cast("Path", target), events_are_files=files)
+        require_unchanged(stream, standing)
+        making.after("checkpoint")
+        return making.complete(Kind.NATIVE, None, None, {})
+
+
+def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> None:
+    """Have a native savepoint be the checkpoint of a lineage that is not active yet: a new, or an empty, folder.
+
+    The savepoint stays as it is. Raises UnusableSavepoint for one of another kind, UnwritablePath, and ValueError.
+    """
+    if manifest.kind is not Kind.NATIVE:
+        raise UnusableSavepoint(home.id, f"it is {manifest.kind}: its tables are seeded, not copied")
+    try:
+        remove_tree(checkpoint)
+        for file in files_below(home.part(CHECKPOINT)):
+            target = checkpoint / relative_name(file, home.part(CHECKPOINT))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.read_bytes())
+        move_schema(cast("Path", checkpoint), spark_uri(checkpoint))
+    except OSError as error:
+        raise unwritable(location(checkpoint), "the checkpoint of a new lineage", error) from error

@@ -1,0 +1,152 @@
+"""A native savepoint is the files of one batch: elsewhere the query goes on from there as if it had never moved."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint import committed_batches, next_watermark, seen_files
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.lineage.native_copy import move_schema
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.state.data_digest import found_files
+from sessionizer.state.making import Wish
+from sessionizer.state.manifest import Kind
+from sessionizer.state.native import install, make_native_savepoint
+from sessionizer.state.savepoint_files import files_below, relative_name, spark_uri
+from sessionizer.state.savepoint_state import SavepointState
+from sessionizer.state.shelf import savepoint_of
+from sessionizer.state.standing import standing_of
+from sessionizer.state.verifying import findings
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import as_landed, batches_of, landed, table_rows
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import write_click_files
+from support.streams.fabricated_savepoints import fabricate
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.manifest import Manifest
+    from support.streams.click_files import ClickFiles
+
+FILES = 12
+"""As many batches: Spark takes snapshots of the state and compacts its list of files on the way."""
+SAVED = (1, 10)
+"""Before and after that."""
+
+
+@pytest.fixture(scope="module")
+def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Stage, ClickFiles]:
+    stage = Stage.set_up(tmp_path_factory.mktemp("stage"), clicks_spec())
+    files = write_click_files(stage.feed, FILES, rate=6)
+    catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    return stage, files
+
+
+def saved(stage: Stage, batch_id: int) -> tuple[SavepointHome, Manifest]:
+    home, savepoint = stage.stream_home, f"after-{batch_id}"
+    wish = Wish(home.savepoints, "tests", savepoint)
+    made = make_native_savepoint(home, standing_of(home, batch_id), wish, lambda _: None)
+    return savepoint_of(home.savepoints, savepoint, epoch_ms()).home, made
+
+
+def moved(stage: Stage, root: Path, savepoint: tuple[SavepointHome, Manifest]) -> Stage:
+    """Another stream, whose tables are empty, that goes on from the savepoint over the same files."""
+    spec = clicks_spec(files_per_batch=FILES)
+    spec["source"]["path"] = str(stage.feed)
+    other = Stage.set_up(root, spec)
+    other.stream_home.prepare()
+    lineage = start_lineage(other.stream_home)
+    install(*savepoint, other.stream_home.checkpoint(lineage))
+    return other
+
+
+@pytest.mark.parametrize("batch_id", SAVED)
+def test_a_copy_goes_on_as_the_stream_would_have(
+    spark: SparkSession, stream: tuple[Stage, ClickFiles], tmp_path: Path, batch_id: int
+) -> None:
+    stage, files = stream
+    savepoint = saved(stage, batch_id)
+    assert savepoint[1].kind is Kind.NATIVE
+    other = moved(stage, tmp_path, savepoint)
+    assert committed_batches(other.checkpoint) == {batch_id - 1, batch_id}
+    assert len(seen_files(other.checkpoint, batch_id)) == batch_id + 1
+    assert next_watermark(other.checkpoint, batch_id) == savepoint[1].watermark_ms
+    drain(spark, other)
+    before = CheckpointLog(stage.checkpoint).committed()[: batch_id + 1]
+    after = [batch for batch in CheckpointLog(other.checkpoint).begun()[1:] if batch.batch_id > batch_id]
+    expected = as_landed(sessionize(batches_of([*before, *after], files), rules_of(stage.spec())), [])
+    first = as_landed(sessionize(batches_of(before, files), rules_of(stage.spec())), [])
+    assert landed(other).sessions
+    assert landed(other).late == expected.late - first.late
+    until = {row["session_id"] for row in rows_until(stage, batch_id)}
+    assert landed(other).sessions == +type(expected.sessions)(
+        {row: count for row, count in expected.sessions.items() if row[0] not in until}
+    )
+
+
+def rows_until(stage: Stage, batch_id: int) -> list[dict[str, object]]:
+    """The sessions that were out by then."""
+    return [row for row in table_rows(stage.table("sessions")) if row["batch_id"] <= batch_id]
+
+
+def test_it_holds_the_one_batch_and_is_as_it_was_written(stream: tuple[Stage, ClickFiles]) -> None:
+    home, made = saved(stream[0], SAVED[-1])
+    names = {relative_name(file, home.part("checkpoint")) for file in files_below(home.part("checkpoint"))}
+    assert {name for name in names if name.startswith(("offsets", "commits"))} == {
+        f"{log}/{batch}" for log in ("offsets", "commits") for batch in (SAVED[-1] - 1, SAVED[-1])
+    }
+    versions = {int(name.rpartition("/")[2].split("_")[0]) for name in names if name.endswith((".zip", ".changelog"))}
+    assert max(versions) == SAVED[-1] + 1
+    assert min(versions) > 1, "what came before the snapshot is not needed"
+    found = found_files(home)
+    assert not findings(made.files, found.files, found.unreadable)
+
+
+def test_the_original_is_never_touched(stream: tuple[Stage, ClickFiles], tmp_path: Path) -> None:
+    home, made = saved(stream[0], SAVED[-1])
+    install(home, made, tmp_path / "checkpoint")
+    found = found_files(home)
+    assert not findings(made.files, found.files, found.unreadable)
+
+
+def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stage, ClickFiles], tmp_path: Path) -> None:
+    """The one private line: when Spark writes it in another way, this says so."""
+    home, made = saved(stream[0], 1)
+    original = stream[0].checkpoint / "state" / "0" / "_metadata" / "v2" / "0"
+    version, told = original.read_text().splitlines()
+    assert version == "v2"
+    (store,) = json.loads(told)["stateStoreInfo"]
+    assert all(
+        path.startswith(f"{spark_uri(stream[0].checkpoint)}/state/0/_stateSchema/")
+        for path in store["stateSchemaFilePaths"]
+    )
+    install(home, made, tmp_path / "new")
+    (file,) = (tmp_path / "new" / "state" / "0" / "_metadata" / "v2").iterdir()
+    assert file.read_text() == original.read_text().replace(str(stream[0].checkpoint), str(tmp_path / "new"))
+    file.write_text(f"v3\n{told}")
+    with pytest.raises(ValueError, match="this release knows nothing of that"):
+        move_schema(tmp_path / "new", "file:/elsewhere")
+
+
+def test_tables_are_not_installed(stream: tuple[Stage, ClickFiles], tmp_path: Path) -> None:
+    fabricate(tmp_path, "canonical")
+    found = savepoint_of(tmp_path, "canonical", epoch_ms())
+    assert found.manifest
+    assert found.state is SavepointState.COMPLETE
+    with pytest.raises(UnusableSavepoint, match="its tables are seeded, not copied"):
+        install(found.home, found.manifest, tmp_path / "checkpoint")

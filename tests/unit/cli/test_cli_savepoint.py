@@ -1,0 +1,128 @@
+"""``sessionizer savepoint``: what needs no Spark."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.beginning import reading
+from support.streams.fabricated_savepoints import begin, fabricate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from support.processes.fabricated_platform import Platform
+
+OLD, NEW = "20261101T000000-aaaaaa", "20261102T000000-bbbbbb"
+
+
+@pytest.fixture
+def home(platform: Platform) -> StreamHome:
+    platform.add("clicks")
+    return StreamHome.of(platform.home, "clicks")
+
+
+@pytest.fixture
+def cli(platform: Platform, main: Callable[..., int], home: StreamHome) -> Callable[..., int]:
+    """A verb of ``savepoint`` on the stream, down to its exit code."""
+    return lambda verb, *arguments: main("savepoint", verb, "clicks", *arguments, "--home", str(platform.home))
+
+
+def test_a_stream_without_savepoints(cli: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli("list") == 0
+    assert capsys.readouterr().out == "stream clicks has no savepoints\n"
+    assert cli("list", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert cli("create") == NothingToSave.exit_code
+    assert "it never ran" in capsys.readouterr().err
+    assert cli("prune", "--yes") == 0
+
+
+def test_all_are_listed_and_each_tells_of_itself(
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fabricate(home.savepoints, OLD)
+    begin(home.savepoints, NEW, by_the_dead=True)
+    assert cli("list") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{OLD}  complete")
+    assert "9 events of 4 keys in 5 sessions" in first
+    assert second.startswith(f"{NEW}  abandoned")
+    assert cli("show", OLD) == 0
+    shown = capsys.readouterr().out
+    assert all(
+        part in shown for part in (str(home.savepoints / OLD), '{"logOffset": 3}', "version 12 of /tables/sessions")
+    )
+    assert cli("show", NEW, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "abandoned"
+    assert cli("show", "other") == UnknownSavepoint.exit_code
+
+
+def test_they_may_be_elsewhere(cli: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fabricate(tmp_path / "vault" / "clicks", OLD)
+    fabricate(tmp_path / "vault" / "visits", NEW)
+    assert cli("list", "--in", str(tmp_path / "vault")) == 0
+    assert OLD in (listed := capsys.readouterr().out)
+    assert NEW not in listed
+    assert cli("verify", OLD, "--in", f"file://{tmp_path / 'vault'}") == 0
+
+
+def test_what_is_wrong_is_told_with_a_way_out(
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    savepoint = fabricate(home.savepoints, OLD)
+    assert cli("verify", OLD) == 0
+    assert "7 files are as they were written" in capsys.readouterr().out
+    (savepoint.part("open_events") / "part-0.parquet").unlink()
+    assert cli("verify", OLD) == UnusableSavepoint.exit_code
+    told = capsys.readouterr()
+    assert "open_events/part-0.parquet is missing: it had open events, 550 bytes" in told.out
+    assert "remedy: go on from another complete one" in told.err
+    savepoint.manifest.write_text("{")
+    assert cli("verify", OLD) == UnusableSavepoint.exit_code
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_two_are_compared(cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]) -> None:
+    fabricate(home.savepoints, OLD)
+    fabricate(home.savepoints, NEW)
+    assert cli("diff", OLD, NEW) == 0
+    assert capsys.readouterr().out == "they say the same\n"
+    assert cli("diff", OLD, NEW, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"changes": [], "events": None}
+
+
+def test_the_plan_is_shown_before_anything_goes(
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = fabricate(home.savepoints, OLD, made_at=1_000), fabricate(home.savepoints, NEW, made_at=2_000)
+    assert cli("prune", "--keep", "1", "--days", "0", "--plan") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"remove  {OLD}  it is old, and number 2 of the newest",
+        f"keep    {NEW}  it is number 1 of the newest",
+    ]
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert cli("prune", "--keep", "1", "--days", "0") == 1
+    assert old.manifest.exists()
+    with reading(old, "tests"):
+        assert cli("prune", "--keep", "1", "--days", "0", "--yes") == 0
+        assert old.manifest.exists()
+    assert cli("prune", "--keep", "1", "--days", "0", "--yes", "--json") == 0
+    assert not old.root.exists()
+    assert new.manifest.exists()
+    assert cli("prune", "--keep", "1", "--days", "0", "--yes") == 0
+    assert new.manifest.exists()
+
+
+def test_an_export_overwrites_nothing(
+    cli: Callable[..., int], home: StreamHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fabricate(home.savepoints, OLD)
+    assert cli("export", OLD, "--to", str(tmp_path)) == 13
+    assert "nothing is overwritten" in capsys.readouterr().err
