@@ -21,9 +21,10 @@
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
-        ├── ControlUnreachable   the control directory cannot be read just now
+        ├── ControlUnreachable   the control directory cannot be reached just now
         ├── DiskFull             a path that has no room just now
         ├── BatchOutrun          a running stream no longer keeps the batch that is being saved
+        ├── StoreUnreachable     a store or name node that does not answer
         ├── SourceUnreachable    a broker or socket that does not answer
         └── QueryInterrupted     the streaming query failed through its surroundings (disk, memory, network)
 
@@ -134,8 +135,9 @@ class DamagedFile(TerminalError):
     exit_code = 17
 
     def __init__(self, path: Path | UPath, cause: str) -> None:
-        self.path, self.cause = path, cause
-        super().__init__(f"{path} is damaged: {cause}")
+        # who examined the file names it, too
+        self.path, self.cause = path, cause.removeprefix(f"{path}: ")
+        super().__init__(f"{path} is damaged: {self.cause}")
 
 
 class TableOwned(TerminalError):
@@ -231,13 +233,13 @@ class PrivateDoorBroken(TerminalError):
 
 
 class ControlUnreachable(TransientError):
-    """The control directory at ``path`` cannot be read just now: ``cause`` (a stale mount, too many open files)."""
+    """What is at ``path`` cannot be reached just now: ``cause`` (a stale mount, too many open files)."""
 
     exit_code = 23
 
-    def __init__(self, path: Path | UPath, cause: str) -> None:
+    def __init__(self, path: Path | UPath | str, cause: str) -> None:
         self.path, self.cause = path, cause
-        super().__init__(f"cannot read {path}: {cause}")
+        super().__init__(f"cannot reach {path}: {cause}")
 
 
 class DiskFull(TransientError):
@@ -249,6 +251,17 @@ class DiskFull(TransientError):
     def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
         self.path, self.purpose, self.detail = path, purpose, detail
         super().__init__(f"no room for {purpose} at {path}: {detail}")
+
+
+class StoreUnreachable(TransientError):
+    """The store or name node of ``path``, needed as ``purpose``, does not answer just now: ``detail``."""
+
+    exit_code = 25
+    cause: ClassVar[str] = "unreachable"
+
+    def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
+        self.path, self.purpose, self.detail = path, purpose, detail
+        super().__init__(f"no answer about {purpose} at {path}: {detail}")
 
 
 class SourceUnreachable(TransientError):

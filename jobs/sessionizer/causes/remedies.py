@@ -14,6 +14,7 @@ from sessionizer.errors import (
     QueryFailed,
     QueryInterrupted,
     SessionizerError,
+    StoreUnreachable,
     TableOwned,
     TerminalError,
     UnknownStream,
@@ -41,6 +42,8 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
     if isinstance(error, OSError):
         # What the system refuses is a matter of the machine: room, memory, open files.
         return CAUSES["disk_full" if error.errno in NO_ROOM else "OSError"]
+    if isinstance(error, StoreUnreachable):
+        return CAUSES[error.cause]
     if isinstance(error, QueryFailed | QueryInterrupted):
         return cause_of(error.cause, error.detail, terminal=isinstance(error, TerminalError))
     name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in CAUSES), type(error).__name__)

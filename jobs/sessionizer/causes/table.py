@@ -24,12 +24,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``name`` is what exit records say; ``called`` is its name in a sentence; ``remedy`` is one line."""
+    """``name`` is what exit records say; ``called`` is its name in a sentence; ``remedy`` is one line.
+
+    ``for_good``: the stream is over, and nothing is to be started again.
+    """
 
     name: str
     called: str
     verdict: Verdict
     remedy: str
+    for_good: bool = False
 
 
 TERMINAL, TRANSIENT, UNCLEAR = Verdict
@@ -50,7 +54,10 @@ OF_QUERIES: Final = (
         "give the driver more memory (SPARK_DRIVER_MEMORY, spark.driver.memory) or let a batch bring less "
         "(source.options)",
     ),
-    Cause("lease_lost", "another driver took over", TRANSIENT, "nothing to do: the other driver goes on"),
+    Cause(
+        "lease_lost", "another query writes to its checkpoint", TRANSIENT,
+        "find that query and end it: a driver that sees this home by another path, or one started by hand",
+    ),
     Cause(
         "source_data_loss", "the source has lost events", TERMINAL,
         "events are gone from the source: decide what to do about them before you start it again",
@@ -120,6 +127,7 @@ OF_ERRORS: Final = (
         "StreamDrained", "the stream was drained", TERMINAL,
         "it needs no further run; for runs that go on where the last one ended use `--until caught-up`. To read all "
         "again, start over: another name, or another home (and sink.path)",
+        for_good=True,
     ),
     Cause(
         "UnreadableLineage", "another release made the checkpoint", TERMINAL,
@@ -152,7 +160,7 @@ OF_ERRORS: Final = (
         "start what should answer at the address in the message, or correct source in the spec",
     ),
     Cause(
-        "ControlUnreachable", "the control directory cannot be read", TRANSIENT,
+        "ControlUnreachable", "the control directory cannot be reached", TRANSIENT,
         "check the mount and the limit of open files",
     ),
     Cause("SessionizerError", "it failed", UNCLEAR, "correct what the message says, then try again"),

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.errors import (
+    ControlUnreachable,
     DiskFull,
     LeaseLost,
     QueryFailed,
     QueryInterrupted,
     SessionizerError,
+    StoreUnreachable,
     TerminalError,
     UnwritablePath,
 )
@@ -35,12 +37,12 @@ def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
         error_type=_kind_of(error),
         message=str(error),
     )
-    with suppress(UnwritablePath, DiskFull):
+    with suppress(UnwritablePath, DiskFull, ControlUnreachable):
         write_exit(home, record)
 
 
 def _kind_of(error: BaseException) -> str:
-    if isinstance(error, QueryFailed | QueryInterrupted | DiskFull):
+    if isinstance(error, QueryFailed | QueryInterrupted | DiskFull | StoreUnreachable):
         return error.cause
     return type(error).__name__
 

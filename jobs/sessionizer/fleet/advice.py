@@ -26,12 +26,12 @@ OF_STALLS = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START:
 def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRecord | None, now: int) -> str | None:
     """What to do at ``now`` (epoch ms); None where nothing is wrong. What the supervisor has said goes first."""
     seen = newest.seen
-    if seen.damage:
-        return f"damaged: {seen.damage[0]}"
     if supervision is not None and seen.desired.state is DesiredState.RUNNING:
         told = _of_supervisor(home.name, seen, supervision, now)
         if told is not None:
             return told
+    if seen.damage:
+        return f"damaged: {seen.damage[0]}"
     if seen.state is State.STALLED:
         return _on_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
@@ -42,7 +42,8 @@ def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRe
 def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
     """What the supervisor waits for, or why it does not start the stream again; None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
-        return f"given up: {record.last_failure}; what to do: {record.remedy}, then {_unpause(name)}"
+        going_on = "" if cause_of(record.cause).for_good else f", then {_unpause(name)}"
+        return f"given up: {record.last_failure}; what to do: {record.remedy}{going_on}"
     if seen.state.is_live:
         return None
     if record.restart_at <= now:
@@ -102,6 +103,8 @@ def _start_problem(home: StreamHome, newest: NewestDriver) -> StartProblem | Non
 
 
 def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
+    if cause.for_good:
+        return ""
     how = f"{_unpause(name)}, if it is paused" if supervised else f"`sessionizer run {name}`"
     if cause.verdict is Verdict.TERMINAL:
         return f", then {how}"

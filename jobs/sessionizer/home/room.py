@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import DiskFull, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,10 +21,23 @@ RESERVE: Final = 64 * 1024
 """Bytes: an exit record, and what a file system takes for it."""
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_AWAY: Final = frozenset(
+    {
+        errno.ESTALE, errno.ENOTCONN, errno.EIO, errno.EREMOTEIO, errno.EHOSTDOWN, errno.EHOSTUNREACH,
+        errno.ENETUNREACH, errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.ENODEV,
+        errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
+    }
+)  # fmt: skip
+"""Of a mount whose server is gone for now, or a machine short of files or memory."""
 
 
-def unwritable(path: Path | str, purpose: str, error: OSError) -> DiskFull | UnwritablePath:
-    """The error that ``error`` comes to for who has to write ``path``: room may be made, a permission is missing."""
+def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
+    """The error that ``error`` comes to for who has to write ``path``.
+
+    A mount may come back and room be made: both are waited for. A permission is missing until somebody gives it.
+    """
+    if error.errno in _AWAY:
+        return ControlUnreachable(path, error.strerror or str(error))
     kind = DiskFull if error.errno in _NO_ROOM else UnwritablePath
     return kind(path, purpose, error.strerror or str(error))
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from sessionizer.launch.package_archive import PackageArchive
 
 CONNECTION = "spark_default"
-MASTERS = "local[n], spark://host:port, yarn or k8s://https://host:port"
+MASTERS = "local[n], spark://host:7077, yarn or k8s://https://host:6443"
+"""With ports: a word in place of a number passes for a password, and is hidden."""
 
 
 class Manager(StrEnum):

@@ -22,7 +22,6 @@ from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 from sessionizer_airflow.pages.log_tail import last_words
 from sessionizer_airflow.supervision.decide import (
-    GO_ON,
     Adopt,
     Decision,
     GiveUp,
@@ -32,7 +31,14 @@ from sessionizer_airflow.supervision.decide import (
     Wait,
     decide,
 )
-from sessionizer_airflow.supervision.failures import Failure, after_person, failure_of, first_line, reason_to_give_up
+from sessionizer_airflow.supervision.failures import (
+    Failure,
+    after_person,
+    failure_of,
+    first_line,
+    reason_to_give_up,
+    what_to_do,
+)
 from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.tell import describe, level_of
@@ -62,6 +68,7 @@ class Supervisor:
     count: Callable[[str], None] = lambda _: None
     cancelled: bool = field(default=False, init=False)
     _launch_failed: str | None = field(default=None, init=False)
+    _being_ended: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.home, self.policy, self.tell, self.count)
@@ -134,15 +141,22 @@ class Supervisor:
         """
         what = f"{type(error).__name__}: {first_line(str(error))}"
         self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self._uid_of_failed_launch()), None)
+        self._note_own_doing()
         self.ledger.note_waiting(None)
         record = self.ledger.read()
         if record.given_up:
-            end = GiveUp(reason_to_give_up(record, self.policy), f"{record.remedy}; {GO_ON}")
+            end = GiveUp(reason_to_give_up(record, self.policy), what_to_do(record))
             self.say(describe(end, None, epoch_ms()), level_of(end))
             raise SupervisionEnded(self.stream, end.reason, end.remedy)
         wait = Wait(record.restart_at, f"{what}. What to do: {record.remedy}")
         self.say(describe(wait, None, epoch_ms()), level_of(wait))
         return wait
+
+    def _note_own_doing(self) -> None:
+        """The driver that we could not end may end later: then nobody is told to look for who did it."""
+        record = self.ledger.read()
+        if self._being_ended is not None and not record.given_up:
+            self.ledger.write(replace(record, counted_uid=self._being_ended))
 
     def _uid_of_failed_launch(self) -> str | None:
         """The driver that was being launched, if its launch is on record: it is then the newest, and has failed."""
@@ -179,7 +193,9 @@ class Supervisor:
         observed = self._asked_about(traces)
         fence(self.home, uid)
         if not decision.out_of_sight:
+            self._being_ended = uid
             self._end(traces)
+            self._being_ended = None
         if driver is not None and situation.wanted:
             said = f"; {observed.said}" if observed and observed.said else ""
             failure = Failure(

@@ -14,6 +14,7 @@ from sessionizer_airflow.supervision.failures import (
     failure_of,
     is_gone_at,
     reason_to_give_up,
+    what_to_do,
     with_failure,
 )
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 EXIT_GRACE_MS = 60_000
 """Ms that a process may take to end after its exit record: Spark shuts down in between."""
-GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _judge_ended(driver: Driver, record: SupervisionRecord, policy: SupervisionP
         return Launch(describe_end(driver))
     record = with_failure(record, failure, policy, now_ms)
     if record.given_up:
-        return GiveUp(reason_to_give_up(record, policy), f"{record.remedy}; {GO_ON}")
+        return GiveUp(reason_to_give_up(record, policy), what_to_do(record))
     return _backing_off(record) if now_ms < record.restart_at else Launch(record.last_failure)
 
 
@@ -181,7 +181,8 @@ def left_over(driver: Driver) -> Replace:
     """Why a process is ended whose driver has ended in its own words, or only in part."""
     if driver.ending is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
-    return Replace(driver.uid, "its process did not end after its exit record", NOT_LEAVING)
+    ended = describe_end(driver).removeprefix(f"driver {driver.uid} ")
+    return Replace(driver.uid, f"it {ended}, and its process did not end", NOT_LEAVING)
 
 
 def _no_batch(driver: Driver, now_ms: int) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 LINE_LIMIT = 300
+GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,9 @@ def describe_end(driver: Driver) -> str:
         return f"driver {driver.uid} did not start: {redacted(driver.start_problem.said)}"
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
-    cause = ": ".join(part for part in (ending.error_type, first_line(ending.message or "")) if part)
+    # a query names its stream and its cause before what Spark said
+    message = (ending.message or "").partition(f" ({ending.error_type}): ")[2] or ending.message or ""
+    cause = ": ".join(part for part in (ending.error_type, first_line(message)) if part)
     return f"driver {driver.uid} {ending.outcome}" + (f" ({cause})" if cause else "")
 
 
@@ -125,6 +128,11 @@ def reason_to_give_up(record: SupervisionRecord, policy: SupervisionPolicy) -> s
     if record.failures > policy.restart_budget:
         return f"{record.failures} failures in a row, the last: {record.last_failure}"
     return record.last_failure
+
+
+def what_to_do(record: SupervisionRecord) -> str:
+    """What a person does about a stream that was given up, and how it then goes on, if it does."""
+    return record.remedy if cause_of(record.cause).for_good else f"{record.remedy}; {GO_ON}"
 
 
 def after_person(record: SupervisionRecord, uid: str | None) -> SupervisionRecord:

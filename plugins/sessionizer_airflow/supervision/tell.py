@@ -10,8 +10,8 @@ from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.home.clock import clock_time
 from sessionizer_airflow.alerting.alert import Alert, Kind
-from sessionizer_airflow.supervision.decide import GO_ON, Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
-from sessionizer_airflow.supervision.failures import first_line, reason_to_give_up
+from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
+from sessionizer_airflow.supervision.failures import GO_ON, first_line, reason_to_give_up, what_to_do
 
 if TYPE_CHECKING:
     from sessionizer.control.records.health_record import Health
@@ -123,10 +123,16 @@ def alert_on_failure(
 ) -> Alert | None:
     """Told at once of a failure that is new on ``record``; None of a transient cause, which may be over in a moment."""
     if record.given_up:
-        return _alert(stream, Kind.GAVE_UP, reason_to_give_up(record, policy), f"{record.remedy}; {GO_ON}", driver)
+        reason = _named(failure, reason_to_give_up(record, policy))
+        return _alert(stream, Kind.GAVE_UP, reason, what_to_do(record), driver)
     if failure.cause.verdict is Verdict.TRANSIENT:
         return None
-    return _alert(stream, Kind.REPLACED, failure.what, failure.remedy, driver)
+    return _alert(stream, Kind.REPLACED, _named(failure, failure.what), failure.remedy, driver)
+
+
+def _named(failure: Failure, reason: str) -> str:
+    """The cause in words, then the ``reason`` with its names and numbers."""
+    return f"{failure.cause.called}: {reason}" if failure.cause.called else reason
 
 
 def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.control.records.launch_record import LaunchRecord, read_launch
 from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision
 
 if TYPE_CHECKING:
@@ -12,3 +14,16 @@ if TYPE_CHECKING:
 
 def recorded(home: StreamHome) -> SupervisionRecord:
     return read_supervision(home) or SupervisionRecord()
+
+
+def launched(home: StreamHome) -> LaunchRecord:
+    """The newest launch of a driver."""
+    launch = read_launch(home)
+    assert launch is not None
+    return launch
+
+
+def works(home: StreamHome) -> bool:
+    """Whether the driver that was launched last has come to a batch."""
+    beat, launch = read_heartbeat(home), read_launch(home)
+    return beat is not None and launch is not None and beat.uid == launch.uid and beat.batch_id is not None

@@ -81,7 +81,7 @@ class DriverProcess:
     @property
     def jvm(self) -> int | None:
         """The JVM, None before it runs."""
-        return next((pid for pid in _children(self.pid) if _command(pid) == "java"), None)
+        return jvm_of(self.pid)
 
     @property
     def ended(self) -> bool:
@@ -179,6 +179,16 @@ def run_to_end(
 def executors_of(driver: int) -> list[int]:
     """The JVMs of the executors that run apart from that of the driver with this process id."""
     return [pid for pid in _descendants(driver) if "CoarseGrainedExecutorBackend" in _command_line(pid)]
+
+
+def jvm_of(driver: int) -> int | None:
+    """The JVM that the driver with this process id has started, None before it runs."""
+    return next((pid for pid in _children(driver) if _command(pid) == "java"), None)
+
+
+def workers_of(driver: int) -> list[int]:
+    """The processes of Python that work for the JVM of the driver with this process id."""
+    return [pid for pid in _descendants(driver) if pid != driver and _command(pid).startswith("python")]
 
 
 def kill_process(pid: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,3 +63,17 @@ def settle_and_tell(supervisor: Supervisor, said: Callable[[str], None]) -> None
         supervisor.settle()
     except SupervisionEnded as error:
         said(str(error))
+
+
+def settle_until(
+    condition: Callable[[], object],
+    build: Callable[[], Supervisor],
+    said: Callable[[str], None],
+    within_s: float = 90.0,
+) -> None:
+    """Let supervisors look, a new one each time as in Airflow, until `condition` holds."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, said
+        settle_and_tell(build(), said)
+        time.sleep(0.1)

@@ -1,8 +1,9 @@
 """A driver without Spark: lease, heartbeats, stop marker and exit record are the real ones; only the work is missing.
 
 The file `behaviour` in the platform's home says what it does: `steady` (if there is none), `crash`, `refuse` (a
-terminal error), `away` (its source does not answer), `mute` (starts up for ever) or `deaf` (does not
-hear the stop marker).
+terminal error), `stumble` (a transient one), `fail` (one of neither kind), `away` (its source does not answer), `mute`
+(starts up for ever), `deaf` (does not hear the stop marker), `linger` (fails and does not end) or `stat PATH` (asks for
+a file after its first batch).
 
 Each batch adds a line to `journal`, its only sink: the fencing token under which it was written.
 """
@@ -20,13 +21,20 @@ from sessionizer.control.lease.lease import Lease, acquire
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.records.stop_marker import stop_requested
-from sessionizer.errors import SessionizerError, SourceUnreachable, TerminalError
+from sessionizer.errors import SessionizerError, SourceUnreachable, TerminalError, TransientError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 
 BATCH_SECONDS = 0.3
 ROWS_PER_BATCH = 7
 JOURNAL = "journal"
+FAILURES = {
+    "refuse": TerminalError("the mapping names a column that is not there"),
+    "stumble": TransientError("the catalog is being moved"),
+    "fail": SessionizerError("nobody has foreseen this"),
+    "linger": SessionizerError("nobody has foreseen this"),
+    "away": SourceUnreachable("broker:9092", "refused"),
+}
 
 
 def main() -> int:
@@ -42,6 +50,8 @@ def main() -> int:
     except SessionizerError as error:
         outcome = ExitOutcome.LEASE_LOST if type(error).__name__ == "LeaseLost" else ExitOutcome.FAILED
         leave(home, arguments.uid, outcome, error)
+        if behaviour(Path(arguments.home)) == "linger":
+            time.sleep(600)
         return error.exit_code
     leave(home, arguments.uid, ExitOutcome.STOPPED)
     return 0
@@ -81,10 +91,8 @@ def behaviour(platform_home: Path) -> str:
 def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
     started = epoch_ms()
     beat(home, uid, started, None)
-    if how == "refuse":
-        raise TerminalError("the mapping names a column that is not there")
-    if how == "away":
-        raise SourceUnreachable("broker:9092", "refused")
+    if how in FAILURES:
+        raise FAILURES[how]
     if how == "crash":
         sys.stderr.write("opening the broker with password=hunter2\nit is beyond me\n")
         sys.stderr.flush()
@@ -97,6 +105,8 @@ def drive(home: StreamHome, uid: str, lease: Lease, how: str) -> None:
             write_batch(home, lease)
             beat(home, uid, started, batch)
             batch += 1
+        if how.startswith("stat "):
+            Path(how.removeprefix("stat ")).exists()
 
 
 def write_batch(home: StreamHome, lease: Lease) -> None:

@@ -28,19 +28,31 @@ REGISTERED = re.compile(r"Successfully registered with master")
 @contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
     """Give the master's URL once a worker has registered; the worker knows nothing of our Python packages."""
-    processes = []
-    try:
-        processes.append(_start(f"{PACKAGE}.master.Master", folder))
-        url = _await(MASTER_URL, folder / "Master.log")[1]
-        processes.append(_start(f"{PACKAGE}.worker.Worker", folder, "--cores", "1", "--memory", "1g", url))
+    with (
+        standalone_master(folder) as url,
+        _ended(_start(f"{PACKAGE}.worker.Worker", folder, "--cores", "1", "--memory", "1g", url)),
+    ):
         _await(REGISTERED, folder / "Worker.log")
         yield url
+
+
+@contextmanager
+def standalone_master(folder: Path) -> Iterator[str]:
+    """Give the URL of a master that has no worker."""
+    with _ended(_start(f"{PACKAGE}.master.Master", folder)):
+        yield _await(MASTER_URL, folder / "Master.log")[1]
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End the process at the end."""
+    try:
+        yield
     finally:
-        for process in reversed(processes):
-            identity = identify(process.pid)
-            if identity is not None:
-                kill(identity)
-            process.wait()
+        identity = identify(process.pid)
+        if identity is not None:
+            kill(identity)
+        process.wait()
 
 
 def _start(main_class: str, folder: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -27,6 +27,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.UnknownStream("clik", ["clicks"]),
     errors.DuplicateStream("clicks", [Path("a"), Path("b")]),
+    errors.StoreUnreachable("hdfs://namenode/lake", "the table sessions", "Connection refused"),
     errors.DiskFull(Path("/small"), "the next batch", "12 bytes are left"),
     errors.UnwritablePath(Path("/proc/x"), "the table sessions", "no"),
     errors.LeaseHeld("clicks", "a", 1, "here"),
@@ -53,7 +54,7 @@ EXAMPLES: list[SessionizerError] = [
 
 def test_no_class_is_left_out() -> None:
     assert set(CLASSES) == {type(example) for example in EXAMPLES}
-    assert {kind.__name__ for kind in CLASSES} - set(CAUSES) == {"QueryFailed", "QueryInterrupted"}
+    assert {kind.__name__ for kind in CLASSES} - set(CAUSES) == {"QueryFailed", "QueryInterrupted", "StoreUnreachable"}
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from sessionizer.errors import QueryFailed, QueryInterrupted
-from sessionizer.spark.failures.query_failure import classified, is_full_disk
+from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, StoreUnreachable, UnwritablePath
+from sessionizer.spark.failures.query_failure import classified, store_failure
 
 
 class Captured(Exception):
@@ -67,9 +67,50 @@ def test_events_that_are_gone_stay_gone_when_a_broker_is_away_too() -> None:
 
 def test_a_cause_of_pythons_own_counts_too() -> None:
     error = RuntimeError("the batch could not be written")
-    assert not is_full_disk(error)
+    assert isinstance(store_failure(error, "/lake", "the table", "so"), UnwritablePath)
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
-    assert is_full_disk(error)
+    assert isinstance(store_failure(error, "/lake", "the table", "so"), DiskFull)
+
+
+def test_a_store_that_is_away_is_waited_for() -> None:
+    error = Captured("An error occurred while calling o1.execute", AWAY)
+    assert isinstance(store_failure(error, "hdfs://namenode/lake", "the table", "so"), StoreUnreachable)
+
+
+BELOW_PYTHON = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/jobs/sinks/write.py", line 69, in write
+    rows = emitted.collect()  # {said}
+py4j.protocol.Py4JJavaError: An error occurred while calling o1.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: org.apache.spark.SparkException: {said}
+\tat org.apache.spark.rdd.RDD.iterator
+Caused by: java.io.IOException
+"""
+LOST = "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occurred during loading state."
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "line"),
+    [
+        (NOT_READ, "bad_data", NOT_READ),
+        (LOST, "state_not_at_head", LOST),
+        (
+            "Futures timed out",
+            "unknown",
+            "py4j.protocol.Py4JJavaError: An error occurred while calling o1.collectToPython.",
+        ),
+    ],
+)
+def test_the_first_line_says_what_failed_below_the_writing_of_a_batch(said: str, cause: str, line: str) -> None:
+    died = classified("clicks", Captured(BELOW_PYTHON.format(said=said)))
+    assert isinstance(died, QueryFailed | QueryInterrupted)
+    assert died.cause == cause
+    assert died.detail.splitlines()[0] == line
+
+
+def test_a_line_that_comes_first_is_not_repeated() -> None:
+    died = classified("clicks", Captured(f"{NOT_READ}\nCaused by: {NOT_READ}"))
+    assert isinstance(died, QueryFailed)
+    assert died.detail.startswith(f"Captured: {NOT_READ}\nCaused by")
 
 
 WORDS = "java.lang.OutOfMemoryError: Java heap space"

@@ -62,7 +62,7 @@ def give_out(home: StreamHome, record: LeaseRecord) -> bool:
         _remove(home.control_files.lease(record.token))
         return False
     # A full disk must not cost the lease that was just won: this copy is only for people.
-    with suppress(UnwritablePath, DiskFull):
+    with suppress(UnwritablePath, DiskFull, ControlUnreachable):
         write_record(home.control_files.lease_for_people, record, durable=False)
     _prune(home, record.token)
     return True

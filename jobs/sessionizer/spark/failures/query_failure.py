@@ -6,9 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import QueryFailed, QueryInterrupted, SessionizerError
+from sessionizer.errors import (
+    DiskFull,
+    QueryFailed,
+    QueryInterrupted,
+    SessionizerError,
+    StoreUnreachable,
+    UnwritablePath,
+)
 from sessionizer.redaction import redacted_and_cut
-from sessionizer.spark.failures.state_classes import cause_of_state_class
+from sessionizer.spark.failures.state_classes import cause_of_state_class, classes_of
+from sessionizer.spark.failures.telling_line import telling_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +45,7 @@ CAUSES: Final = (
         ),
         terminal=False, deep=True,
     ),
-    KnownFailure("private_door", ("PrivateDoorBroken",), terminal=True, deep=True),
+    KnownFailure("private_door", ("PrivateDoorBroken: ",), terminal=True, deep=True),
     KnownFailure(
         "memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True
     ),
@@ -91,7 +99,14 @@ CAUSES: Final = (
         ),
         terminal=True,
     ),
-    KnownFailure("bad_option", ("Invalid value '", "org.apache.kafka.common.config.ConfigException"), terminal=True),
+    KnownFailure(
+        "bad_option",
+        (
+            "Invalid value '", "Failed to parse time string", "Failed to parse byte string",
+            "org.apache.kafka.common.config.ConfigException",
+        ),
+        terminal=True,
+    ),
     KnownFailure(
         "bad_data", ("FAILED_READ_FILE", "PARQUET_COLUMN", "CANNOT_READ_FILE", "is not a Parquet file"), terminal=True
     ),
@@ -141,14 +156,25 @@ def classified(
     words = out_of_memory() if cause.name in WITHOUT_WORDS else None
     if words is not None:
         cause, text = _BY_NAME["memory"], f"{words}; then {text}"
+    elif (line := telling_line(whole if cause.deep else text, (*cause.signs, *classes_of(cause.name)))) is not None:
+        text = f"{line}\n{text}"
     kind = QueryFailed if cause.terminal else QueryInterrupted
     return kind(stream, cause.name, redacted_and_cut(text, _DETAIL_LIMIT))
 
 
-def is_full_disk(error: BaseException) -> bool:
-    """Whether there was no room, however deep below the error."""
+def store_failure(
+    error: Exception, location: str, purpose: str, detail: str
+) -> DiskFull | StoreUnreachable | UnwritablePath:
+    """What ``error`` comes to for who needs ``location`` as ``purpose``, whatever is below it."""
     found = classified("", error)
-    return isinstance(found, QueryInterrupted) and found.cause == "disk_full"
+    cause = found.cause if isinstance(found, QueryInterrupted) else None
+    match cause:
+        case "disk_full":
+            return DiskFull(location, purpose, detail)
+        case "unreachable":
+            return StoreUnreachable(location, purpose, detail)
+        case _:
+            return UnwritablePath(location, purpose, detail)
 
 
 def _shows(cause: KnownFailure, text: str) -> bool:

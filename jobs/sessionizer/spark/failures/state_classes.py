@@ -67,6 +67,11 @@ CAUSE_OF_CLASS: Final = {
 _CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 
 
+def classes_of(cause: str) -> list[str]:
+    """The classes about state that come to ``cause``, as Spark writes them."""
+    return [f"[{name}]" for name, its in CAUSE_OF_CLASS.items() if its == cause]
+
+
 def cause_of_state_class(text: str) -> str | None:
     """The cause that the first class about state in ``text`` comes to; None if it names none that is known."""
     return next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), None)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.errors import InvalidSpec, SourceUnreachable
+from sessionizer.errors import InvalidSpec, SourceUnreachable, StoreUnreachable
 from sessionizer.home.table_places import located
+from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.batch_limits import batch_limits
 from sessionizer.spark.ingest.files import read_files
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW, parse_lines, without_blank_lines
-from sessionizer.spark.internals.java_errors import first_line
+from sessionizer.spark.internals.java_errors import JavaError, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +74,12 @@ def _files(reader: Reader, source: FilesSource, home: Path, max_event_bytes: int
 def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
     try:
         rows: DataFrame = reader.format("delta").options(**source.options).load(located(source.path, home))
-    except PySparkException as error:
+    except (PySparkException, JavaError) as error:
+        found = store_failure(error, source.path, "source.path", first_line(error))
+        if isinstance(found, StoreUnreachable):
+            raise found from error
+        if isinstance(error, JavaError):
+            raise
         raise InvalidSpec("source.path", source.path, f"a Delta table ({first_line(error)})") from error
     nothing = F.lit(None).cast("string")
     return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))

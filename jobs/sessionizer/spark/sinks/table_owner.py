@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from sessionizer.errors import TableOwned, UnwritablePath
+from sessionizer.errors import TableOwned
+from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.spark.sinks.tables import OWNER, table_exists
@@ -21,7 +22,7 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
     """Mark each of the ``tables`` (name to location) that has no owner as that of ``owner``.
 
     One that was written before tables had owners is claimed only if none but ``lineages``, the owner's, wrote it.
-    Raises TableOwned, before any is marked, and UnwritablePath.
+    Raises TableOwned, before any is marked, and as ``store_failure``.
     """
     unmarked = []
     for name, location in tables.items():
@@ -51,7 +52,7 @@ def _mark(spark: SparkSession, name: str, location: str, owner: str) -> None:
         spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('{OWNER}' = '{owner}')")
     except PySparkException as error:
         _require(location, table_property(spark, location, OWNER) or owner, owner)
-        raise UnwritablePath(location, f"the owner of table {name}", first_line(error)) from error
+        raise store_failure(error, location, f"the owner of table {name}", first_line(error)) from error
 
 
 def _require(location: str, found: str, owner: str) -> None:

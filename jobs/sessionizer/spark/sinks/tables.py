@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 
-from sessionizer.errors import DiskFull, UnwritablePath
-from sessionizer.spark.failures.query_failure import is_full_disk
+from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.sinks.table_fit import lacks, require_fit
 
@@ -33,16 +32,15 @@ def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> Non
     try:
         builder.execute()
     except (PySparkException, JavaError) as error:
-        kind = DiskFull if is_full_disk(error) else UnwritablePath
-        raise kind(location, f"the table {shape.name}", first_line(error)) from error
+        raise store_failure(error, location, f"the table {shape.name}", first_line(error)) from error
 
 
 def table_exists(spark: SparkSession, name: str, location: str) -> bool:
-    """Whether there is a Delta table at ``location``; raises UnwritablePath for table ``name``."""
+    """Whether there is a Delta table at ``location``; raises as ``store_failure`` for table ``name``."""
     try:
         return bool(DeltaTable.isDeltaTable(spark, location))
     except (PySparkException, JavaError) as error:
-        raise UnwritablePath(location, f"the table {name}", first_line(error)) from error
+        raise store_failure(error, location, f"the table {name}", first_line(error)) from error
 
 
 def ensure_tables(
@@ -63,14 +61,14 @@ def ensure_tables(
 def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: str | None = None) -> None:
     """Create the table, as that of ``owner``, or add the columns, and the fields of structs, that it lacks.
 
-    A column stays when it is gone. Raises UnwritablePath, and InvalidSpec when a column exists with another type: a
-    stream never rewrites a table's past.
+    A column stays when it is gone. Raises as ``store_failure``, and InvalidSpec when a column has another type: streams
+    never rewrite the past of a table.
     """
     _make(spark, _existing(spark, shape, location), shape, location, owner)
 
 
 def _existing(spark: SparkSession, shape: TableShape, location: str) -> StructType | None:
-    """The columns of the table, None if there is none. Raises UnwritablePath, and InvalidSpec if one does not fit."""
+    """The columns of the table, None if there is none. Raises as ``table_exists``, and InvalidSpec if one misfits."""
     if not table_exists(spark, shape.name, location):
         return None
     existing = spark.read.format("delta").load(location).schema

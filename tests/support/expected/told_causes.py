@@ -1,0 +1,56 @@
+"""What must reach people of a cause, by its verdict; and of which causes some test makes the real one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.causes.table import CAUSES, Verdict
+from sessionizer_airflow.supervision.failures import GO_ON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from support.expected.heard import Heard
+
+    Test = TypeVar("Test", bound=Callable[..., object])
+
+KINDS: Final = {Verdict.TERMINAL: "gave_up", Verdict.TRANSIENT: "waiting", Verdict.UNCLEAR: "replaced"}
+MADE: Final[set[str]] = set()
+
+
+def made(*causes: str) -> Callable[[Test], Test]:
+    """Mark a test that makes the real `causes` and reads what people are told of them."""
+    assert set(causes) <= set(CAUSES), "a cause that is not in the table"
+    MADE.update(causes)
+    return lambda test: test
+
+
+def check_alert(
+    name: str, told: Sequence[dict[str, Any]], said: Heard, /, *, names: str = "", **fields: object
+) -> None:
+    """One alert, of the right kind, with the cause in words, what it `names` and its remedy.
+
+    `fields` are those of an error that the remedy in the table names.
+    """
+    cause = CAUSES[name]
+    remedy = cause.remedy.format(error=SimpleNamespace(**fields)) if fields else cause.remedy
+    (alert,) = told
+    assert (alert["kind"], alert["stream"]) == (KINDS[cause.verdict], "clicks"), alert
+    assert remedy in alert["what_to_do"], alert
+    assert all(part in alert["text"] for part in (remedy, cause.called, names)), alert
+    assert (GO_ON in alert["text"]) == (cause.verdict is Verdict.TERMINAL and not cause.for_good), alert
+    assert "\n" not in alert["text"]
+    assert any(remedy in line for line in said), "the task log says it, too"
+
+
+def check_record(name: str, record: SupervisionRecord, said: Heard) -> None:
+    """What is terminal was tried once and is given up; what is transient uses up no restart."""
+    verdict = CAUSES[name].verdict
+    assert record.cause == name, record
+    assert record.given_up == (verdict is Verdict.TERMINAL), record
+    assert record.failures == (1 if verdict is Verdict.UNCLEAR else 0), record
+    if verdict is Verdict.TERMINAL:
+        assert sum("launching a driver" in line for line in said) <= 1, said

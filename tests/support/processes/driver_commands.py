@@ -1,0 +1,20 @@
+"""What starts a driver as a process of this machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from support.places import REPOSITORY, SUPPORT
+
+if TYPE_CHECKING:
+    from sessionizer_airflow.launching.argv import DriverCall
+
+
+def real_driver(call: DriverCall) -> list[str]:
+    return [sys.executable, str(REPOSITORY / "jobs" / "main.py"), *call.argv()]
+
+
+def scripted_driver(call: DriverCall) -> list[str]:
+    """One that lives in the control directory only."""
+    return [sys.executable, str(SUPPORT / "processes" / "scripted_driver.py"), *call.argv()]

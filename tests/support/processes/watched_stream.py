@@ -1,0 +1,96 @@
+"""A stream under supervision whose news go to a notifier: what is looked at until people are told, and what of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from typer.testing import CliRunner
+
+from sessionizer.causes.table import CAUSES
+from sessionizer.cli.app import app
+from sessionizer_airflow.launching.argv import Folders
+from sessionizer_airflow.launching.local import LocalLauncher
+from support.expected.supervision_records import recorded
+from support.expected.told_causes import check_alert, check_record
+from support.processes.driver_commands import real_driver
+from support.processes.fabricated_platform import Platform
+from support.processes.file_notifier import settle_until, told
+from support.streams.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
+    from sessionizer_airflow.launching.launcher import Launcher
+    from sessionizer_airflow.supervision.act import Supervisor
+    from support.expected.heard import Heard
+
+
+@dataclass
+class WatchedStream:
+    """The stream at `home` with the folder of specs `streams`; what people are told is kept in `notified`."""
+
+    home: StreamHome
+    streams: Path
+    notified: Path
+    said: Heard
+    new_supervisor: Callable[[], Supervisor]
+
+    @property
+    def platform(self) -> Platform:
+        return Platform(self.home.platform, self.streams)
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        return told(self.notified)
+
+    def supervisor(self, launch: Launcher | Callable[[DriverCall], list[str]], **patience: int) -> Supervisor:
+        """One that tells of a wait at once."""
+        supervisor = self.new_supervisor()
+        supervisor.home = supervisor.ledger.home = self.home
+        supervisor.folders = Folders(home=self.home.platform, streams=self.streams)
+        supervisor.launcher = LocalLauncher(launch) if callable(launch) else launch
+        supervisor.policy = replace(supervisor.policy, **{"waiting_alert_ms": 1, **patience})
+        return supervisor
+
+    def watch(
+        self,
+        launch: Launcher | Callable[[DriverCall], list[str]],
+        until: Callable[[], object] = lambda: False,
+        within_s: float = 90.0,
+        **patience: int,
+    ) -> None:
+        """Supervise it until people are told something new, or `until` holds."""
+        before = len(self.told)
+        build = partial(self.supervisor, launch, **patience)
+        settle_until(lambda: len(self.told) > before or until(), build, self.said, within_s)
+
+    def drive(
+        self,
+        until: Callable[[], object] = lambda: False,
+        command: Callable[[DriverCall], list[str]] = real_driver,
+        **patience: int,
+    ) -> None:
+        """As `watch`, with drivers that start Spark."""
+        limits = {"startup_grace_ms": 120_000, "stale_limit_ms": 60_000, **patience}
+        self.watch(command, until, within_s=200, **limits)
+
+    def stage(self, spec: Mapping[str, Any]) -> Stage:
+        """What the stream reads, with this spec."""
+        stage = Stage.set_up(self.home.platform, spec, home=self.home.platform)
+        self.streams = stage.streams
+        return stage
+
+    def check(self, name: str, /, *, names: str = "", **fields: object) -> None:
+        """People were told of this cause, once, and it is on record."""
+        check_alert(name, self.told, self.said, names=names, **fields)
+        check_record(name, recorded(self.home), self.said)
+
+    def check_status(self, name: str) -> None:
+        """The command line says the same."""
+        places = ["--streams", str(self.streams), "--home", str(self.home.platform)]
+        assert CAUSES[name].remedy in CliRunner().invoke(app, ["status", self.home.name, *places]).stdout

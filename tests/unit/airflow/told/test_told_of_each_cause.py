@@ -1,0 +1,20 @@
+"""No cause without a test that makes the real one and reads what people are told."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from sessionizer.causes.table import CAUSES
+from support.expected.told_causes import MADE
+
+OTHERS: Final[dict[str, str]] = {}
+"""Causes that cannot be made here, each with the reason."""
+
+
+def test_each_cause_is_made_for_real_or_said_why_not() -> None:
+    for file in Path(__file__).parent.glob("test_told_of_*.py"):
+        import_module(file.stem)
+    assert MADE | set(OTHERS) == set(CAUSES)
+    assert not MADE & set(OTHERS)

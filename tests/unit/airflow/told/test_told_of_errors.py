@@ -1,0 +1,177 @@
+"""From what a real driver refuses before Spark starts, or a supervisor cannot do, to the words of the notifier."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer_airflow.supervision.decide import Adopt, Wait
+from support.expected.supervision_records import launched, works
+from support.expected.told_causes import check_alert, check_record, made
+from support.faults.dead_mounts import mount_without_server
+from support.faults.small_disk import fill
+from support.processes.driver_commands import real_driver, scripted_driver
+from support.processes.fabricated_platform import SPEC
+from support.processes.file_notifier import settle_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sessionizer_airflow.launching.argv import DriverCall
+    from support.processes.watched_stream import WatchedStream
+
+KAFKA_AWAY = """name: clicks
+source:
+  format: kafka
+  bootstrap_servers: 127.0.0.1:1
+  topic: clicks
+  encoding: json
+  columns: u string, ts bigint, id string
+mapping:
+  key: u
+  event_time: timestamp_millis(ts)
+  event_id: id
+"""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A stream that is so `arranged` is refused for `cause`; the text `names` where to look."""
+
+    cause: str
+    names: str
+    arranged: Callable[[WatchedStream], object]
+    command: Callable[[DriverCall], list[str]] = real_driver
+
+
+def spec_of(text: str) -> Callable[[WatchedStream], object]:
+    return lambda watched: watched.platform.add("clicks", text)
+
+
+def no_spec(watched: WatchedStream) -> None:
+    watched.platform.add("visits")
+
+
+def two_specs(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    (watched.streams / "clicks.yml").write_text(SPEC.format(name="clicks"))
+
+
+def drained_before(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    lineage = start_lineage(watched.home)
+    begin_drain(watched.home, lineage)
+    end_drain(watched.home, lineage)
+
+
+def made_by_another_release(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    file = watched.home.lineage(start_lineage(watched.home)).checkpoint_record
+    file.write_text(json.dumps({**json.loads(file.read_text()), "checkpoint_format": 99}))
+
+
+def lineage_damaged(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    start_lineage(watched.home)
+    watched.home.control_files.lineage.write_text("{")
+
+
+def desired_damaged(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    watched.home.control_files.desired.write_text("{")
+
+
+def no_folder_of_tables(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    watched.home.tables.rmdir()
+    watched.home.tables.touch()
+
+
+def behaves(how: str) -> Callable[[WatchedStream], object]:
+    def arranged(watched: WatchedStream) -> None:
+        watched.platform.add("clicks")
+        (watched.platform.home / "behaviour").write_text(how)
+
+    return arranged
+
+
+REFUSALS = {
+    "bad spec": Refusal("InvalidSpec", "source is missing", spec_of("name: clicks\n")),
+    "no spec": Refusal("UnknownStream", "known: visits", no_spec),
+    "two specs": Refusal("DuplicateStream", "clicks.yml", two_specs),
+    "broker away": Refusal("SourceUnreachable", "127.0.0.1:1", spec_of(KAFKA_AWAY)),
+    "drained": Refusal("StreamDrained", "every session is closed", drained_before),
+    "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
+    "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),
+    "desired.json damaged": Refusal("DamagedFile", "desired.json is damaged: not JSON", desired_damaged),
+    "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_tables),
+    "refused": Refusal("TerminalError", "a column that is not there", behaves("refuse"), scripted_driver),
+    "away": Refusal("TransientError", "the catalog is being moved", behaves("stumble"), scripted_driver),
+    "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),
+}
+
+
+@made(*(refusal.cause for refusal in REFUSALS.values()))
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_people_are_told_of_what_is_refused(name: str, watched: WatchedStream) -> None:
+    refusal = REFUSALS[name]
+    refusal.arranged(watched)
+    watched.watch(refusal.command)
+    watched.check(refusal.cause, names=refusal.names)
+    if refusal.cause not in {"InvalidSpec", "UnknownStream", "DuplicateStream"}:  # of these status tells by the files
+        watched.check_status(refusal.cause)
+
+
+@made("DiskFull")
+def test_what_people_are_told_of_a_control_directory_without_room(watched: WatchedStream, small_disk: Path) -> None:
+    """Neither a driver nor the supervisor can write anything: what is known is handed from one to the next."""
+    watched.home = StreamHome.of(small_disk, "clicks")
+    watched.home.prepare()
+    fill(small_disk, left=0)
+    supervisor = watched.supervisor(scripted_driver)
+    settle_until(lambda: watched.told, lambda: supervisor, watched.said)
+    for _ in range(3):
+        assert isinstance(supervisor.settle(), Wait)
+    check_alert("DiskFull", watched.told, watched.said, names=str(small_disk))
+    check_record("DiskFull", supervisor.ledger.read(), watched.said)
+
+
+@made("ControlUnreachable")
+@pytest.mark.parametrize("begins", [False, True])
+def test_what_people_are_told_of_a_stale_mount(watched: WatchedStream, tmp_path: Path, begins: bool) -> None:
+    """Also where a watch `begins`, which writes before it reads."""
+    (tmp_path / "mounted").mkdir()
+    home = watched.home = StreamHome.of(tmp_path / "mounted", "clicks")
+    supervisor = watched.supervisor(scripted_driver)
+    with mount_without_server(tmp_path / "mounted"):
+        if begins:
+            assert isinstance(supervisor.settle(home.prepare), Wait)
+        settle_until(lambda: watched.told, lambda: supervisor, watched.said)
+    check_alert("ControlUnreachable", watched.told, watched.said, names="endpoint is not connected")
+    check_record("ControlUnreachable", supervisor.ledger.read(), watched.said)
+
+
+@made("LeaseHeld")
+def test_people_are_not_told_of_a_driver_that_finds_another_at_work(watched: WatchedStream) -> None:
+    """The supervisor watches the one that works, whoever started it."""
+    watched.platform.add("clicks")
+    watched.watch(scripted_driver, lambda: works(watched.home))
+    owner = launched(watched.home).uid
+    watched.supervisor(real_driver).launch()
+    refused = launched(watched.home).uid
+    watched.watch(scripted_driver, lambda: read_exit(watched.home, refused))
+    ended = read_exit(watched.home, refused)
+    assert ended is not None
+    assert ended.error_type == "LeaseHeld"
+    decision = watched.supervisor(scripted_driver).settle()
+    assert isinstance(decision, Adopt)
+    assert decision.uid == owner
+    assert watched.told == []

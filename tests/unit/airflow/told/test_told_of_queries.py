@@ -1,0 +1,221 @@
+"""From the real death of a real query to the words of the notifier."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from sessionizer.control.lease.lease import fence
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.control.records.heartbeat import read_heartbeat
+from support.expected.supervision_records import launched, works
+from support.expected.told_causes import made
+from support.faults import spoiled_streams as spoiled
+from support.faults.bad_clicks import line
+from support.faults.small_disk import fill
+from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, a_file
+from support.processes.driver_commands import real_driver
+from support.processes.driver_process import executors_of, jvm_of, kill_process, run_to_end, workers_of
+from support.streams.many_clicks import many_clicks_spec, write_many_clicks
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.launching.argv import DriverCall
+    from support.processes.kafka_broker import KafkaBroker
+    from support.processes.watched_stream import WatchedStream
+
+WITHIN_S = 60.0
+EVENTS = 3_000_000
+"""In one batch: there is time to do something meanwhile."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """What is spoiled after a driver has read `first`, so that it, or else the `next` one, dies of `cause`."""
+
+    cause: str
+    spoil: Callable[[Stage], None]
+    spec: dict[str, Any]
+    first: Callable[[Stage], None] = a_file
+    next: bool = False
+    names: str = ""
+
+    @classmethod
+    def of_files(cls, cause: str, spoil: Callable[[Stage], None], names: str = "", *, next: bool = False) -> Death:  # noqa: A002
+        return cls(cause, spoil, clicks_spec(), next=next, names=names)
+
+    @classmethod
+    def of_delta(cls, cause: str, spoil: Callable[[Stage], None], names: str = "", *, next: bool = False) -> Death:  # noqa: A002
+        return cls(cause, spoil, DELTA_CLICKS, a_commit, next, names)
+
+
+def pid_of_driver(home: StreamHome) -> int:
+    pid = launched(home).pid
+    assert pid is not None
+    return pid
+
+
+def jvm_killed(stage: Stage) -> None:
+    jvm = jvm_of(pid_of_driver(stage.stream_home))
+    assert jvm is not None
+    kill_process(jvm)
+
+
+DEATHS = {
+    "the checkpoint lost its state": Death.of_files(
+        "state_not_at_head", spoiled.state_removed, "CANNOT_LOAD_STATE_STORE", next=True
+    ),
+    "a commit was cut short": Death.of_files("unknown", spoiled.commit_cut_short, next=True),
+    "the state is of another time mode": Death.of_files(
+        "state_refused", spoiled.state_of_another_time_mode, "timeMode", next=True
+    ),
+    "the folder of the state is gone": Death.of_files(
+        "state_silent", spoiled.state_is_no_folder_any_more, "STATE_STORE"
+    ),
+    "another query writes to the checkpoint": Death.of_files(
+        "lease_lost", spoiled.batches_of_another, "Multiple streaming jobs"
+    ),
+    "the JVM was killed": Death.of_files("driver_jvm_died", jvm_killed),
+    "the log of a Delta source was truncated": Death.of_delta(
+        "source_data_loss", spoiled.log_truncated, "DELTA_MISSING_FILES", next=True
+    ),
+    "rows were deleted from a Delta source": Death.of_delta("source_rewritten", spoiled.rows_deleted, "deleted data"),
+    "a column of a Delta source has another type": Death.of_delta(
+        "schema_change", spoiled.column_of_another_type, "DELTA_SCHEMA_CHANGED"
+    ),
+    "a file of a Delta source is damaged": Death.of_delta("bad_data", spoiled.file_damaged, ".snappy.parquet"),
+}
+
+
+@made(*(death.cause for death in DEATHS.values()))
+@pytest.mark.long
+@pytest.mark.parametrize("name", DEATHS)
+def test_what_people_are_told_of_a_query_that_died(name: str, watched: WatchedStream) -> None:
+    death = DEATHS[name]
+    stage = watched.stage(death.spec)
+    death.first(stage)
+    if death.next:
+        run_to_end(stage, "a", until="caught-up")
+    else:
+        watched.drive(lambda: works(watched.home))
+    death.spoil(stage)
+    watched.drive()
+    watched.check(death.cause, names=death.names)
+    watched.check_status(death.cause)
+
+
+@made("disk_full")
+@pytest.mark.long
+def test_what_people_are_told_of_a_full_disk(watched: WatchedStream, small_disk: Path) -> None:
+    stage = watched.stage(clicks_spec() | {"sink": {"path": str(small_disk / "tables")}})
+    a_file(stage)
+    run_to_end(stage, "a", until="caught-up")
+    (stage.feed / "2.json").write_bytes(b"for the quarantine")
+    fill(small_disk, left=0)
+    watched.drive()
+    watched.check("disk_full")
+    watched.check_status("disk_full")
+
+
+@made("source_data_loss")
+@pytest.mark.long
+def test_what_people_are_told_of_a_topic_made_anew(
+    watched: WatchedStream, kafka_broker: KafkaBroker, kafka_topic: str
+) -> None:
+    address = kafka_broker.bootstrap_servers
+    source = {
+        "format": "kafka", "bootstrap_servers": address, "topic": kafka_topic, "encoding": "json",
+        "columns": CLICK_COLUMNS,
+    }  # fmt: skip
+    stage = watched.stage(clicks_spec() | {"source": source})
+    produce(kafka_broker, kafka_topic, 20)
+    run_to_end(stage, "a", until="caught-up")
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_topics([kafka_topic])[kafka_topic].result(timeout=WITHIN_S)
+    kafka_broker.create_topic(kafka_topic, partitions=2)
+    produce(kafka_broker, kafka_topic, 2)
+    watched.drive()
+    watched.check("source_data_loss", names=kafka_topic)
+
+
+def produce(broker: KafkaBroker, topic: str, events: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})
+    for number in range(events):
+        producer.produce(topic, line(number + 1, "ann").rstrip())
+    assert producer.flush(WITHIN_S) == 0
+
+
+@made("memory")
+@pytest.mark.long
+def test_what_people_are_told_of_a_full_heap(watched: WatchedStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "512m")
+    spec = clicks_spec()
+    spec["mapping"]["payload"] = {"page": "repeat(left(page, 1), 1500000000)"}
+    a_file(watched.stage(spec))
+    watched.drive()
+    watched.check("memory", names="java.lang.OutOfMemoryError")
+    watched.check_status("memory")
+
+
+def is_in_a_batch(home: StreamHome) -> bool:
+    beat = read_heartbeat(home)
+    return beat is not None and beat.uid == launched(home).uid and bool(beat.running_tasks)
+
+
+@made("executor_lost")
+@pytest.mark.long
+def test_what_people_are_told_of_a_lost_executor(watched: WatchedStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.task.maxFailures=1 pyspark-shell")
+    write_many_clicks(watched.stage(many_clicks_spec()).feed, EVENTS)
+    watched.drive(lambda: is_in_a_batch(watched.home), on_a_cluster)
+    for pid in executors_of(pid_of_driver(watched.home)):
+        kill_process(pid)
+    watched.drive(command=on_a_cluster)
+    watched.check("executor_lost")
+    watched.check_status("executor_lost")
+
+
+def on_a_cluster(call: DriverCall) -> list[str]:
+    return [*real_driver(call), "--master", "local-cluster[1,1,1024]"]
+
+
+@made("no_progress")
+@pytest.mark.long
+def test_what_people_are_told_of_a_task_that_hangs(watched: WatchedStream) -> None:
+    write_many_clicks(watched.stage(many_clicks_spec()).feed, EVENTS)
+    watched.drive(lambda: is_in_a_batch(watched.home))
+    workers = workers_of(pid_of_driver(watched.home))
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        watched.drive(stale_limit_ms=12_000)
+    finally:
+        for pid in workers:
+            kill_process(pid)
+    watched.check("no_progress", names="no progress for 12 s")
+    watched.check_status("no_progress")
+
+
+@made("LeaseLost")
+@pytest.mark.long
+def test_people_are_not_told_of_a_driver_that_makes_way_for_another(watched: WatchedStream) -> None:
+    """Whoever takes the lease from it knows why, and tells that."""
+    a_file(watched.stage(clicks_spec()))
+    watched.drive(lambda: works(watched.home))
+    first = launched(watched.home).uid
+    fence(watched.home)
+    watched.drive(lambda: launched(watched.home).uid != first)
+    ended = read_exit(watched.home, first)
+    assert ended is not None
+    assert (ended.outcome, ended.error_type) == (ExitOutcome.LEASE_LOST, "LeaseLost")
+    assert watched.told == []

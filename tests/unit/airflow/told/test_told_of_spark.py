@@ -1,0 +1,72 @@
+"""From what ends a real driver between the start of Spark and its first batch to the words of the notifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.expected.told_causes import made
+from support.faults.other_releases import delta_without, spark_with_less_public
+from support.faults.spoiled_streams import a_file, table_of_another
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from support.processes.watched_stream import WatchedStream
+
+STREAMING_UPDATE = "org/apache/spark/sql/delta/DeltaOperations$StreamingUpdate.class"
+TRY_EVAL = "org/apache/spark/sql/catalyst/expressions/TryEval.class"
+
+
+def nothing(_: Path) -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True)
+class FalseStart:
+    """A stream of clicks with such a `spec`, so `arranged` and in such an `environment`, ends for `cause`."""
+
+    cause: str
+    names: str
+    spec: dict[str, Any]
+    arranged: Callable[[Stage], None] = a_file
+    environment: Callable[[Path], dict[str, str]] = nothing
+
+
+FALSE_STARTS = {
+    "a name node that is away": FalseStart("unreachable", "127.0.0.1:1", {"sink": {"path": "hdfs://127.0.0.1:1/lake"}}),
+    "an option that is no number": FalseStart(
+        "bad_option",
+        "'old'",
+        {"source": clicks_spec()["source"] | {"options": {"maxFileAge": "old"}}},
+    ),
+    "a table of another stream": FalseStart("TableOwned", "visits@0123456789ab", {}, table_of_another),
+    "Delta has moved a class": FalseStart(
+        "private_door", "StreamingUpdate", {}, environment=lambda root: delta_without(root, STREAMING_UPDATE)
+    ),
+    "Spark has moved a class": FalseStart(
+        "PrivateDoorBroken",
+        "TryEval",
+        {},
+        environment=lambda root: spark_with_less_public(root, "spark-catalyst", TRY_EVAL),
+    ),
+}
+
+
+@made(*(start.cause for start in FALSE_STARTS.values()))
+@pytest.mark.long
+@pytest.mark.parametrize("name", FALSE_STARTS)
+def test_what_people_are_told_of_a_query_that_never_was(
+    name: str, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = FALSE_STARTS[name]
+    start.arranged(watched.stage(clicks_spec() | start.spec))
+    for variable, value in start.environment(watched.home.platform).items():
+        monkeypatch.setenv(variable, value)
+    watched.drive()
+    watched.check(start.cause, names=start.names)
+    watched.check_status(start.cause)
