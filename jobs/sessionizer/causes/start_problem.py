@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.causes.table import CAUSES, Cause
 
@@ -39,6 +39,7 @@ SYMPTOMS: tuple[tuple[StartFault, str, str], ...] = (
     (StartFault.NO_JAR, r"ClassNotFoundException: (io\.delta\.\S+)", "no jar has {}"),
     (StartFault.NO_JAR, r"Failed to find the data source: (\w+)", "no jar has the data source {}"),
     (StartFault.BAD_MASTER, r"Could not parse Master URL: '([^']+)'", "{} is no Spark master"),
+    (StartFault.BAD_MASTER, r"Invalid master URL: (\S+)", "{} is no Spark master: it lacks a port"),
     (
         StartFault.NO_YARN_CONFIGURATION,
         r"either HADOOP_CONF_DIR or YARN_CONF_DIR must be set",
@@ -79,6 +80,8 @@ def start_problem(printed: str) -> StartProblem | None:
     return None
 
 
+VAGUE: Final = frozenset({"unknown", "executor_lost", "driver_jvm_died"})
+"""What a driver may have called its end before its first batch while what it printed says more."""
 LOG_HEAD = 256 * 1024
 """Bytes of a log that are read for what kept the driver from starting."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.start_problem import start_problem_in
+from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.causes.table import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, Verdict, cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
@@ -96,7 +96,7 @@ def _start_problem(home: StreamHome, newest: NewestDriver) -> StartProblem | Non
     """What kept it from its first batch, where its exit record does not say it."""
     seen = newest.seen
     worked = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
-    told = seen.exit_record is not None and seen.exit_record.error_type != "unknown"
+    told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
     if worked or told or seen.uid is None:
         return None
     return start_problem_in(home.driver_log(seen.uid))

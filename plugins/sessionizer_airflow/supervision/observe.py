@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.start_problem import start_problem_in
+from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.exit_record import ExitOutcome
 from sessionizer.control.records.launch_record import own_file
@@ -92,8 +92,6 @@ class Situation:
 
 
 SICK = frozenset({State.VANISHED, State.FAILED, State.STALLED})
-UNEXPLAINED = "unknown"
-"""The cause in the exit record of a driver that does not know what ended it."""
 
 
 def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
@@ -149,7 +147,7 @@ def _own_log(home: StreamHome, launch: LaunchRecord | None) -> str | None:
 def _start_problem(seen: Observation, log: str) -> StartProblem | None:
     """What kept the driver from its first batch, unless it works on it or has told in its exit record."""
     came_to_work = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
-    told = seen.exit_record is not None and seen.exit_record.error_type != UNEXPLAINED
+    told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
     return None if came_to_work or told or seen.state not in SICK else start_problem_in(Path(log))
 
 

@@ -76,7 +76,10 @@ CAUSES: Final = (
     ),
     KnownFailure(
         "state_not_at_head",
-        ("CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE"),
+        (
+            "CANNOT_LOAD_STATE_STORE", "CheckpointInfo length", "STATE_STORE_COMMIT_VALIDATION", "CANNOT_RESTORE",
+            "Incomplete log file in the",
+        ),
         terminal=True,
     ),
     KnownFailure(

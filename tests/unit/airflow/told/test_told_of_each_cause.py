@@ -9,8 +9,9 @@ from typing import Final
 from sessionizer.causes.table import CAUSES
 from support.expected.told_causes import MADE
 
-OTHERS: Final[dict[str, str]] = {}
-"""Causes that cannot be made here, each with the reason."""
+OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
+OTHERS: Final = dict.fromkeys(("UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun"), OF_COMMANDS)
+"""Causes of which no alert is told, each with the reason."""
 
 
 def test_each_cause_is_made_for_real_or_said_why_not() -> None:

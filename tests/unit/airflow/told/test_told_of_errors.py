@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.operation_record import OperationRecord, write_operation
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
@@ -84,6 +86,13 @@ def lineage_damaged(watched: WatchedStream) -> None:
     watched.home.control_files.lineage.write_text("{")
 
 
+def restore_cut_short(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    facts = {"id": "1f2e", "verb": "restore", "stream": "clicks", "by": "ops", "digest": "0", "savepoint": "nightly"}
+    times = {"batch_from": 3, "begun_at": epoch_ms(), "step_at": epoch_ms()}
+    write_operation(watched.home, OperationRecord(**facts, **times, lineage_from="old"))
+
+
 def desired_damaged(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
     watched.home.control_files.desired.write_text("{")
@@ -110,6 +119,7 @@ REFUSALS = {
     "broker away": Refusal("SourceUnreachable", "127.0.0.1:1", spec_of(KAFKA_AWAY)),
     "drained": Refusal("StreamDrained", "every session is closed", drained_before),
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
+    "a restore that was cut short": Refusal("OperationPending", "restore of 'clicks' to nightly", restore_cut_short),
     "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),
     "desired.json damaged": Refusal("DamagedFile", "desired.json is damaged: not JSON", desired_damaged),
     "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_tables),

@@ -75,7 +75,9 @@ DEATHS = {
     "the checkpoint lost its state": Death.of_files(
         "state_not_at_head", spoiled.state_removed, "CANNOT_LOAD_STATE_STORE", next=True
     ),
-    "a commit was cut short": Death.of_files("unknown", spoiled.commit_cut_short, next=True),
+    "a commit was cut short": Death.of_files(
+        "state_not_at_head", spoiled.commit_cut_short, "checkpoint/commits/", next=True
+    ),
     "the state is of another time mode": Death.of_files(
         "state_refused", spoiled.state_of_another_time_mode, "timeMode", next=True
     ),

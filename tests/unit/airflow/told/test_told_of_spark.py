@@ -10,6 +10,7 @@ import pytest
 from support.expected.told_causes import made
 from support.faults.other_releases import delta_without, spark_with_less_public
 from support.faults.spoiled_streams import a_file, table_of_another
+from support.processes.driver_commands import real_driver
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
@@ -41,10 +42,13 @@ FALSE_STARTS = {
     "a name node that is away": FalseStart("unreachable", "127.0.0.1:1", {"sink": {"path": "hdfs://127.0.0.1:1/lake"}}),
     "an option that is no number": FalseStart(
         "bad_option",
-        "'old'",
+        "time string: old",
         {"source": clicks_spec()["source"] | {"options": {"maxFileAge": "old"}}},
     ),
     "a table of another stream": FalseStart("TableOwned", "visits@0123456789ab", {}, table_of_another),
+    "no Python for workers": FalseStart(
+        "unknown", "/nowhere/python", {}, environment=lambda _: {"PYSPARK_PYTHON": "/nowhere/python"}
+    ),
     "Delta has moved a class": FalseStart(
         "private_door", "StreamingUpdate", {}, environment=lambda root: delta_without(root, STREAMING_UPDATE)
     ),
@@ -60,13 +64,10 @@ FALSE_STARTS = {
 @made(*(start.cause for start in FALSE_STARTS.values()))
 @pytest.mark.long
 @pytest.mark.parametrize("name", FALSE_STARTS)
-def test_what_people_are_told_of_a_query_that_never_was(
-    name: str, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_people_are_told_of_a_query_that_never_was(name: str, watched: WatchedStream) -> None:
     start = FALSE_STARTS[name]
     start.arranged(watched.stage(clicks_spec() | start.spec))
-    for variable, value in start.environment(watched.home.platform).items():
-        monkeypatch.setenv(variable, value)
-    watched.drive()
+    variables = [f"{name}={value}" for name, value in start.environment(watched.home.platform).items()]
+    watched.drive(command=lambda call: ["env", *variables, *real_driver(call)])
     watched.check(start.cause, names=start.names)
     watched.check_status(start.cause)
