@@ -88,9 +88,19 @@ def lineage_damaged(watched: WatchedStream) -> None:
 
 def restore_cut_short(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
-    facts = {"id": "1f2e", "verb": "restore", "stream": "clicks", "by": "ops", "digest": "0", "savepoint": "nightly"}
-    times = {"batch_from": 3, "begun_at": epoch_ms(), "step_at": epoch_ms()}
-    write_operation(watched.home, OperationRecord(**facts, **times, lineage_from="old"))
+    restore = OperationRecord(
+        id="1f2e",
+        verb="restore",
+        stream="clicks",
+        by="ops",
+        digest="0",
+        savepoint="nightly",
+        lineage_from="old",
+        batch_from=3,
+        begun_at=epoch_ms(),
+        step_at=epoch_ms(),
+    )
+    write_operation(watched.home, restore)
 
 
 def desired_damaged(watched: WatchedStream) -> None:
