@@ -135,9 +135,8 @@ class DamagedFile(TerminalError):
     exit_code = 17
 
     def __init__(self, path: Path | UPath, cause: str) -> None:
-        # who examined the file names it, too
-        self.path, self.cause = path, cause.removeprefix(f"{path}: ")
-        super().__init__(f"{path} is damaged: {self.cause}")
+        self.path, self.cause = path, cause
+        super().__init__(f"{path} is damaged: {cause}")
 
 
 class TableOwned(TerminalError):

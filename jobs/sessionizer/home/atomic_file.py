@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sessionizer.home.room import unwritable
+from sessionizer.home.room import is_away, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,10 +22,14 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 @dataclass(frozen=True, slots=True)
 class JsonReading:
-    """What a file holds. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``."""
+    """What a file holds. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``.
+
+    ``away``: nobody can tell, as it cannot be reached just now.
+    """
 
     value: JsonObject | None = None
     damage: str | None = None
+    away: bool = False
 
 
 def write_json(path: Path, value: Mapping[str, object], *, durable: bool = True) -> None:
@@ -60,7 +64,7 @@ def examine_json(path: Path) -> JsonReading:
     except (FileNotFoundError, NotADirectoryError):
         return JsonReading()
     except OSError as error:
-        return JsonReading(damage=f"{path}: {error.strerror or error}")
+        return JsonReading(damage=f"{path}: {error.strerror or error}", away=is_away(error))
     except (ValueError, RecursionError) as error:
         return JsonReading(damage=f"{path}: not JSON ({error})")
     if not isinstance(value, dict):

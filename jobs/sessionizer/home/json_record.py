@@ -9,8 +9,8 @@ from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from sessionizer.errors import DamagedFile
-from sessionizer.home.atomic_file import JsonObject, create_json, examine_json, write_json
+from sessionizer.errors import ControlUnreachable, DamagedFile
+from sessionizer.home.atomic_file import JsonObject, JsonReading, create_json, examine_json, write_json
 from sessionizer.home.stamp import UNSTAMPED, stamped, unknown_format
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ Record = TypeVar("Record", bound=JsonRecord)
 
 @dataclass(frozen=True, slots=True)
 class RecordReading(Generic[Record]):
-    """What a file holds. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``."""
+    """What a file holds, as ``JsonReading``."""
 
     value: Record | None = None
     damage: str | None = None
+    away: bool = False
 
 
 def write_record(path: Path, record: JsonRecord, *, durable: bool = True) -> None:
@@ -78,7 +79,7 @@ def examine_record(kind: type[Record], path: Path) -> RecordReading[Record]:
     """The ``kind`` in ``path``, telling an absent file from a damaged one. Never raises."""
     reading = examine_json(path)
     if reading.value is None:
-        return RecordReading(damage=reading.damage)
+        return RecordReading(damage=reading.damage, away=reading.away)
     damage = unknown_format(reading.value, kind.FORMAT)
     if damage is not None:
         return RecordReading(damage=f"{path}: {damage}")
@@ -94,11 +95,20 @@ def read_record(kind: type[Record], path: Path) -> Record | None:
 
 
 def require_undamaged(kind: type[Record], path: Path) -> Record | None:
-    """As ``read_record``, for files whose loss must not pass for absence: raises DamagedFile."""
+    """As ``read_record``, for files whose loss must not pass for absence.
+
+    Raises DamagedFile, and ControlUnreachable where nobody can tell what it holds just now.
+    """
     reading = examine_record(kind, path)
     if reading.damage is not None:
-        raise DamagedFile(path, reading.damage)
+        raise unreadable(path, reading)
     return reading.value
+
+
+def unreadable(path: Path, reading: JsonReading | RecordReading[Any]) -> ControlUnreachable | DamagedFile:
+    """What is raised of a ``reading`` with a damage."""
+    kind = ControlUnreachable if reading.away else DamagedFile
+    return kind(path, (reading.damage or "").removeprefix(f"{path}: "))
 
 
 def _encoded(value: object) -> object:

@@ -31,12 +31,17 @@ _AWAY: Final = frozenset(
 """Of a mount whose server is gone for now, or a machine short of files or memory."""
 
 
+def is_away(error: OSError) -> bool:
+    """Whether it tells of what may be there again in a moment: a mount, a machine that is short of something."""
+    return error.errno in _AWAY
+
+
 def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
     """The error that ``error`` comes to for who has to write ``path``.
 
     A mount may come back and room be made: both are waited for. A permission is missing until somebody gives it.
     """
-    if error.errno in _AWAY:
+    if is_away(error):
         return ControlUnreachable(path, error.strerror or str(error))
     kind = DiskFull if error.errno in _NO_ROOM else UnwritablePath
     return kind(path, purpose, error.strerror or str(error))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
+from sessionizer.home.json_record import unreadable
 from sessionizer.home.stamp import require_known_format, stamped
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
     path = home.lineage(lineage).spec
     reading = examine_json(path)
     if reading.damage is not None:
-        raise DamagedFile(path, reading.damage)
+        raise unreadable(path, reading)
     return None if reading.value is None else _decoded(reading.value, path)
 
 

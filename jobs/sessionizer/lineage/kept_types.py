@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.atomic_file import examine_json, write_json
+from sessionizer.home.json_record import unreadable
 from sessionizer.home.stamp import require_known_format, stamped
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def read_kept_types(home: StreamHome, lineage: str) -> KeptTypes | None:
     path = home.lineage(lineage).types
     reading = examine_json(path)
     if reading.damage is not None:
-        raise DamagedFile(path, reading.damage)
+        raise unreadable(path, reading)
     if reading.value is None:
         return None
     require_known_format(path, reading.value)

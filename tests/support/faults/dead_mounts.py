@@ -21,14 +21,14 @@ WELCOME: Final = struct.Struct("<IiQ IIIIHHIIHHI28x")
 
 
 @contextmanager
-def mount_without_server(folder: Path) -> Iterator[None]:
-    """Within it `folder` is a stale mount: whatever is asked of it fails at once."""
-    server = _mounted(folder)
+def mount_without_server(place: Path) -> Iterator[None]:
+    """Within it `place`, a folder or a file, is a stale mount: whatever is asked of it fails at once."""
+    server = _mounted(place)
     os.close(server)
     try:
         yield
     finally:
-        _unmount(folder)
+        _unmount(place)
 
 
 @contextmanager
@@ -44,10 +44,11 @@ def mount_that_hangs(folder: Path) -> Iterator[None]:
         _unmount(folder)
 
 
-def _mounted(folder: Path) -> int:
+def _mounted(place: Path) -> int:
     server = os.open("/dev/fuse", os.O_RDWR)
-    options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
-    subprocess.run(["mount", "-t", "fuse", "-o", options, "tests", str(folder)], pass_fds=[server], check=True)
+    kind = "40000" if place.is_dir() else "100000"
+    options = f"fd={server},rootmode={kind},user_id=0,group_id=0"
+    subprocess.run(["mount", "-t", "fuse", "-o", options, "tests", str(place)], pass_fds=[server], check=True)
     return server
 
 
@@ -59,5 +60,5 @@ def _take_requests(server: int) -> None:
     os.close(server)
 
 
-def _unmount(folder: Path) -> None:
-    subprocess.run(["umount", "--force", "--lazy", str(folder)], check=True)
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", "--force", "--lazy", str(place)], check=True)

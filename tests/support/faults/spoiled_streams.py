@@ -35,6 +35,11 @@ def a_file(stage: Stage, number: int = 1) -> None:
     (stage.feed / f"{number}.json").write_bytes(line(number, "ann"))
 
 
+def a_file_for_the_quarantine(stage: Stage, number: int = 1) -> None:
+    """What it holds is appended to a table at once."""
+    (stage.feed / f"{number}.json").write_bytes(b"no JSON")
+
+
 def a_commit(stage: Stage, number: int = 1) -> None:
     _append(stage.feed, number)
 

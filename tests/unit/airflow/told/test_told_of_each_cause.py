@@ -8,10 +8,16 @@ from typing import Final
 
 from sessionizer.causes.table import CAUSES
 from support.expected.told_causes import MADE
+from support.places import REPOSITORY
 
 OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
 OTHERS: Final = dict.fromkeys(("UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun"), OF_COMMANDS)
 """Causes of which no alert is told, each with the reason."""
+
+
+def test_the_documentation_has_each_cause() -> None:
+    table = (REPOSITORY / "docs" / "operating.md").read_text().partition("## Causes")[2].partition("\n## ")[0]
+    assert {name for name in CAUSES if name not in OTHERS and f"`{name}`" not in table} == set()
 
 
 def test_each_cause_is_made_for_real_or_said_why_not() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.operation_record import OperationRecord, write_operation
 from sessionizer.home.clock import epoch_ms
@@ -177,6 +178,15 @@ def test_what_people_are_told_of_a_stale_mount(watched: WatchedStream, tmp_path:
         settle_until(lambda: watched.told, lambda: supervisor, watched.said)
     check_alert("ControlUnreachable", watched.told, watched.said, names="endpoint is not connected")
     check_record("ControlUnreachable", supervisor.ledger.read(), watched.said)
+
+
+@made("ControlUnreachable")
+def test_what_people_are_told_of_a_file_that_cannot_be_reached(watched: WatchedStream) -> None:
+    """It is not damaged: nobody can tell."""
+    write_desired(watched.home, DesiredState.RUNNING, by="ops", why="")
+    with mount_without_server(watched.home.control_files.desired):
+        watched.watch(scripted_driver)
+    watched.check("ControlUnreachable", names="desired.json: Transport endpoint is not connected")
 
 
 @made("LeaseHeld")

@@ -122,7 +122,7 @@ def test_what_people_are_told_of_a_full_disk(watched: WatchedStream, small_disk:
     stage = watched.stage(clicks_spec() | {"sink": {"path": str(small_disk / "tables")}})
     a_file(stage)
     run_to_end(stage, "a", until="caught-up")
-    (stage.feed / "2.json").write_bytes(b"for the quarantine")
+    spoiled.a_file_for_the_quarantine(stage, 2)
     fill(small_disk, left=0)
     watched.drive()
     watched.check("disk_full")

@@ -9,7 +9,7 @@ import pytest
 
 from support.expected.told_causes import made
 from support.faults.other_releases import delta_without, spark_with_less_public
-from support.faults.spoiled_streams import a_file, table_of_another
+from support.faults.spoiled_streams import a_file, a_file_for_the_quarantine, table_of_another
 from support.processes.driver_commands import real_driver
 from support.streams.stage import Stage, clicks_spec
 
@@ -50,7 +50,11 @@ FALSE_STARTS = {
         "unknown", "/nowhere/python", {}, environment=lambda _: {"PYSPARK_PYTHON": "/nowhere/python"}
     ),
     "Delta has moved a class": FalseStart(
-        "private_door", "StreamingUpdate", {}, environment=lambda root: delta_without(root, STREAMING_UPDATE)
+        "private_door",
+        "StreamingUpdate",
+        {},
+        a_file_for_the_quarantine,
+        lambda root: delta_without(root, STREAMING_UPDATE),
     ),
     "Spark has moved a class": FalseStart(
         "PrivateDoorBroken",
