@@ -122,6 +122,7 @@ YARN_SITE = """<configuration>
 
 
 @made("ClusterUnreachable")
+@pytest.mark.long
 def test_what_people_are_told_of_a_cluster_that_cannot_be_asked(
     watched: WatchedStream, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
