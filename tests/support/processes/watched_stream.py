@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from typer.testing import CliRunner
 
@@ -20,7 +21,7 @@ from support.processes.file_notifier import settle_until, told
 from support.streams.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sessionizer_airflow.launching.launcher import Launcher
     from sessionizer_airflow.supervision.act import Supervisor
     from support.expected.heard import Heard
+
+AS_IT_IS: Final[Mapping[str, int]] = {}
 
 
 @dataclass
@@ -48,7 +51,9 @@ class WatchedStream:
     def told(self) -> list[dict[str, Any]]:
         return told(self.notified)
 
-    def supervisor(self, launch: Launcher | Callable[[DriverCall], list[str]], **patience: int) -> Supervisor:
+    def supervisor(
+        self, launch: Launcher | Callable[[DriverCall], list[str]], patience: Mapping[str, int] = AS_IT_IS
+    ) -> Supervisor:
         """One that tells of a wait at once."""
         supervisor = self.new_supervisor()
         supervisor.home = supervisor.ledger.home = self.home
@@ -62,22 +67,22 @@ class WatchedStream:
         launch: Launcher | Callable[[DriverCall], list[str]],
         until: Callable[[], object] = lambda: False,
         within_s: float = 90.0,
-        **patience: int,
+        patience: Mapping[str, int] = AS_IT_IS,
     ) -> None:
         """Supervise it until people are told something new, or `until` holds."""
         before = len(self.told)
-        build = partial(self.supervisor, launch, **patience)
+        build = partial(self.supervisor, launch, patience)
         settle_until(lambda: len(self.told) > before or until(), build, self.said, within_s)
 
     def drive(
         self,
         until: Callable[[], object] = lambda: False,
         command: Callable[[DriverCall], list[str]] = real_driver,
-        **patience: int,
+        patience: Mapping[str, int] = AS_IT_IS,
     ) -> None:
         """As `watch`, with drivers that start Spark."""
         limits = {"startup_grace_ms": 120_000, "stale_limit_ms": 60_000, **patience}
-        self.watch(command, until, within_s=200, **limits)
+        self.watch(command, until, within_s=200, patience=limits)
 
     def stage(self, spec: Mapping[str, Any]) -> Stage:
         """What the stream reads, with this spec."""

@@ -7,22 +7,18 @@ import os
 import signal
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 import pytest
 
+from sessionizer.control.lease.ledger import read_lease
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from support.expected.supervision_records import launched, works
 from support.expected.told_causes import made
-from support.places import REPOSITORY
-from support.processes import fake_cluster
+from support.places import REPOSITORY, SUPPORT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.processes.watched_stream import WatchedStream
 
 
@@ -36,6 +32,7 @@ class Refusal:
     fields: dict[str, str] = field(default_factory=dict)
 
 
+IN_YARN = {"deploy-mode": "cluster", "resource-manager": "http://127.0.0.1:1"}
 REFUSALS = {
     "no connection": Refusal("SparkConnectionMissing", None, "spark_of_the_site", {"name": "spark_of_the_site"}),
     "no such master": Refusal(
@@ -49,9 +46,12 @@ REFUSALS = {
         {"host": "k8s://https://kubernetes:6443", "extra": {"deploy-mode": "cluster", "namespace": "streams"}},
         "spark_of_the_site",
     ),
+    "no resource manager": Refusal(
+        "ResourceManagerUnknown", {"host": "yarn", "extra": {"deploy-mode": "cluster"}}, "HADOOP_CONF_DIR"
+    ),
     "no spark-submit": Refusal(
         "ProgramMissing",
-        {"host": "yarn", "extra": {"deploy-mode": "cluster", "spark-binary": "spark3-submit"}},
+        {"host": "yarn", "extra": {**IN_YARN, "spark-binary": "spark3-submit"}},
         "spark3-submit is not on the PATH",
         {"program": "spark3-submit"},
     ),
@@ -91,51 +91,34 @@ def test_what_people_are_told_of_a_program_that_the_system_does_not_run(watched:
     watched.check("OSError", names="Exec format error")
 
 
-@pytest.fixture
-def programs(watched: WatchedStream, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Stand-ins for the programs that talk to a cluster, before the real ones on the PATH."""
-    state, programs = watched.home.platform / "cluster", watched.home.platform / "programs"
-    state.mkdir()
-    programs.mkdir()
-    for name in ("yarn", "spark-submit"):
-        write_program(programs / name, f"#!{sys.executable}\n{Path(fake_cluster.__file__).read_text()}")
-    (programs / "scripted_driver.py").symlink_to(fake_cluster.SCRIPTED_DRIVER)
-    monkeypatch.setenv("FAKE_CLUSTER", str(state))
-    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
-    yield programs
-    for file in state.glob("*.pid"):
-        fake_cluster.end(int(file.read_text()))
-
-
-def write_program(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
-
-
-YARN_SITE = """<configuration>
-<property><name>yarn.resourcemanager.address</name><value>127.0.0.1:1</value></property>
-<property><name>yarn.resourcemanager.connect.max-wait.ms</name><value>1</value></property>
-<property><name>yarn.resourcemanager.connect.retry-interval.ms</name><value>1</value></property>
-<property><name>ipc.client.connect.max.retries</name><value>0</value></property>
-</configuration>
+SPARK_SUBMIT = """#!/bin/bash
+while [ "$1" != run ]; do shift; done
+setsid unshare --uts bash -c 'hostname worker-7; exec "$@"' - {python} {driver} "$@" > /dev/null 2>&1 &
 """
 
 
 @made("ClusterUnreachable")
-@pytest.mark.long
 def test_what_people_are_told_of_a_cluster_that_cannot_be_asked(
-    watched: WatchedStream, programs: Path, monkeypatch: pytest.MonkeyPatch
+    watched: WatchedStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its driver is silent, and what is asked about it is the real program `yarn`, whose resource manager is away."""
-    connect(monkeypatch, {"host": "yarn", "extra": {"deploy-mode": "cluster"}})
+    """Its driver has been submitted, and is silent; the address of the resource manager is one that nobody answers."""
+    connect(monkeypatch, {"host": "yarn", "extra": IN_YARN})
     watched.platform.add("clicks")
+    programs = watched.home.platform / "programs"
+    programs.mkdir()
+    driver = SUPPORT / "processes" / "scripted_driver.py"
+    (programs / "spark-submit").write_text(SPARK_SUBMIT.format(python=sys.executable, driver=driver))
+    (programs / "spark-submit").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     watched.watch(launcher_of(watched), lambda: works(watched.home))
-    (programs / "yarn-site.xml").write_text(YARN_SITE)
-    jars = Path(pyspark.__file__).parent / "jars"
-    yarn = f"exec java -cp '{programs}:{jars}/*' org.apache.hadoop.yarn.client.cli.ApplicationCLI \"$@\"\n"
-    write_program(programs / "yarn", f"#!/bin/sh\n{yarn}")
-    submission = launched(watched.home).submission
-    os.kill(int((watched.home.platform / "cluster" / f"{submission}.pid").read_text()), signal.SIGSTOP)
-    watched.watch(launcher_of(watched))
-    asked = f"yarn application -list -appStates ALL -appTags {submission}"
-    watched.check("ClusterUnreachable", names="to localhost:1 failed", asked=asked)
+    lease = read_lease(watched.home)
+    assert lease is not None
+    assert lease.pid is not None
+    os.kill(lease.pid, signal.SIGSTOP)
+    try:
+        watched.watch(launcher_of(watched), patience={"stale_limit_ms": 2_000})
+    finally:
+        os.kill(lease.pid, signal.SIGKILL)
+    apps = f"http://127.0.0.1:1/ws/v1/cluster/apps?applicationTags={launched(watched.home).submission}"
+    asked = f"curl -X GET {apps}&deSelects=resourceRequests"
+    watched.check("ClusterUnreachable", names="Connection refused", asked=asked)

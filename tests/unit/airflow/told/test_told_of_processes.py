@@ -72,10 +72,10 @@ def test_what_people_are_told_of_a_process(name: str, watched: WatchedStream, mo
     monkeypatch.setattr(decide, "EXIT_GRACE_MS", 1_000)
     watched.platform.add("clicks")
     (watched.platform.home / "behaviour").write_text(fate.behaviour)
-    watched.watch(fate.command, lambda: works(watched.home), **IMPATIENT)
+    watched.watch(fate.command, lambda: works(watched.home), patience=IMPATIENT)
     if not watched.told:
         fate.happens(watched.home)
-        watched.watch(fate.command, **IMPATIENT)
+        watched.watch(fate.command, patience=IMPATIENT)
     watched.check(fate.cause, names=fate.names)
     watched.check_status(fate.cause)
 
@@ -88,7 +88,7 @@ def test_what_people_are_told_of_a_driver_whose_machine_is_gone(watched: Watched
     process = launched(watched.home).pid or 0
     watched.home.control_files.launch.unlink()
     os.kill(process, signal.SIGKILL)
-    watched.watch(on_another_machine, takeover_after_ms=2_000, **IMPATIENT)
+    watched.watch(on_another_machine, patience={**IMPATIENT, "takeover_after_ms": 2_000})
     watched.check("out_of_sight", names="worker-7 cannot be seen from here")
 
 
@@ -99,7 +99,7 @@ def test_what_people_are_told_of_a_hung_driver_that_is_out_of_reach(watched: Wat
     watched.watch(on_another_machine, lambda: works(watched.home))
     pid = launched(watched.home).pid
     send(signal.SIGSTOP)(watched.home)
-    watched.watch(on_another_machine, **IMPATIENT)
+    watched.watch(on_another_machine, patience=IMPATIENT)
     watched.check("DriverOutOfReach", names="worker-7", pid=pid, host="worker-7")
     watched.watch(scripted_driver)
     assert [alert["kind"] for alert in watched.told] == ["waiting", "recovered"]
@@ -114,7 +114,7 @@ def test_what_people_are_told_of_a_process_that_cannot_be_killed(
     (watched.platform.home / "behaviour").write_text(f"stat {tmp_path / 'mounted' / 'file'}")
     (tmp_path / "mounted").mkdir()
     with mount_that_hangs(tmp_path / "mounted"):
-        watched.watch(scripted_driver, **IMPATIENT)
+        watched.watch(scripted_driver, patience=IMPATIENT)
         watched.check("DriverWouldNotEnd", names=f"process {launched(watched.home).pid} is still there")
         (watched.platform.home / "behaviour").unlink()
     watched.watch(scripted_driver)

@@ -200,7 +200,7 @@ def test_what_people_are_told_of_a_task_that_hangs(watched: WatchedStream) -> No
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
     try:
-        watched.drive(stale_limit_ms=12_000)
+        watched.drive(patience={"stale_limit_ms": 12_000})
     finally:
         for pid in workers:
             kill_process(pid)

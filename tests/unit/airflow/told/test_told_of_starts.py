@@ -71,7 +71,7 @@ def check(start: FalseStart, watched: WatchedStream, monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(name, value)
     places = {"application": APPLICATION, "jars": jar_folder(), **start.project}
     project = Project(streams=watched.streams, home=home, **places)
-    watched.watch(ConnectionLauncher(project=project), within_s=200, startup_grace_ms=grace_ms)
+    watched.watch(ConnectionLauncher(project=project), within_s=200, patience={"startup_grace_ms": grace_ms})
     watched.check(start.cause, names=start.names)
     watched.check_status(start.cause)
 
