@@ -19,8 +19,10 @@ Document: TypeAlias = "dict[str, Any]"
 Decisions: TypeAlias = "dict[str, Any]"
 """Field, as a spec names it (``rules.gap_timeout``), to its value, in a spec's words."""
 
-WITHOUT_EFFECT: Final = frozenset({"description", "owner"})
-"""Fields that only people read."""
+WITHOUT_EFFECT: Final = frozenset(
+    {"description", "owner", "savepoints.every", "savepoints.keep", "savepoints.at_least"}
+)
+"""Fields that only people read, or that say what is done beside the stream."""
 
 
 @dataclass(frozen=True, slots=True)

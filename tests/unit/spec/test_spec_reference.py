@@ -16,6 +16,7 @@ BLOCKS = [
     ("mapping.", "Mapping"),
     ("rules.", "Rules"),
     ("sink.", "Sink"),
+    ("savepoints.", "Savepoints"),
     ("source.", "FilesSource"),
     ("source.", "DeltaSource"),
     ("source.", "KafkaSource"),
@@ -32,7 +33,7 @@ def test_every_key_has_its_row(prefix: str, block: str | None) -> None:
     schema: dict[str, Any] = stream_schema()
     properties = (schema["$defs"][block] if block else schema)["properties"]
     for key, facts in properties.items():
-        if block is None and key in {"source", "mapping", "rules", "sink"}:
+        if block is None and key in {"source", "mapping", "rules", "sink", "savepoints"}:
             continue
         row = f"| `{prefix}{key}` |"
         default = facts.get("default")

@@ -11,6 +11,7 @@ from sessionizer.stream_spec.document.duration import SECOND, Duration
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, Text
 from sessionizer.stream_spec.document.rules import Rules
+from sessionizer.stream_spec.document.savepoints import Savepoints
 from sessionizer.stream_spec.document.section import Section, refusal
 from sessionizer.stream_spec.document.source import Source
 
@@ -38,6 +39,10 @@ class StreamSpec(Section):
     sink: Sink = Field(
         default_factory=lambda: Sink.model_validate({}),
         description="Where the results go.",
+    )
+    savepoints: Savepoints = Field(
+        default_factory=lambda: Savepoints.model_validate({}),
+        description="Savepoints that are made by themselves.",
     )
     key_groups: int = Field(
         default=16,

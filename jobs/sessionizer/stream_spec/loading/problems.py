@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.mapping import Mapping
 from sessionizer.stream_spec.document.rules import Rules
+from sessionizer.stream_spec.document.savepoints import Savepoints
 from sessionizer.stream_spec.document.secrets import holds_secret
 from sessionizer.stream_spec.document.section import MISSING, REFUSED, Shown
 from sessionizer.stream_spec.document.source import SOURCES
@@ -32,6 +33,7 @@ SECTIONS: Final[dict[YamlPath, type[Section]]] = {
     ("mapping",): Mapping,
     ("rules",): Rules,
     ("sink",): Sink,
+    ("savepoints",): Savepoints,
     **{("source", tag): model for tag, model in SOURCES.items()},
 }
 """The model of each block, by pydantic's location of it (a source is located by its format too)."""

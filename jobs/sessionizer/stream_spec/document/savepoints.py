@@ -1,0 +1,33 @@
+"""When savepoints of the stream are made by themselves, and how long those are kept."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field
+
+from sessionizer.stream_spec.document.duration import MILLISECONDS_OF, Duration
+from sessionizer.stream_spec.document.section import Section
+
+WEEK: Final = 7 * MILLISECONDS_OF["day"]
+
+
+class Savepoints(Section):
+    """Nothing of it has an effect on the results: a change needs no new start."""
+
+    every_ms: Duration | None = Field(
+        default=None,
+        alias="every",
+        description="Time from one savepoint to the next that Airflow makes (duration), as long as batches come. "
+        "null: none by itself.",
+    )
+    keep_ms: Duration = Field(
+        default=WEEK,
+        alias="keep",
+        description="Age to which a savepoint that was made by itself is kept (duration); those that people made stay.",
+    )
+    at_least: int = Field(
+        default=3,
+        ge=1,
+        description="Number of the newest of them that are kept whatever their age.",
+    )
