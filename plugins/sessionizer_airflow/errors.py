@@ -106,6 +106,23 @@ class UnwatchedStreams(TerminalError):
         super().__init__("; ".join(lines))
 
 
+class SavepointsNotRemoved(TerminalError):
+    """Savepoints that are old could not be removed; ``lines`` has one for each stream, ``remedy`` says what to do."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = tuple(lines)
+        self.remedy = "see to what the message names; `sessionizer savepoint prune <stream> --plan` shows what would go"
+        super().__init__(redacted("; ".join(lines)))
+
+
+class JobFailed(TerminalError):
+    """A batch job ended with one of our errors: its ``message``, and the ``remedy`` that it printed."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        self.message, self.remedy = message, remedy
+        super().__init__(redacted(message))
+
+
 class WatchCancelled(TransientError):
     """The task that worked for ``stream`` was ended from outside."""
 

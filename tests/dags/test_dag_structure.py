@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STREAMS = REPOSITORY / "dags" / "streams"
 VERBS = {"supervise", "report", "stop", "start"}
-OF_THE_PLATFORM = {"sessionizer.orphans"}
+OF_THE_PLATFORM = {"sessionizer.orphans", "sessionizer.savepoints"}
 
 
 @pytest.fixture(scope="session")
@@ -146,3 +146,18 @@ def test_reports_go_into_the_pool_that_an_installation_names(jars: Path, monkeyp
     monkeypatch.setenv("SESSIONIZER_REPORT_POOL", "reports")
     pools = {task.pool for dag in DagBag(str(STREAMS.parent / "report.py")).dags.values() for task in dag.tasks}
     assert pools == {"reports"}
+    (savepoints,) = DagBag(str(STREAMS.parent / "savepoints.py")).dags.values()
+    assert savepoints.get_task("create").pool == "reports"
+
+
+def test_savepoints_are_looked_for_as_soon_as_a_spec_asks(
+    jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONIZER_JARS", str(jars))
+    monkeypatch.setenv("SESSIONIZER_HOME", "/platform")
+    monkeypatch.setenv("SESSIONIZER_STREAMS", str(tmp_path))
+    spec = (STREAMS / "clicks.yaml").read_text()
+    for asked, schedule in (("", None), ("savepoints: {every: 1 hour}", timedelta(minutes=5))):
+        (tmp_path / "clicks.yaml").write_text(f"{spec}\n{asked}\n")
+        (dag,) = DagBag(str(STREAMS.parent / "savepoints.py")).dags.values()
+        assert dag.schedule == schedule

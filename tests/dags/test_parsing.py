@@ -15,10 +15,10 @@ from support.places import REPOSITORY
 
 STREAM_COUNT = 50
 DAGS_PER_STREAM = 4
-DAGS_OF_THE_PLATFORM = 1
+DAGS_OF_THE_PLATFORM = 2
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
-READS_PER_SPEC = 4
-"""One for each DAG file of streams."""
+READS_PER_SPEC = 5
+"""One for each DAG file of streams, and one that asks whether any wants savepoints."""
 SPEC = """
 name: {name}
 description: a stream

@@ -19,8 +19,8 @@ from sessionizer.state.beginning import reading
 from sessionizer.state.data_digest import found_files
 from sessionizer.state.differing import differences
 from sessionizer.state.manifest import Kind
-from sessionizer.state.pruning import Policy, pruning_plan
-from sessionizer.state.removing import being_read, candidate, origins, remove
+from sessionizer.state.pruning import Policy
+from sessionizer.state.removing import planned, remove
 from sessionizer.state.savepoint_files import data_path, location
 from sessionizer.state.shelf import complete_savepoint, savepoints_in
 from sessionizer.state.verifying import findings
@@ -140,9 +140,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     """
     where, now = StreamHome.of(home_folder(home), stream), epoch_ms()
     found = {each.id: each for each in savepoints_in(savepoints_folder(where, folder), now)}
-    policy = Policy(keep, round(days * DAY_MS))
-    in_use = being_read(found.values(), now)
-    verdicts = pruning_plan([candidate(each) for each in found.values()], origins(where), in_use, policy, now)
+    verdicts = planned(list(found.values()), where, Policy(keep, round(days * DAY_MS)), now)
     if as_json:
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     for verdict in () if as_json else verdicts:

@@ -12,17 +12,24 @@ from sessionizer.home.atomic_file import read_json
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import unwritable
 from sessionizer.state.beginning import Condemned, read_engaged, readers_of, write_data_record
-from sessionizer.state.pruning import Candidate
+from sessionizer.state.pruning import Candidate, pruning_plan
 from sessionizer.state.savepoint_files import location, remove_tree
 from sessionizer.state.savepoint_state import SavepointState, is_at_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.beginning import Engaged
+    from sessionizer.state.pruning import Policy, Verdict
     from sessionizer.state.shelf import Savepoint
+
+
+def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
+    """A verdict on each savepoint of the stream of ``home``, in their order. Raises OSError."""
+    candidates = [candidate(each) for each in savepoints]
+    return pruning_plan(candidates, origins(home), being_read(savepoints, now), policy, now)
 
 
 def candidate(savepoint: Savepoint) -> Candidate:

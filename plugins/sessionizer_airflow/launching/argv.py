@@ -64,3 +64,22 @@ class ReportCall:
     def argv(self) -> tuple[str, ...]:
         """What follows ``jobs/main.py``."""
         return ("report", self.stream, *self.folders.argv())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavepointCall:
+    """Make the ``savepoint`` of that id, of the stream's newest batch; ``why`` is for whoever asks later."""
+
+    stream: str
+    savepoint: str
+    why: str
+    folders: Folders
+
+    def __post_init__(self) -> None:
+        checked_name("name", self.stream)
+        checked_identifier("savepoint", self.savepoint)
+
+    def argv(self) -> tuple[str, ...]:
+        """What follows ``jobs/main.py``."""
+        of = (self.stream, "--id", self.savepoint, "--why", self.why)
+        return ("savepoint", "create", *of, *self.folders.argv())

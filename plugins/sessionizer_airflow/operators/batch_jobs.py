@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
 
 from sessionizer.errors import TerminalError
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 from sessionizer_airflow.launching.spark_submit import SparkJob
+from sessionizer_airflow.operators.failed_job import told_failure
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 class SparkBatchJob(SparkSubmitOperator):
     """A SparkSubmitOperator that brings our jars along in the way that the connection's master needs.
+
+    Where the job said why it failed and what to do, so does the task; it is tried again only where that may help.
 
     Raises SparkConnectionMissing: at execution; the plain operator would fall back to YARN without a word.
     """
@@ -41,7 +45,13 @@ class SparkBatchJob(SparkSubmitOperator):
                 self.job.archive.make()
         except TerminalError as error:
             raise PersonNeeded.by(error) from None
-        super().execute(context)
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            failure = told_failure(str(error))
+            if failure is None or not (failure.is_terminal or _is_last_try(context)):
+                raise
+            raise PersonNeeded.by(failure.error) from None
 
     def fit_to_connection(self) -> SparkTarget:
         """Where it will run. Only now, not when the DAG is parsed: the connection is looked up."""
@@ -50,6 +60,11 @@ class SparkBatchJob(SparkSubmitOperator):
         for option, value in target.options(self.job.application, self.job.jars, self.job.archive).items():
             setattr(self, option, value)
         return target
+
+
+def _is_last_try(context: Context) -> bool:
+    task = context["ti"]
+    return bool(task.try_number > task.max_tries)
 
 
 def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from sessionizer.causes.remedies import cause_of_error
-from sessionizer_airflow.errors import OrphanedDrivers, SupervisionEnded, UnwatchedStreams
+from sessionizer_airflow.errors import (
+    JobFailed,
+    OrphanedDrivers,
+    SavepointsNotRemoved,
+    SupervisionEnded,
+    UnwatchedStreams,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +31,7 @@ WIDTH: Final = 100
 """Columns that a task's log shows on an ordinary screen without scrolling."""
 INDENT: Final = "    "
 WHAT_TO_DO: Final = "What to do:"
+KNOW_THEIR_REMEDY: Final = (SupervisionEnded, OrphanedDrivers, UnwatchedStreams, SavepointsNotRemoved, JobFailed)
 GO_ON: Final = "then unpause this DAG"
 
 log = logging.getLogger(__name__)
@@ -50,7 +57,7 @@ def reason_of(error: SessionizerError) -> str:
 
 def remedy_of(error: SessionizerError) -> str:
     """What to do about it, and how to go on."""
-    if isinstance(error, SupervisionEnded | OrphanedDrivers | UnwatchedStreams):
+    if isinstance(error, KNOW_THEIR_REMEDY):
         return error.remedy
     return f"{cause_of_error(error).remedy}, {GO_ON}"
 

@@ -1,0 +1,48 @@
+"""One DAG for all streams: makes the savepoints that their specs ask for. Wiring only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer_airflow.house import platform_dag_options
+from sessionizer_airflow.operators.scheduled_savepoints import LABEL, FindDueStreams, PruneSavepoints, TakeSavepoint
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.policy import SupervisionSettings
+
+DOCUMENTATION = """
+Makes savepoints of the streams whose spec asks for them (`savepoints.every`), and removes those that are old.
+
+Looks every five minutes. **`find_due`** says of each stream that asks whether it is due, and why: when its newest
+savepoint is as old as its spec allows, and a batch was over since. **`create`** is one Spark job for each stream that
+is due, listed under its name; the stream runs on meanwhile. One that fails keeps no other from its own, and is tried
+again at the next look. **`prune`** removes what is older than `savepoints.keep`, but for the newest
+`savepoints.at_least`; savepoints that people made are left alone.
+
+As long as no spec asks, this DAG has no schedule.
+"""
+
+project = Project.from_environment()
+pool = SupervisionSettings.from_environment().report_pool
+is_asked = any(spec.savepoints.every_ms is not None for spec in survey_streams(project.streams).specs.values())
+
+with DAG(
+    **platform_dag_options("savepoints", DOCUMENTATION, run_limit=timedelta(hours=3)),
+    schedule=timedelta(minutes=5) if is_asked else None,
+    # Somebody wrote into a spec that they are to be made.
+    is_paused_upon_creation=False,
+):
+    due = FindDueStreams(task_id="find_due", project=project, retries=1, retry_delay=timedelta(seconds=10))
+    TakeSavepoint.partial(
+        task_id="create",
+        map_index_template=LABEL,
+        project=project,
+        # Each takes a worker and a JVM for a while: not those that supervision needs.
+        pool=pool,
+        execution_timeout=timedelta(hours=1),
+        retries=1,
+        retry_delay=timedelta(minutes=1),
+    ).expand_kwargs(due.output)
+    PruneSavepoints(task_id="prune", project=project, retries=1, retry_delay=timedelta(seconds=10))

@@ -1,0 +1,93 @@
+"""Which streams are due for a savepoint by their spec, and which of those that were made so may go again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.status.progress_line import in_words
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import committed_batch
+from sessionizer.lineage.drained import read_drain
+from sessionizer.state.pruning import Policy
+from sessionizer.state.removing import planned
+from sessionizer.state.savepoint_state import SavepointState
+from sessionizer.state.shelf import savepoints_in
+from sessionizer.stream_spec.document.duration import format_duration
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.pruning import Verdict
+    from sessionizer.state.shelf import Savepoint
+    from sessionizer.stream_spec.document.savepoints import Savepoints
+
+SCHEDULED: Final = "scheduled"
+"""With this word begins why such a savepoint was made: by it they are told from those of people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The newest batch of a stream that is over, and its lineage."""
+
+    lineage: str
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a savepoint is due, and why it is or is not."""
+
+    due: bool
+    because: str
+
+
+def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, making: bool, now: int) -> Judgement:
+    """Whether a stream that has ``reached`` a batch is due, ``newest`` being that of its newest complete savepoint.
+
+    A stream whose newest batch has been saved is not, however long ago that was: it would be saved once more as it is.
+    ``making``: one is being made. ``now`` is epoch ms.
+    """
+    if reached is None:
+        return Judgement(due=False, because="it has no batch that could be saved")
+    if making:
+        return Judgement(due=False, because="one is being made")
+    if newest is None:
+        return Judgement(due=True, because="it has none")
+    if (newest.lineage, newest.batch_id) == (reached.lineage, reached.batch_id):
+        return Judgement(due=False, because=f"no batch was over since {newest.id}")
+    age = now - newest.made_at
+    return Judgement(due=age >= every_ms, because=f"{newest.id} was made {in_words(age)} ago")
+
+
+def judge(home: StreamHome, every_ms: int, now: int) -> Judgement:
+    """Look at the stream of ``home``. Raises DamagedFile, ControlUnreachable."""
+    found = savepoints_in(home.savepoints, now)
+    complete = [each.manifest for each in found if each.manifest is not None and each.is_complete]
+    newest = max(complete, key=lambda manifest: manifest.made_at, default=None)
+    making = any(each.state is SavepointState.MAKING for each in found)
+    return judged(every_ms, reached_by(home), newest, making=making, now=now)
+
+
+def reached_by(home: StreamHome) -> Reached | None:
+    """None where no batch is over that could be gone on from: a drained lineage holds nothing. Raises DamagedFile."""
+    lineage = active_lineage(home)
+    if lineage is None or read_drain(home, lineage) is not None:
+        return None
+    batch = committed_batch(home.checkpoint(lineage))
+    return None if batch is None else Reached(lineage, batch)
+
+
+def reason(every_ms: int) -> str:
+    """Why a savepoint is made that nobody asked for just now."""
+    return f"{SCHEDULED}, every {format_duration(every_ms)}"
+
+
+def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[Verdict]]:
+    """The savepoints that were made by themselves, and a verdict on each; those of people are not looked at."""
+    made = [each for each in savepoints_in(home.savepoints, now) if _is_scheduled(each)]
+    return made, planned(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
+
+
+def _is_scheduled(savepoint: Savepoint) -> bool:
+    return savepoint.begun is not None and savepoint.begun.why.startswith(SCHEDULED)

@@ -1,0 +1,125 @@
+"""Savepoints that nobody asks for just now: which streams are due, one job for each, and what may go again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseOperator
+
+from sessionizer.errors import SessionizerError
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import minted_id
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.state.removing import remove
+from sessionizer.state.schedule import judge, plan_for_scheduled, reason
+from sessionizer.stream_spec.loading.folder import survey_streams
+from sessionizer_airflow.errors import SavepointsNotRemoved
+from sessionizer_airflow.launching.argv import Folders, SavepointCall
+from sessionizer_airflow.launching.spark_submit import SparkJob
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from airflow.sdk import Context
+
+    from sessionizer.stream_spec.document.savepoints import Savepoints
+    from sessionizer_airflow.project import Project
+
+LABEL: Final = "{{ task.stream }}"
+"""What a list of mapped tasks shows of each: the name of its stream."""
+
+
+class FindDueStreams(BaseOperator):
+    """Returns, for each stream that is due, the arguments of a ``TakeSavepoint``."""
+
+    ui_color = "#dfe6f3"
+
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.project = project
+
+    def execute(self, context: Context) -> list[dict[str, str]]:  # noqa: ARG002 - the interface
+        """Look at all streams whose spec asks for savepoints."""
+        return due_streams(self.project.home, self.project.streams, self.log.info)
+
+
+class TakeSavepoint(SparkBatchJob):
+    """Makes the ``savepoint`` of that id, of the stream's newest batch; one that is complete is not made again."""
+
+    def __init__(self, *, stream: str, savepoint: str, why: str, project: Project, **kwargs: Any) -> None:
+        folders = Folders(home=project.home, streams=project.streams)
+        call = SavepointCall(stream=stream, folders=folders, savepoint=savepoint, why=why)
+        job = SparkJob(
+            name=f"{stream}.savepoint", application=project.application, arguments=call.argv(), jars=project.jars
+        )
+        super().__init__(job=job, **kwargs)
+        self.stream = stream
+
+
+class PruneSavepoints(BaseOperator):
+    """Removes savepoints that were made by themselves and are old; fails where one cannot be, after all others."""
+
+    ui_color = "#dfe6f3"
+
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.project = project
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002 - the interface
+        """Look at all streams whose spec asks for savepoints."""
+        try:
+            prune_scheduled(self.project.home, self.project.streams, self.log.info)
+        except SavepointsNotRemoved as error:
+            raise PersonNeeded.by(error) from None
+
+
+def due_streams(platform_home: Path, streams: Path, say: Callable[[str], None]) -> list[dict[str, str]]:
+    """Those that are due, by name, and a line for each that asks.
+
+    One that cannot be looked at counts as due: its own job then fails of it, and nobody else's.
+    """
+    now, due = epoch_ms(), []
+    for home, _, every_ms in _asking(platform_home, streams):
+        try:
+            judgement = judge(home, every_ms, now)
+            is_due, because = judgement.due, judgement.because
+        except (SessionizerError, OSError) as error:
+            is_due, because = True, f"it cannot be looked at: {error}"
+        say(f"{home.name}: {'due' if is_due else 'not due'}: {because}")
+        if is_due:
+            due.append({"stream": home.name, "savepoint": minted_id(now), "why": reason(every_ms)})
+    return due
+
+
+def prune_scheduled(platform_home: Path, streams: Path, say: Callable[[str], None]) -> None:
+    """Remove what the specs do not keep. Raises SavepointsNotRemoved, at the end, for streams where that failed."""
+    wrong = []
+    for home, wanted, _ in _asking(platform_home, streams):
+        try:
+            _prune(home, wanted, say)
+        except (SessionizerError, OSError) as error:
+            wrong.append(f"{home.name}: {error}")
+            say(wrong[-1])
+    if wrong:
+        raise SavepointsNotRemoved(wrong)
+
+
+def _prune(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> None:
+    found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
+    for savepoint, verdict in zip(found, verdicts, strict=True):
+        if not verdict.goes:
+            continue
+        needed = remove(savepoint.home, home)
+        kept = f"{home.name}: kept {savepoint.id} after all: {needed}"
+        say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)
+
+
+def _asking(platform_home: Path, streams: Path) -> Iterator[tuple[StreamHome, Savepoints, int]]:
+    """The streams whose spec asks for savepoints, with what it says and the time between them, in ms."""
+    for name, spec in survey_streams(streams).specs.items():
+        wanted = spec.savepoints
+        if wanted.every_ms is not None:
+            yield StreamHome.of(platform_home, name), wanted, wanted.every_ms

@@ -1,0 +1,124 @@
+"""One stream's trouble keeps no other from its savepoint, and none from being pruned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.lineage_home import commit_log
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.state.beginning import Engaged, write_data_record
+from sessionizer.state.schedule import reason
+from sessionizer_airflow.errors import SavepointsNotRemoved
+from sessionizer_airflow.operators.failed_job import told_failure
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_scheduled
+from sessionizer_airflow.project import Project
+from support.streams.fabricated_savepoints import fabricate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOUR = 3_600_000
+SPEC = """
+name: {name}
+source: {{format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string"}}
+mapping: {{key: k, event_time: t, event_id: i}}
+"""
+ASKING = "savepoints: {every: 1 hour, keep: 1 hour, at_least: 1}\n"
+
+
+@pytest.fixture
+def specs(tmp_path: Path) -> Path:
+    """Of `asking` and `other`, who want savepoints, and of `silent`, who does not."""
+    folder = tmp_path / "specs"
+    folder.mkdir()
+    for name, more in (("asking", ASKING), ("other", ASKING), ("silent", "")):
+        (folder / f"{name}.yaml").write_text(SPEC.format(name=name) + more)
+        home = StreamHome.of(tmp_path, name)
+        home.prepare()
+        log = commit_log(home.checkpoint(start_lineage(home)))
+        log.mkdir()
+        (log / "0").write_text('v2\n{"nextBatchWatermarkMs":0}')
+    return folder
+
+
+def old(tmp_path: Path, name: str) -> None:
+    """Two that were made by themselves, of which one may go."""
+    folder = StreamHome.of(tmp_path, name).savepoints
+    for savepoint, age in (("s1", 3), ("s2", 2)):
+        home = fabricate(folder, savepoint, made_at=epoch_ms() - age * HOUR)
+        write_data_record(home.begun, Engaged.now(reason(HOUR)))
+
+
+def test_those_are_due_that_ask_and_have_none(specs: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    due = due_streams(tmp_path, specs, said.append)
+    assert [(each["stream"], each["why"]) for each in due] == [
+        ("asking", "scheduled, every 1 hour"),
+        ("other", "scheduled, every 1 hour"),
+    ]
+    assert said == ["asking: due: it has none", "other: due: it has none"]
+
+
+def test_one_that_cannot_be_looked_at_fails_in_its_own_task(specs: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    StreamHome.of(tmp_path, "asking").control_files.lineage.write_text("{")
+    assert [each["stream"] for each in due_streams(tmp_path, specs, said.append)] == ["asking", "other"]
+    assert said[0].startswith("asking: due: it cannot be looked at: ")
+
+
+def test_what_is_old_goes_of_each_stream_whatever_is_wrong_with_another(specs: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    for name in ("asking", "other", "silent"):
+        old(tmp_path, name)
+    folder = StreamHome.of(tmp_path, "asking").savepoints
+    (folder / "s1" / "condemned.json").mkdir()  # nobody can write there
+    with pytest.raises(SavepointsNotRemoved, match=r"^asking: ") as failure:
+        prune_scheduled(tmp_path, specs, said.append)
+    assert "prune <stream> --plan" in PersonNeeded.by(failure.value).remedy
+    assert said[1:] == ["other: removed s1: it is old, and number 2 of the newest"]
+    left = {name: sorted(each.name for each in StreamHome.of(tmp_path, name).savepoints.iterdir()) for name in
+            ("other", "silent")}  # fmt: skip
+    assert left == {"other": ["s2"], "silent": ["s1", "s2"]}
+    (folder / "s1" / "condemned.json").rmdir()
+    prune_scheduled(tmp_path, specs, said.append)
+    assert [each.name for each in folder.iterdir()] == ["s2"]
+
+
+def test_the_job_of_a_stream_makes_the_savepoint_that_was_named_for_it(tmp_path: Path) -> None:
+    project = Project(application=tmp_path / "main.py", streams=tmp_path / "s", jars=tmp_path / "j", home=tmp_path)
+    task = TakeSavepoint(
+        task_id="create", stream="clicks", savepoint="x1", why="scheduled, every 1 hour", project=project
+    )
+    assert task.job.name == "clicks.savepoint"
+    assert task.job.arguments == (
+        "savepoint", "create", "clicks", "--id", "x1", "--why", "scheduled, every 1 hour",
+        "--home", str(tmp_path), "--streams", str(tmp_path / "s"),
+    )  # fmt: skip
+
+
+OF_PROVIDER = """Cannot execute: spark-submit --name clicks.savepoint main.py. Error code is: {code}.
+Last spark-submit output:
+error: an earlier one
+starting Spark for a savepoint of clicks
+{told}
+26/11/23 09:00:00 INFO ShutdownHookManager: Shutdown hook called"""
+TOLD = "error: stream clicks has nothing to save: it never ran\nremedy: run it"
+
+
+@pytest.mark.parametrize(("code", "terminal"), [(16, True), (30, True), (21, False), (1, False)])
+def test_what_a_job_said_is_what_its_task_says(*, code: int, terminal: bool) -> None:
+    failure = told_failure(OF_PROVIDER.format(code=code, told=TOLD))
+    assert failure is not None
+    needed = PersonNeeded.by(failure.error)
+    assert (str(needed), needed.remedy) == ("stream clicks has nothing to save: it never ran", "run it")
+    assert failure.is_terminal is terminal
+
+
+@pytest.mark.parametrize("text", ["no such file: spark-submit", OF_PROVIDER.format(code=1, told="killed")])
+def test_of_a_job_that_said_nothing_the_provider_tells(text: str) -> None:
+    assert told_failure(text) is None

@@ -1,0 +1,117 @@
+"""Which streams are due for a savepoint, and which of the scheduled ones go again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.lineage_home import commit_log
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.drained import begin_drain
+from sessionizer.state.beginning import Engaged, write_data_record
+from sessionizer.state.manifest import write_manifest
+from sessionizer.state.schedule import Reached, judge, judged, plan_for_scheduled, reached_by, reason
+from sessionizer.stream_spec.document.savepoints import Savepoints
+from support.streams.fabricated_savepoints import begin, fabricate, manifest_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.manifest import Manifest
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+NOW = 100 * DAY
+LINEAGE = manifest_of("s1").lineage
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> StreamHome:
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    return home
+
+
+def made(ago: int) -> Manifest:
+    """Of batch 7."""
+    return manifest_of("s1", batch_id=7, made_at=NOW - ago)
+
+
+@pytest.mark.parametrize(
+    ("reached", "newest", "making", "due", "because"),
+    [
+        (None, None, False, False, "it has no batch that could be saved"),
+        (Reached(LINEAGE, 0), None, False, True, "it has none"),
+        (Reached(LINEAGE, 0), None, True, False, "one is being made"),
+        (Reached(LINEAGE, 8), made(HOUR), False, True, "s1 was made 1 h ago"),
+        (Reached(LINEAGE, 8), made(HOUR - 1), False, False, "s1 was made 59 m 59 s ago"),
+        (Reached(LINEAGE, 7), made(30 * DAY), False, False, "no batch was over since s1"),
+        (Reached("after_a_restore", 7), made(HOUR), False, True, "s1 was made 1 h ago"),
+    ],
+)
+def test_a_stream_is_due_when_its_newest_is_old_and_a_batch_was_over_since(
+    *, reached: Reached | None, newest: Manifest | None, making: bool, due: bool, because: str
+) -> None:
+    judgement = judged(HOUR, reached, newest, making=making, now=NOW)
+    assert (judgement.due, judgement.because) == (due, because)
+
+
+def commit(home: StreamHome, lineage: str, batch_id: int) -> None:
+    log = commit_log(home.checkpoint(lineage))
+    log.mkdir(exist_ok=True)
+    (log / str(batch_id)).write_text('v2\n{"nextBatchWatermarkMs":0}')
+
+
+def test_only_a_batch_that_can_be_gone_on_from_is_saved(stream: StreamHome) -> None:
+    assert reached_by(stream) is None
+    lineage = start_lineage(stream)
+    assert reached_by(stream) is None
+    commit(stream, lineage, 3)
+    assert reached_by(stream) == Reached(lineage, 3)
+    begin_drain(stream, lineage)
+    assert reached_by(stream) is None
+
+
+def test_only_the_newest_complete_one_counts(stream: StreamHome) -> None:
+    now = epoch_ms()
+    commit(stream, start_lineage(stream), 8)
+    fabricate(stream.savepoints, "s2", made_at=now - HOUR // 2)
+    fabricate(stream.savepoints, "s3", made_at=now - HOUR)
+    begin(stream.savepoints, "s4", by_the_dead=True)
+    assert judge(stream, HOUR // 2, now).due
+    assert judge(stream, HOUR, now).because == "s2 was made 30 m ago"
+    begin(stream.savepoints, "s5")
+    assert judge(stream, HOUR // 2, now).because == "one is being made"
+
+
+def scheduled(home: StreamHome, savepoint: str, age: int) -> SavepointHome:
+    found = fabricate(home.savepoints, savepoint, made_at=epoch_ms() - age)
+    write_data_record(found.begun, replace(Engaged.now(reason(HOUR)), pid=2**22 + 1))
+    return found
+
+
+def test_what_people_made_is_never_removed_by_a_schedule(stream: StreamHome) -> None:
+    for number in range(1, 6):
+        scheduled(stream, f"s{number}", age=(10 - number) * DAY)
+    fabricate(stream.savepoints, "of_a_person", made_at=1)
+    wanted = Savepoints.model_validate({"every": "1 hour", "keep": "7 days", "at_least": 1})
+    found, verdicts = plan_for_scheduled(stream, wanted, epoch_ms())
+    assert {each.id: verdict.goes for each, verdict in zip(found, verdicts, strict=True)} == {
+        "s1": True, "s2": True, "s3": True, "s4": False, "s5": False,
+    }  # fmt: skip
+    few = Savepoints.model_validate({"every": "1 hour", "keep": "1 hour"})
+    assert [verdict.id for verdict in plan_for_scheduled(stream, few, epoch_ms())[1] if verdict.goes] == ["s1", "s2"]
+
+
+def test_one_of_another_lineage_that_is_newer_is_not_taken_for_the_newest_batch(stream: StreamHome) -> None:
+    lineage = start_lineage(stream)
+    commit(stream, lineage, 7)
+    home = fabricate(stream.savepoints, "s1", made_at=epoch_ms() - HOUR)
+    assert judge(stream, HOUR, epoch_ms()).due
+    write_manifest(home, replace(manifest_of("s1", made_at=1), lineage=lineage))
+    assert not judge(stream, HOUR, epoch_ms()).due
