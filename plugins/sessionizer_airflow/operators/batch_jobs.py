@@ -67,13 +67,17 @@ def _is_last_try(context: Context) -> bool:
     return bool(task.try_number > task.max_tries)
 
 
-def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
-    """The task that runs ``jobs/main.py`` with ``arguments`` as the Spark job ``name``."""
-    job = SparkJob(
+def job_of(project: Project, name: str, arguments: tuple[str, ...]) -> SparkJob:
+    """The Spark job ``name`` that runs ``jobs/main.py`` with ``arguments``."""
+    return SparkJob(
         name=name,
         application=project.application,
         arguments=arguments,
         jars=project.jars,
         archive=project.archive,
     )
-    return SparkBatchJob(job=job, **kwargs)
+
+
+def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
+    """The task that runs such a job."""
+    return SparkBatchJob(job=job_of(project, name, arguments), **kwargs)

@@ -15,8 +15,7 @@ from sessionizer.state.schedule import judge, plan_for_scheduled, reason
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import SavepointsNotRemoved
 from sessionizer_airflow.launching.argv import Folders, SavepointCall
-from sessionizer_airflow.launching.spark_submit import SparkJob
-from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
@@ -52,10 +51,7 @@ class TakeSavepoint(SparkBatchJob):
     def __init__(self, *, stream: str, savepoint: str, why: str, project: Project, **kwargs: Any) -> None:
         folders = Folders(home=project.home, streams=project.streams)
         call = SavepointCall(stream=stream, folders=folders, savepoint=savepoint, why=why)
-        job = SparkJob(
-            name=f"{stream}.savepoint", application=project.application, arguments=call.argv(), jars=project.jars
-        )
-        super().__init__(job=job, **kwargs)
+        super().__init__(job=job_of(project, f"{stream}.savepoint", call.argv()), **kwargs)
         self.stream = stream
 
 

@@ -90,7 +90,7 @@ def test_what_is_old_goes_of_each_stream_whatever_is_wrong_with_another(specs: P
 
 
 def test_the_job_of_a_stream_makes_the_savepoint_that_was_named_for_it(tmp_path: Path) -> None:
-    project = Project(application=tmp_path / "main.py", streams=tmp_path / "s", jars=tmp_path / "j", home=tmp_path)
+    project = Project.from_environment({"SESSIONIZER_HOME": str(tmp_path), "SESSIONIZER_STREAMS": str(tmp_path / "s")})
     task = TakeSavepoint(
         task_id="create", stream="clicks", savepoint="x1", why="scheduled, every 1 hour", project=project
     )
