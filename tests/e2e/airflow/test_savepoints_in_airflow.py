@@ -84,6 +84,7 @@ def test_a_stream_gets_its_savepoint_while_another_fails_to(platform: Platform) 
     assert found == {"clicks": "success", "visits": "failed"}
     (made,) = complete(platform)
     assert made.manifest is not None
+    assert made.manifest.counts is not None
     assert made.manifest.counts.events == 50
     assert made.begun is not None
     assert made.begun.why == "scheduled, every 30 minutes"
