@@ -10,7 +10,7 @@ from sessionizer.home.names import Verb
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.house import dag_options
-from sessionizer_airflow.launching.argv import Folders, ReportCall
+from sessionizer_airflow.launching.argv import ReportCall
 from sessionizer_airflow.operators.batch_jobs import batch_job
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
@@ -24,7 +24,7 @@ those who want to know sooner: it carries the Delta version, the number of rows 
 """
 
 project = Project.from_environment()
-folders = Folders(home=project.home, streams=project.streams)
+folders = project.folders
 settings = SupervisionSettings.from_environment()
 
 for spec in survey_streams(project.streams).specs.values():

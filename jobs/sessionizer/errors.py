@@ -17,6 +17,7 @@
     │   ├── UnknownSavepoint     no savepoint of that id
     │   ├── UnusableSavepoint    a savepoint that nothing can be started from
     │   ├── NothingToSave        a stream without a batch that a savepoint could be of
+    │   ├── DataElsewhere        a lineage whose data root is not the one that is given
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
@@ -209,6 +210,16 @@ class NothingToSave(TerminalError):
     def __init__(self, stream: str, cause: str) -> None:
         self.stream, self.cause = stream, cause
         super().__init__(f"there is nothing of stream {stream!r} to save: {cause}")
+
+
+class DataElsewhere(TerminalError):
+    """``lineage`` of ``stream`` has its data at ``kept``, and ``field`` says ``now``: nothing of it is there."""
+
+    exit_code = 17
+
+    def __init__(self, stream: str, lineage: str, field: str, kept: str, now: str) -> None:
+        self.stream, self.lineage, self.field, self.kept, self.now = stream, lineage, field, kept, now
+        super().__init__(f"{field} is {now!r}, but lineage {lineage} of stream {stream!r} has its data at {kept!r}")
 
 
 class QueryFailed(TerminalError):

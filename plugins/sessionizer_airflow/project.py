@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_root import DATA_VARIABLE, data_root, is_uri, uri_of
+from sessionizer.home.platform_home import HOME_VARIABLE, home_at
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.errors import HomeMissing
+from sessionizer_airflow.launching.argv import Folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +23,16 @@ SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """``application`` is the spark-submit target, ``jars`` the folder of jars it needs, ``home`` holds all data."""
+    """``application`` is the spark-submit target, ``jars`` the folder of jars it needs, ``home`` holds what is noted.
+
+    ``data``: the data root, a path or a URI, which only drivers open; None where that is the home.
+    """
 
     application: Path
     streams: Path
     jars: Path
     home: Path
+    data: str | None = None
 
     @property
     def archive(self) -> PackageArchive:
@@ -35,15 +43,35 @@ class Project:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:
         """``SESSIONIZER_APPLICATION``, ``_STREAMS``, ``_JARS`` move what is beside the source; ``_HOME`` is required.
 
+        Raises InvalidSpec: the home is a URI, or ``SESSIONIZER_DATA`` is no data root, or relative.
         Raises HomeMissing: the processes of Airflow run in folders of their own, and a home that follows the folder
             would be another one in each: a stream would run twice.
         """
-        home = Path(environment.get(HOME_VARIABLE, "")).expanduser()
-        if not home.is_absolute():
+        given = environment.get(HOME_VARIABLE, "")
+        home = home_at(given)
+        if not Path(given).expanduser().is_absolute():
             raise HomeMissing(HOME_VARIABLE)
         return cls(
             application=Path(environment.get("SESSIONIZER_APPLICATION", SOURCE_ROOT / "jobs" / "main.py")).absolute(),
             streams=Path(environment.get("SESSIONIZER_STREAMS", SOURCE_ROOT / "dags" / "streams")).absolute(),
             jars=Path(environment.get("SESSIONIZER_JARS", SOURCE_ROOT / ".jars" / "spark")).absolute(),
             home=home,
+            data=_data(environment.get(DATA_VARIABLE), home),
         )
+
+    @property
+    def folders(self) -> Folders:
+        """What a job is told of it."""
+        return Folders(home=self.home, streams=self.streams, data=self.data)
+
+    def home_of(self, stream: str) -> StreamHome:
+        """The home of a stream. Raises InvalidSpec, as ``StreamHome.of``."""
+        return StreamHome.of(self.home, stream, data_root(self.data, self.home))
+
+
+def _data(given: str | None, home: Path) -> str | None:
+    """The data root as drivers are told of it."""
+    if given and not is_uri(given) and not Path(given).expanduser().is_absolute():
+        raise InvalidSpec(DATA_VARIABLE, given, "an absolute path, or a URI")
+    root = data_root(given, home)
+    return None if root is None else uri_of(root)

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import QueryInterrupted
+from sessionizer.home.data_root import uri_of
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.many_clicks import FIRST_EVENT_MS, many_clicks_spec
@@ -50,7 +51,7 @@ def test_a_batch_may_close_more_than_the_heap_holds(tmp_path: Path, monkeypatch:
     stage = Stage.set_up(tmp_path, spec)
     _write_long_pages(stage.feed)
     run_to_end(stage, "a")
-    landed = DeltaTable(stage.table("sessions")).to_pyarrow_dataset().to_table(columns=["event_count"])
+    landed = DeltaTable(uri_of(stage.table("sessions"))).to_pyarrow_dataset().to_table(columns=["event_count"])
     assert (landed.num_rows, pc.sum(landed["event_count"]).as_py()) == (USERS, EVENTS)
 
 

@@ -156,6 +156,11 @@ OF_ERRORS: Final = (
         "make another one; if that happens again and again, make it with a stop (`savepoint create --stop`)",
     ),
     Cause(
+        "DataElsewhere", "the data root is another one", TERMINAL,
+        "set SESSIONIZER_DATA (or --data) to where the lineage has its data, and unset it where that is the home. "
+        "Nothing was changed",
+    ),
+    Cause(
         "SourceUnreachable", "the source does not answer", TRANSIENT,
         "start what should answer at the address in the message, or correct source in the spec",
     ),

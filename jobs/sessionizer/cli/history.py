@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, stream_spec
+from sessionizer.cli.places import (
+    Data,
+    Home,
+    Master,
+    Stream,
+    Streams,
+    home_folder,
+    spark_master,
+    stream_home,
+    stream_spec,
+)
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.data_root import is_local
 from sessionizer.home.table_places import table_locations
 
 if TYPE_CHECKING:
@@ -97,17 +107,19 @@ def _tell_sessions(sessions: DataFrame) -> None:
         typer.echo(f"  {reason:<22} {count:>12,}")
 
 
-def report(stream: Stream, *, streams: Streams = None, home: Home = None, master: Master = None) -> None:
+def report(
+    stream: Stream, *, streams: Streams = None, home: Home = None, data: Data = None, master: Master = None
+) -> None:
     """Compute sessions_daily anew for the days that sessions came to since the last run."""
     spec, platform = stream_spec(streams, stream), home_folder(home)
     from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
     from sessionizer.spark.sinks import table_shapes  # noqa: PLC0415  fast --help
 
-    where = StreamHome.of(platform, stream)
+    where = stream_home(home, stream, data)
     spec = spec_in_force(where, spec)
     locations = table_locations(where, platform, spec.sink.path)
     say(f"starting Spark for the report of {stream}")
-    spark = started_spark(f"sessionizer report {stream}", spark_master(master))
+    spark = started_spark(f"sessionizer report {stream}", spark_master(master), local_data=is_local(where.data))
     with named_failures(stream):
         daily = DailyReport(
             spark,

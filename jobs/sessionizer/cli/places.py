@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from sessionizer.home.platform_home import platform_home
+from sessionizer.home.data_root import DATA_VARIABLE, data_root
+from sessionizer.home.platform_home import home_at, platform_home
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.data_place import with_its_data
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
+    from sessionizer.home.data_root import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 Stream: TypeAlias = Annotated[str, typer.Argument(help="Name of the stream.")]
@@ -20,6 +24,10 @@ Streams: TypeAlias = Annotated[
 ]
 Home: TypeAlias = Annotated[
     Path | None, typer.Option(help="The platform's home [env SESSIONIZER_HOME, default .sessionizer].")
+]
+Data: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="The data root, a path or a URI such as hdfs://… [env SESSIONIZER_DATA, default the home]."),
 ]
 Master: TypeAlias = Annotated[
     str | None, typer.Option(help="Spark master; spark-submit's if run by it, else local[*] [env SESSIONIZER_MASTER].")
@@ -34,8 +42,22 @@ def streams_folder(given: Path | None) -> Path:
 
 
 def home_folder(given: Path | None) -> Path:
-    """The platform's home, absolute: as given, else from the environment, else beneath the current folder."""
-    return given.expanduser().absolute() if given else platform_home()
+    """The platform's home, absolute: as given, else from the environment, else beneath the current folder.
+
+    Raises InvalidSpec for a URI.
+    """
+    return home_at(str(given), "--home") if given else platform_home()
+
+
+def data_folder(given: str | None, home: Path) -> DataPath | None:
+    """The data root: as given, else from the environment, else None, which is the home. Raises InvalidSpec."""
+    return data_root(given, home, "--data") if given else data_root(os.environ.get(DATA_VARIABLE), home)
+
+
+def stream_home(home: Path | None, stream: str, data: str | None = None) -> StreamHome:
+    """The home of a stream, with its data where its lineage began, else where the data root is. Raises InvalidSpec."""
+    platform = home_folder(home)
+    return with_its_data(StreamHome.of(platform, stream, data_folder(data, platform)))
 
 
 def stream_spec(streams: Path | None, name: str) -> StreamSpec:

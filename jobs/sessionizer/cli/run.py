@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.places import Home, Master, Stream, Streams, home_folder, spark_master, streams_folder
+from sessionizer.cli.places import (
+    Data,
+    Home,
+    Master,
+    Stream,
+    Streams,
+    data_folder,
+    home_folder,
+    spark_master,
+    streams_folder,
+)
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
 from sessionizer.deployment.named_variables import named_variables
 from sessionizer.errors import SessionizerError
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import driver_environment
 from sessionizer.spark.driver.options import Until
@@ -29,6 +40,7 @@ def run(  # noqa: PLR0913  one parameter per option
     *,
     streams: Streams = None,
     home: Home = None,
+    data: Data = None,
     uid: Annotated[str | None, typer.Option(help="Id of this driver; made up if not given.")] = None,
     until: Annotated[
         Until, typer.Option(help="When to end by itself; drained is for good: no later run goes on.")
@@ -53,8 +65,11 @@ def run(  # noqa: PLR0913  one parameter per option
         master=spark_master(master),
         progress_every_s=every,
         apply=apply,
+        data_root=data_folder(data, platform),
     )
     say(f"home: {platform}")
+    if options.data_root is not None:
+        say(f"data: {uri_of(options.data_root)}")
     record = drive(file, options, say)
     typer.echo(f"stream {stream} {record.outcome} after batch {record.batch_id}")
 
@@ -75,7 +90,7 @@ def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | Non
     home = StreamHome.of(platform, stream)
     try:
         file = read_spec_file(streams_folder(streams), stream)
-        if not home.lineages.exists():
+        if not home.control.exists():
             file.required()
     except SessionizerError as error:
         if uid is not None:

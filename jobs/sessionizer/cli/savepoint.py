@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.places import AsJson, Home, Master, Stream, Streams, home_folder, spark_master
+from sessionizer.cli.places import AsJson, Home, Master, Stream, Streams, spark_master, stream_home
 from sessionizer.cli.savepoint_care import diff, export, prune, verify
 from sessionizer.cli.savepoint_words import (
     Folder,
@@ -22,7 +22,6 @@ from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.status.observe import read_observation
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.making import Wish
 from sessionizer.state.native import make_native_savepoint
 from sessionizer.state.savepoint_files import location
@@ -30,6 +29,7 @@ from sessionizer.state.shelf import savepoint_of, savepoints_in
 from sessionizer.state.standing import standing_of
 
 if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.manifest import Manifest
 
 savepoint = typer.Typer(no_args_is_help=True, help="Make, show and look after savepoints: what is open, as tables.")
@@ -58,7 +58,7 @@ def create(  # noqa: PLR0913  one parameter per option
     master: Master = None,
 ) -> None:
     """Save what is open after a committed batch; without --stop the stream is not touched, and may run on."""
-    where = StreamHome.of(home_folder(home), stream)
+    where = stream_home(home, stream)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     live = read_observation(where, epoch_ms()).state.is_live
@@ -98,7 +98,7 @@ def _told(step: str) -> None:
 def list_(stream: Stream, *, folder: Folder = None, as_json: AsJson = False, home: Home = None) -> None:
     """List the savepoints of the stream, the oldest first, also those that were not completed."""
     now = epoch_ms()
-    found = savepoints_in(savepoints_folder(StreamHome.of(home_folder(home), stream), folder), now)
+    found = savepoints_in(savepoints_folder(stream_home(home, stream), folder), now)
     if as_json:
         typer.echo(json.dumps([savepoint_json(each) for each in found], indent=1))
     elif not found:
@@ -111,7 +111,7 @@ def list_(stream: Stream, *, folder: Folder = None, as_json: AsJson = False, hom
 def show(stream: Stream, id: Id, *, folder: Folder = None, as_json: AsJson = False, home: Home = None) -> None:  # noqa: A002  the argument's name
     """Show all that a savepoint says of itself, and where its tables are."""
     now = epoch_ms()
-    found = savepoint_of(savepoints_folder(StreamHome.of(home_folder(home), stream), folder), id, now)
+    found = savepoint_of(savepoints_folder(stream_home(home, stream), folder), id, now)
     if as_json:
         typer.echo(json.dumps(savepoint_json(found), indent=1))
         return

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.places import AsJson, Home, Master, Stream, home_folder, spark_master
+from sessionizer.cli.places import AsJson, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, Id, contents_line, savepoints_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.savepoint_home import OPEN_EVENTS
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.beginning import reading
 from sessionizer.state.data_digest import found_files
 from sessionizer.state.differing import differences
@@ -138,7 +137,7 @@ def prune(  # noqa: PLR0913  one parameter per option
 
     One complete savepoint always stays, and so does each that a lineage started from or that is being read or made.
     """
-    where, now = StreamHome.of(home_folder(home), stream), epoch_ms()
+    where, now = stream_home(home, stream), epoch_ms()
     found = {each.id: each for each in savepoints_in(savepoints_folder(where, folder), now)}
     verdicts = planned(list(found.values()), where, Policy(keep, round(days * DAY_MS)), now)
     if as_json:
@@ -169,7 +168,7 @@ def _with_tables(stream: str, savepoint: str, folder: str | None, home: Path | N
 
 
 def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None) -> tuple[SavepointHome, Manifest]:
-    where = StreamHome.of(home_folder(home), stream)
+    where = stream_home(home, stream)
     return complete_savepoint(savepoints_folder(where, folder), savepoint, epoch_ms())
 
 

@@ -15,7 +15,7 @@ from sessionizer.state.savepoint_files import data_path, location
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.manifest import Manifest
     from sessionizer.state.shelf import Savepoint

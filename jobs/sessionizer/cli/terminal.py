@@ -34,11 +34,14 @@ def tell(error: SessionizerError) -> None:
     say(f"remedy: {remedy_for(error)}")
 
 
-def started_spark(application: str, master: str | None) -> SparkSession:
-    """A session for a command whose work may be cut off anywhere: Ctrl-C then ends it at once and in silence."""
+def started_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
+    """A session for a command whose work may be cut off anywhere: Ctrl-C then ends it at once and in silence.
+
+    ``local_data``: as for ``spark_session``.
+    """
     from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
 
-    spark = spark_session(application, master)
+    spark = spark_session(application, master, local_data=local_data)
     signal.signal(signal.SIGINT, _end_at_once)  # Spark's own handler talks to a JVM that is in the middle of a call
     return spark
 

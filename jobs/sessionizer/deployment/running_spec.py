@@ -11,7 +11,6 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec, write_lineage_spec
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
 from sessionizer.stream_spec.loading.folder import find_stream
@@ -88,9 +87,12 @@ def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
 
 
 def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
-    """Raises InvalidSpec if the stream's lineage cannot go on by ``spec``, as far as that is known without Spark."""
+    """Raises InvalidSpec if the stream's lineage cannot go on by ``spec``, as far as control tells.
+
+    The driver asks the checkpoint itself.
+    """
     lineage = active_lineage(home)
-    if lineage is not None and begun_batch(home.checkpoint(lineage)) is not None:
+    if lineage is not None and home.lineage(lineage).open_sessions.exists():  # since its first batch
         require_continuable(pending_changes(home, spec))
 
 

@@ -1,4 +1,4 @@
-"""Where a lineage keeps its checkpoint, and what belongs to that."""
+"""Where a lineage keeps its checkpoint, and what is noted of it."""
 
 from __future__ import annotations
 
@@ -8,69 +8,75 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.data_root import DataPath
+
 
 @dataclass(frozen=True, slots=True)
 class LineageHome:
-    """The files of one checkpoint's life, in the directory ``root``, which is named for it."""
+    """The files of one checkpoint's life: what the query reads and writes in ``root``, the ``records`` in control.
 
-    root: Path
+    Both directories are named for it.
+    """
+
+    root: DataPath
+    records: Path
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> DataPath:
         """Spark's checkpoint location."""
         return self.root / "checkpoint"
 
     @property
-    def punctuations(self) -> Path:
+    def punctuations(self) -> DataPath:
         """The folder of control rows that the query reads as a source."""
         return self.root / "punctuations"
 
     @property
     def spec(self) -> Path:
         """The whole spec that the lineage runs by."""
-        return self.root / "spec.json"
+        return self.records / "spec.json"
 
     @property
     def types(self) -> Path:
         """Every type that each payload column ever had."""
-        return self.root / "types.json"
+        return self.records / "types.json"
 
     @property
     def checkpoint_record(self) -> Path:
         """How the checkpoint is made, and whose it is."""
-        return self.root / "checkpoint.json"
+        return self.records / "checkpoint.json"
 
     @property
     def drained(self) -> Path:
         """There once its sessions are, or are being, closed for good."""
-        return self.root / "drained.json"
+        return self.records / "drained.json"
 
     @property
     def open_sessions(self) -> Path:
         """How many sessions are open in each key group, and until when."""
-        return self.root / "open_sessions.json"
+        return self.records / "open_sessions.json"
 
     @property
     def unreadable_files(self) -> Path:
         """The files of the source that are left out."""
-        return self.root / "unreadable_files.json"
+        return self.records / "unreadable_files.json"
 
     @property
     def announced_timeouts(self) -> Path:
         """The timeouts of clients that were passed on."""
-        return self.root / "announced_timeouts.json"
+        return self.records / "announced_timeouts.json"
 
 
-def offset_log(checkpoint: Path) -> Path:
+def offset_log(checkpoint: DataPath) -> DataPath:
     """Spark's log of the batches whose input is settled: a file for each, named by its number."""
     return checkpoint / "offsets"
 
 
-def commit_log(checkpoint: Path) -> Path:
+def commit_log(checkpoint: DataPath) -> DataPath:
     """Spark's log of the batches that are over."""
     return checkpoint / "commits"
 
 
-def source_log(checkpoint: Path, source: str) -> Path:
+def source_log(checkpoint: DataPath, source: str) -> DataPath:
     """What Spark notes of the ``source``, called by its place in the query or its name: of a file source its files."""
     return checkpoint / "sources" / source

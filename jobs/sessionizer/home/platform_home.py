@@ -11,20 +11,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_root import DATA_VARIABLE, is_uri
 from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
 
 HOME_VARIABLE: Final = "SESSIONIZER_HOME"
 DEFAULT_HOME: Final = ".sessionizer"
+STREAMS: Final = "streams"
 
 
 def platform_home() -> Path:
-    """The absolute directory all streams live under: ``$SESSIONIZER_HOME``, else ``.sessionizer`` where we run."""
-    return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).expanduser().absolute()
+    """The absolute directory all streams live under: ``$SESSIONIZER_HOME``, else ``.sessionizer`` where we run.
+
+    Raises InvalidSpec, as ``home_at``.
+    """
+    return home_at(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
+
+
+def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
+    """The home at a path, absolute; raises InvalidSpec for ``field`` where it is a URI.
+
+    What is below it is created unless it exists and replaced whole, at once for all who look (``atomic_file``).
+    """
+    if is_uri(given):
+        allowed = f"a path that Airflow and drivers share; checkpoints and tables may be at a URI: {DATA_VARIABLE}"
+        raise InvalidSpec(field, given, allowed)
+    return Path(given).expanduser().absolute()
 
 
 def streams_folder(home: Path) -> Path:
     """One directory per stream of the platform at ``home``."""
-    return home.absolute() / "streams"
+    return home.absolute() / STREAMS
 
 
 def identity_file(home: Path) -> Path:

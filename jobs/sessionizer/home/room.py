@@ -44,7 +44,12 @@ def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreach
     if is_away(error):
         return ControlUnreachable(path, error.strerror or str(error))
     kind = DiskFull if error.errno in _NO_ROOM else UnwritablePath
-    return kind(path, purpose, error.strerror or str(error))
+    return kind(path, purpose, error.strerror or first_line(error))
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the stack that one of Java's brings along."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def require_room(folders: Iterable[Path]) -> None:

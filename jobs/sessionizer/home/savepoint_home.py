@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.names import checked_identifier
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from upath import UPath
-
-DataPath: TypeAlias = "Path | UPath"
+    from sessionizer.home.data_root import DataPath
 
 OPEN_EVENTS: Final = "open_events"
 TIMEOUTS: Final = "timeouts"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.atomic_file import JsonObject
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
 
 FORMAT: Final = "format"
 WRITER: Final = "writer"

@@ -1,7 +1,7 @@
 """Where a stream keeps everything it owns: one directory per stream under the platform's home.
 
 What controls it (a few KB, which Airflow and the drivers see) and its data (which drivers and executors see) are two
-directories to everybody but this module, though they have one parent today.
+directories, in two roots where the platform has a data root of its own (``data_root``), else in one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import ControlUnreachable
 from sessionizer.home.control_files import ControlFiles
+from sessionizer.home.data_files import make_writable
 from sessionizer.home.lineage_home import LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
-from sessionizer.home.platform_home import streams_folder
+from sessionizer.home.platform_home import STREAMS, streams_folder
 from sessionizer.home.room import unwritable
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sessionizer.home.data_root import DataPath
+
+LINEAGES: Final = "lineages"
 
 LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 """Of a driver's log or an older part of it; its group is the driver's uid."""
@@ -27,14 +32,18 @@ LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class StreamHome:
-    """The directories of one stream. Nothing is created before ``prepare``."""
+    """The directories of one stream. Nothing is created before ``prepare``.
+
+    ``data_root``: where the platform keeps what Spark writes, None where that is its home.
+    """
 
     root: Path
+    data_root: DataPath | None = None
 
     @classmethod
-    def of(cls, platform_home: Path, name: str) -> StreamHome:
+    def of(cls, platform_home: Path, name: str, data_root: DataPath | None = None) -> StreamHome:
         """The home of stream ``name``; raises InvalidSpec if the name could leave the platform's home."""
-        return cls(streams_folder(platform_home) / checked_name("name", name))
+        return cls(streams_folder(platform_home) / checked_name("name", name), data_root)
 
     @property
     def name(self) -> str:
@@ -71,50 +80,66 @@ class StreamHome:
         return self.logs / f"driver.{checked_identifier('uid', uid)}.log"
 
     @property
-    def data(self) -> Path:
+    def data(self) -> DataPath:
         """Lineages and tables: what Spark writes."""
-        return self.root
+        return self.root if self.data_root is None else self.data_root / STREAMS / self.name
 
     @property
-    def lineages(self) -> Path:
+    def lineages(self) -> DataPath:
         """One directory per checkpoint's life."""
-        return self.data / "lineages"
+        return self.data / LINEAGES
 
     @property
-    def tables(self) -> Path:
+    def lineage_records(self) -> Path:
+        """What is noted of each lineage: one directory for each."""
+        return self.control / LINEAGES
+
+    @property
+    def tables(self) -> DataPath:
         """The Delta tables, unless the spec puts them elsewhere."""
         return self.data / "tables"
 
     def lineage(self, lineage: str) -> LineageHome:
-        """The directory of ``lineage``."""
-        return LineageHome(self.lineages / checked_identifier("lineage", lineage))
+        """The directories of ``lineage``."""
+        name = checked_identifier("lineage", lineage)
+        return LineageHome(self.lineages / name, self._records_of(name))
 
-    def checkpoint(self, lineage: str) -> Path:
+    def _records_of(self, lineage: str) -> Path:
+        """Beside its checkpoint where an earlier release put them at its birth: they stay there (docs/adr/0075)."""
+        beside = LineageHome(self.root / LINEAGES / lineage, self.root / LINEAGES / lineage)
+        return beside.records if beside.checkpoint_record.exists() else self.lineage_records / lineage
+
+    def checkpoint(self, lineage: str) -> DataPath:
         """Spark's checkpoint location of ``lineage``."""
         return self.lineage(lineage).checkpoint
 
-    def punctuations(self, lineage: str) -> Path:
+    def punctuations(self, lineage: str) -> DataPath:
         """The folder of control rows that the query of ``lineage`` reads as a source."""
         return self.lineage(lineage).punctuations
 
-    def table(self, name: str) -> Path:
+    def table(self, name: str) -> DataPath:
         """The directory of Delta table ``name``."""
         return self.tables / checked_name("table", name)
 
     @property
-    def savepoints(self) -> Path:
+    def savepoints(self) -> DataPath:
         """One directory per savepoint, unless they are put elsewhere."""
         return self.data / "savepoints"
 
     @property
-    def bookmarks(self) -> Path:
+    def bookmarks(self) -> DataPath:
         """How far each report has read the sessions."""
         return self.data / "reports"
 
     def prepare(self) -> None:
-        """Make the directories and prove that they can be written; raises UnwritablePath, DiskFull."""
-        for directory in (self.leases, self.control, self.lineages, self.tables, self.logs):
+        """Make the directories of control and prove that they can be written; raises UnwritablePath, DiskFull."""
+        for directory in (self.leases, self.control, self.lineage_records, self.logs):
             _make_writable(directory)
+
+    def prepare_data(self) -> None:
+        """The same of the data, which only drivers may: raises as ``make_writable``."""
+        for directory in (self.lineages, self.tables):
+            make_writable(directory, f"the stream's {directory.name} directory")
 
 
 def stream_homes(platform_home: Path) -> list[StreamHome]:

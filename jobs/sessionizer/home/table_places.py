@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.data_root import is_uri, uri_of
+
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
@@ -33,18 +35,23 @@ class TablePlace:
     duckdb: str
     polars: str
 
+    @property
+    def may_be_there(self) -> bool:
+        """Whether there is a table, as far as is known: nobody looks at one that is at a URI."""
+        return self.version is not None or is_uri(self.path)
+
 
 def table_locations(home: StreamHome, platform_home: Path, folder: str | None) -> dict[str, str]:
-    """Each table's place: in the stream's home, or in the ``folder`` that its spec gives (``sink.path``)."""
+    """Each table's place: in the stream's data, or in the ``folder`` that its spec gives (``sink.path``)."""
     if folder is None:
-        return {name: str(home.table(name)) for name in QUESTIONS}
+        return {name: uri_of(home.table(name)) for name in QUESTIONS}
     base = located(folder, platform_home)
     return {name: f"{base}/{name}" for name in QUESTIONS}
 
 
 def located(path: str, platform_home: Path) -> str:
     """A path of a spec: as it is when absolute or a URI, else under the platform's home."""
-    return path if "://" in path else str(platform_home / path)
+    return path if is_uri(path) else str(platform_home / path)
 
 
 def place_of(name: str, path: str) -> TablePlace:
@@ -65,7 +72,7 @@ def place_of(name: str, path: str) -> TablePlace:
 
 def newest_version(path: str) -> int | None:
     """The version of the Delta table at ``path`` by the names in its log; None if there is none to see."""
-    if "://" in path:
+    if is_uri(path):
         return None
     try:
         names = [entry.name for entry in (Path(path) / "_delta_log").iterdir()]

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import names_in, refused
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
-from sessionizer.home.names import minted_id
-from sessionizer.home.room import unwritable
+from sessionizer.home.names import is_identifier, minted_id
+from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.checkpoint_record import write_checkpoint_record
 from sessionizer.lineage.kept_spec import write_lineage_spec
 
@@ -28,16 +30,28 @@ class Lineage(JsonRecord):
 
 
 def read_lineage(home: StreamHome) -> Lineage | None:
-    """The active lineage's record; None if the stream never started. Raises DamagedFile.
+    """The active lineage's record; None if the stream never started. Raises DamagedFile. Looks into control only.
 
     To take a lost file for a stream that never started would start it from scratch and emit every session again.
     """
     record = require_undamaged(Lineage, home.control_files.lineage)
-    if record is None and _has_history(home):
+    if record is None and _was_active(home):
         raise DamagedFile(
-            home.control_files.lineage, "the file is gone, but there are checkpoints that it must choose from"
+            home.control_files.lineage, "the file is gone, but there are lineages that it must choose from"
         )
     return record
+
+
+def require_no_history(home: StreamHome) -> None:
+    """Raises DamagedFile if Spark ever wrote into a checkpoint of this stream: for a driver about to begin anew.
+
+    Control may be lost as a whole while the data, in a root of its own, is not. Raises OSError.
+    """
+    for lineage in filter(is_identifier, names_in(home.lineages)):
+        if names_in(checkpoint := home.checkpoint(lineage)):
+            raise DamagedFile(
+                home.control_files.lineage, f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}"
+            )
 
 
 def active_lineage(home: StreamHome) -> str | None:
@@ -55,11 +69,11 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
     """
     now = epoch_ms()
     lineage = minted_id(now)
-    for directory in (home.checkpoint(lineage), home.punctuations(lineage)):
+    for directory in (home.lineage(lineage).records, home.checkpoint(lineage), home.punctuations(lineage)):
         try:
             directory.mkdir(parents=True)
         except OSError as error:
-            raise unwritable(directory, "a directory of a new lineage", error) from error
+            raise refused(directory, "a directory of a new lineage", error) from error
     write_checkpoint_record(home, lineage)
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
@@ -67,6 +81,7 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
     return lineage
 
 
-def _has_history(home: StreamHome) -> bool:
-    """Whether Spark ever wrote into a checkpoint of this stream."""
-    return any(home.lineages.glob("*/checkpoint/*"))
+def _was_active(home: StreamHome) -> bool:
+    """Whether a driver ever prepared the query of a lineage, which is after that became the active one."""
+    folders = (home.lineage_records, home.root / LINEAGES)  # the second: as earlier releases put it
+    return any(any(folder.glob("*/types.json")) for folder in folders)

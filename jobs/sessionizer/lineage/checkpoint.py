@@ -13,11 +13,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.home.data_files import names_in
 from sessionizer.home.lineage_home import commit_log, offset_log, source_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from sessionizer.home.data_root import DataPath
 
 EVENTS: Final = "events"
 PUNCTUATIONS: Final = "punctuations"
@@ -54,27 +56,27 @@ class SeenFile:
     changed_at: int
 
 
-def begun_batch(checkpoint: Path) -> int | None:
+def begun_batch(checkpoint: DataPath) -> int | None:
     """The newest batch whose input is settled; None if there was no batch."""
     return max(begun_batches(checkpoint), default=None)
 
 
-def committed_batch(checkpoint: Path) -> int | None:
+def committed_batch(checkpoint: DataPath) -> int | None:
     """The newest batch that is over; None if none is."""
     return max(committed_batches(checkpoint), default=None)
 
 
-def begun_batches(checkpoint: Path) -> set[int]:
+def begun_batches(checkpoint: DataPath) -> set[int]:
     """The batches of which Spark keeps what they read: about the last hundred."""
     return _numbers(offset_log(checkpoint))
 
 
-def committed_batches(checkpoint: Path) -> set[int]:
+def committed_batches(checkpoint: DataPath) -> set[int]:
     """Those that are over, of the last hundred or so."""
     return _numbers(commit_log(checkpoint))
 
 
-def planned_batch(checkpoint: Path, batch_id: int) -> PlannedBatch:
+def planned_batch(checkpoint: DataPath, batch_id: int) -> PlannedBatch:
     """What the batch reads. Raises OSError, and ValueError for a file that is no such log."""
     file = offset_log(checkpoint) / str(batch_id)
     version, about, *sources = file.read_text(encoding="utf-8").splitlines()
@@ -86,7 +88,7 @@ def planned_batch(checkpoint: Path, batch_id: int) -> PlannedBatch:
     return PlannedBatch(batch_id, int(known["batchTimestampMs"]), int(known["batchWatermarkMs"]), ends)
 
 
-def next_watermark(checkpoint: Path, batch_id: int) -> int:
+def next_watermark(checkpoint: DataPath, batch_id: int) -> int:
     """The watermark (epoch ms) that the batch after the committed ``batch_id`` gets. Raises as ``planned_batch``.
 
     Its own is that of the events before it: what they themselves moved it to is in its commit.
@@ -98,13 +100,13 @@ def next_watermark(checkpoint: Path, batch_id: int) -> int:
     return int(json.loads(told)["nextBatchWatermarkMs"])
 
 
-def proof_of_batch(checkpoint: Path, batch_id: int) -> str:
+def proof_of_batch(checkpoint: DataPath, batch_id: int) -> str:
     """What Spark wrote of a committed batch: the same as long as nobody replaces it. Raises OSError if it is gone."""
     logs = (offset_log(checkpoint), commit_log(checkpoint))
     return "\n".join((log / str(batch_id)).read_text(encoding="utf-8") for log in logs)
 
 
-def state_ids(checkpoint: Path, batch_id: int) -> list[str]:
+def state_ids(checkpoint: DataPath, batch_id: int) -> list[str]:
     """By what the state's files of a committed batch are told from those of a try that failed: one id a partition.
 
     Raises OSError, KeyError.
@@ -113,7 +115,7 @@ def state_ids(checkpoint: Path, batch_id: int) -> list[str]:
     return [str(ids[0]) for ids in json.loads(told)["stateUniqueIds"]["0"]]
 
 
-def copy_list_of_files(checkpoint: Path, source: str, until: int, target: Path) -> None:
+def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: DataPath) -> None:
     """Have a copy of the checkpoint at ``target`` know the files of ``source`` up to an offset, and no later ones.
 
     Raises OSError.
@@ -130,35 +132,35 @@ def copy_list_of_files(checkpoint: Path, source: str, until: int, target: Path) 
         (folder / name).write_text("\n".join(["v1", *told]), encoding="utf-8")
 
 
-def settings_of_batch(checkpoint: Path, batch_id: int) -> dict[str, str]:
+def settings_of_batch(checkpoint: DataPath, batch_id: int) -> dict[str, str]:
     """Spark's settings that are pinned in the checkpoint. Raises as ``planned_batch``."""
     _, about, *_ = (offset_log(checkpoint) / str(batch_id)).read_text(encoding="utf-8").splitlines()
     return {name: str(value) for name, value in json.loads(about)["conf"].items()}
 
 
-def seen_files(checkpoint: Path, batch_id: int) -> list[SeenFile]:
+def seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
     """Every file of a source of files up to ``batch_id``, read or not there any more. Raises as ``planned_batch``."""
     until = planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in _entries(checkpoint, EVENTS, -1, until)]
 
 
-def files_of_batch(checkpoint: Path, batch_id: int, source: str = EVENTS) -> list[str]:
+def files_of_batch(checkpoint: DataPath, batch_id: int, source: str = EVENTS) -> list[str]:
     """URIs of the files of ``source`` in a batch that is planned. Raises as ``planned_batch``."""
     after = planned_batch(checkpoint, batch_id - 1).last_file_offset(source) if batch_id else -1
     return files_between(checkpoint, source, after, planned_batch(checkpoint, batch_id).last_file_offset(source))
 
 
-def files_until(checkpoint: Path, batch_id: int, source: str) -> list[str]:
+def files_until(checkpoint: DataPath, batch_id: int, source: str) -> list[str]:
     """URIs of the files of ``source`` in all batches up to ``batch_id``. Raises as ``planned_batch``."""
     return files_between(checkpoint, source, -1, planned_batch(checkpoint, batch_id).last_file_offset(source))
 
 
-def files_between(checkpoint: Path, source: str, after: int, until: int) -> list[str]:
+def files_between(checkpoint: DataPath, source: str, after: int, until: int) -> list[str]:
     """URIs of the files that ``source`` listed after one of its offsets and up to another. Raises OSError."""
     return [str(entry["path"]) for entry in _entries(checkpoint, source, after, until)]
 
 
-def _entries(checkpoint: Path, source: str, after: int, until: int) -> list[dict[str, Any]]:
+def _entries(checkpoint: DataPath, source: str, after: int, until: int) -> list[dict[str, Any]]:
     """What ``source`` notes of the files that it listed between two of its offsets, in that order. Raises OSError."""
     log = _list_of_files(checkpoint, source)
     wanted, found = set(range(after + 1, until + 1)), dict[str, dict[str, Any]]()
@@ -177,17 +179,17 @@ def _entries(checkpoint: Path, source: str, after: int, until: int) -> list[dict
     return sorted(found.values(), key=lambda entry: int(entry["batchId"]))
 
 
-def listed_until(checkpoint: Path, source: str) -> int:
+def listed_until(checkpoint: DataPath, source: str) -> int:
     """The last offset in the list of a source of files, which no batch may have read yet; -1 for none."""
     return max(_numbers(_list_of_files(checkpoint, source)), default=-1)
 
 
-def _list_of_files(checkpoint: Path, source: str) -> Path:
+def _list_of_files(checkpoint: DataPath, source: str) -> DataPath:
     """By the place of the source."""
     return source_log(checkpoint, str(_SOURCES.index(source)))
 
 
-def _numbers(log: Path) -> set[int]:
+def _numbers(log: DataPath) -> set[int]:
     """The numbers that name the parts of a log of Spark's."""
-    names = (file.name.removesuffix(".compact") for file in log.iterdir()) if log.is_dir() else ()
+    names = (name.removesuffix(".compact") for name in names_in(log))
     return {int(name) for name in names if name.isdecimal()}

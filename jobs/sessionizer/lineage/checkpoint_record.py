@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.wire.rows import REVISION
-from sessionizer.errors import UnreadableLineage
+from sessionizer.errors import DataElsewhere, UnreadableLineage
+from sessionizer.home.data_root import DATA_VARIABLE, uri_of
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.platform_home import owner_name
 
@@ -27,16 +28,21 @@ Before the first number the state held text.
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord(JsonRecord):
-    """How the checkpoint is made, the ``revision`` of the blobs in its state, and the stream that it belongs to."""
+    """How the checkpoint is made, the ``revision`` of the blobs in its state, and the stream that it belongs to.
+
+    ``data``: the data root that it is in; None where that is the home, which may be mounted elsewhere.
+    """
 
     checkpoint_format: int
     revision: str
     owner: str
+    data: str | None = None
 
 
 def record_of(home: StreamHome) -> CheckpointRecord:
     """What this release makes for the stream of ``home``. Raises DamagedFile and UnwritablePath, as ``home_id``."""
-    return CheckpointRecord(CHECKPOINT_FORMAT, REVISION, owner_name(home.name, home.platform))
+    data = None if home.data_root is None else uri_of(home.data_root)
+    return CheckpointRecord(CHECKPOINT_FORMAT, REVISION, owner_name(home.name, home.platform), data)
 
 
 def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
@@ -45,10 +51,17 @@ def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
 
 
 def require_readable_lineage(home: StreamHome, lineage: str) -> None:
-    """Raises UnreadableLineage if ``lineage`` is not one that this release can go on with, and DamagedFile."""
-    cause = difference(require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record), record_of(home))
+    """Raises UnreadableLineage if ``lineage`` is not one that this release can go on with, and DamagedFile.
+
+    Raises DataElsewhere if its data is not in the data root that is given: there it would begin from scratch.
+    """
+    kept, now = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record), record_of(home)
+    cause = difference(kept, now)
     if cause is not None:
         raise UnreadableLineage(home.name, lineage, cause)
+    if kept is not None and kept.data != now.data:
+        at_home = str(home.platform)
+        raise DataElsewhere(home.name, lineage, DATA_VARIABLE, kept.data or at_home, now.data or at_home)
 
 
 def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | None:

@@ -19,7 +19,8 @@ from sessionizer.lineage.checkpoint import EVENTS, PUNCTUATIONS, copy_list_of_fi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
+
+    from sessionizer.home.data_root import DataPath
 
 _OPERATOR: Final = "0"
 _EVENTS: Final = "0"
@@ -27,7 +28,7 @@ _SST: Final = re.compile(rb"\d+-[0-9a-f-]{36}\.sst")
 _SCHEMA: Final = "/_stateSchema/"
 
 
-def copy_batch(checkpoint: Path, batch_id: int, target: Path, *, events_are_files: bool) -> None:
+def copy_batch(checkpoint: DataPath, batch_id: int, target: DataPath, *, events_are_files: bool) -> None:
     """Copy what the committed ``batch_id`` is made of to ``target``, a new folder.
 
     Raises FileNotFoundError where a file of it is gone by now, and ValueError where Spark's files are not known.
@@ -37,7 +38,7 @@ def copy_batch(checkpoint: Path, batch_id: int, target: Path, *, events_are_file
         names += _names_in(source_log(checkpoint, _EVENTS), f"sources/{_EVENTS}")
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        with (checkpoint / name).open("rb") as source, (target / name).open("xb") as copy:
+        with (checkpoint / name).open("rb") as source, (target / name).open("wb") as copy:
             shutil.copyfileobj(source, copy)
     planned = planned_batch(checkpoint, batch_id)
     lists = [PUNCTUATIONS, EVENTS] if events_are_files else [PUNCTUATIONS]
@@ -45,9 +46,10 @@ def copy_batch(checkpoint: Path, batch_id: int, target: Path, *, events_are_file
         copy_list_of_files(checkpoint, name, planned.last_file_offset(name), target)
 
 
-def move_schema(checkpoint: Path, uri: str) -> None:
+def move_schema(checkpoint: DataPath, uri: str) -> None:
     """Have a copy, which is at ``uri`` for Spark, find the schema of its state there. Raises ValueError."""
-    for file in sorted((checkpoint / "state" / _OPERATOR / "_metadata" / "v2").iterdir()):
+    files: list[DataPath] = [*(checkpoint / "state" / _OPERATOR / "_metadata" / "v2").iterdir()]
+    for file in files:
         if file.name.startswith("."):
             file.unlink()
             continue
@@ -65,14 +67,14 @@ def _moved(path: str, uri: str) -> str:
     return f"{uri}/state/{_OPERATOR}{_SCHEMA}{path.rpartition(_SCHEMA)[2]}"
 
 
-def _logs(checkpoint: Path, batch_id: int) -> Iterator[str]:
+def _logs(checkpoint: DataPath, batch_id: int) -> Iterator[str]:
     """The names, from the checkpoint on. Spark wants the batch before the last as well, when it starts."""
     yield "metadata"
     for log in (offset_log(checkpoint), commit_log(checkpoint)):
         yield from (f"{log.name}/{batch}" for batch in (batch_id - 1, batch_id) if batch >= 0)
 
 
-def _state(checkpoint: Path, batch_id: int) -> Iterator[str]:
+def _state(checkpoint: DataPath, batch_id: int) -> Iterator[str]:
     state, name = checkpoint / "state" / _OPERATOR, f"state/{_OPERATOR}"
     for folder in ("_metadata/v2", "_stateSchema/default"):
         yield from _names_in(state / folder, f"{name}/{folder}")
@@ -82,17 +84,17 @@ def _state(checkpoint: Path, batch_id: int) -> Iterator[str]:
         yield from (f"{name}/{partition}/{file}" for file in _of_partition(state / str(partition), of_partition))
 
 
-def _names_in(folder: Path, name: str) -> list[str]:
+def _names_in(folder: DataPath, name: str) -> list[str]:
     return [f"{name}/{file.name}" for file in _visible(folder)]
 
 
-def _versions(checkpoint: Path, batch_id: int) -> list[int]:
+def _versions(checkpoint: DataPath, batch_id: int) -> list[int]:
     """Of the state, that can be told: Spark calls it by the batch that comes next."""
     commits = {int(file.name) for file in _visible(commit_log(checkpoint)) if file.name.isdecimal()}
     return sorted(batch + 1 for batch in commits if batch <= batch_id)
 
 
-def _of_partition(folder: Path, ids: Mapping[int, str]) -> Iterator[str]:
+def _of_partition(folder: DataPath, ids: Mapping[int, str]) -> Iterator[str]:
     """The newest snapshot and the changes since."""
     there = {file.name for file in _visible(folder)}
     newest = max(ids)
@@ -109,12 +111,12 @@ def _of_partition(folder: Path, ids: Mapping[int, str]) -> Iterator[str]:
             yield f"{name}.crc"
 
 
-def _shared_files(snapshot: Path) -> list[str]:
+def _shared_files(snapshot: DataPath) -> list[str]:
     with snapshot.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         return sorted({name.decode() for name in _SST.findall(archive.read("metadata"))})
 
 
-def _visible(folder: Path) -> list[Any]:
+def _visible(folder: DataPath) -> list[Any]:
     if not folder.is_dir():
         return []
     return sorted((file for file in folder.iterdir() if not file.name.startswith(".")), key=lambda file: file.name)

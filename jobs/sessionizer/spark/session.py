@@ -103,10 +103,13 @@ def package_root() -> Path:
     return Path(__file__).parents[2]
 
 
-def spark_session(application: str, master: str | None = None, extra: Mapping[str, str] | None = None) -> SparkSession:
+def spark_session(
+    application: str, master: str | None = None, extra: Mapping[str, str] | None = None, *, local_data: bool = True
+) -> SparkSession:
     """Start (or find) the session of ``application``.
 
     ``master`` is for a program started as plain Python; under spark-submit it is None and submit decides.
+    ``local_data``: whether checkpoints are on a file system that is mounted here.
     """
     check_client_version()
     from pyspark.sql import SparkSession  # noqa: PLC0415  the version check must come first
@@ -122,26 +125,30 @@ def spark_session(application: str, master: str | None = None, extra: Mapping[st
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
         if is_local(master):
-            settings |= {**launch_settings(jar_folder()), **session_settings(), **local_checkpoint_settings()}
+            settings |= {**launch_settings(jar_folder()), **_on_one_machine(local_data=local_data)}
             settings |= {"spark.ui.showConsoleProgress": "false"}
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if master is None:
-        _fill_in_local_settings(spark)
+        _fill_in_local_settings(spark, local_data=local_data)
     _silence_python_logs()
     spark.sparkContext.setLogLevel(os.environ.get("SESSIONIZER_LOG_LEVEL", "WARN"))
     return spark
 
 
-def _fill_in_local_settings(spark: SparkSession) -> None:
+def _fill_in_local_settings(spark: SparkSession, *, local_data: bool) -> None:
     """Under spark-submit the master is known only now; what was submitted goes before."""
     submitted = spark.sparkContext.getConf()
     if not is_local(spark.sparkContext.master or ""):
         return
-    for name, value in {**session_settings(), **local_checkpoint_settings()}.items():
+    for name, value in _on_one_machine(local_data=local_data).items():
         if submitted.get(name) is None:
             spark.conf.set(name, value)
+
+
+def _on_one_machine(*, local_data: bool) -> dict[str, str]:
+    return {**session_settings(), **(local_checkpoint_settings() if local_data else {})}
 
 
 def _silence_python_logs() -> None:

@@ -17,7 +17,8 @@ from sessionizer.state.savepoint_files import entries_in, examine_data_json, wri
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.savepoint_home import SavepointHome
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from sessionizer.state.savepoint_files import entries_in, files_below, relative_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.savepoint_home import SavepointHome
 
 _CHUNK: Final = 2**20
 

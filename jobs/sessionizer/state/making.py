@@ -29,7 +29,7 @@ from sessionizer.state.sink_versions import version_with_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.standing import Standing
 

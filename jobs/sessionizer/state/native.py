@@ -6,7 +6,7 @@ long is canonical.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.room import unwritable
@@ -19,9 +19,9 @@ from sessionizer.state.standing import FILES, require_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.making import Wish
     from sessionizer.state.manifest import Manifest
@@ -41,7 +41,7 @@ def make_native_savepoint(stream: StreamHome, standing: Standing, wish: Wish, af
         files = standing.position.format == FILES
         target = making.home.part(CHECKPOINT)
         target.mkdir()
-        copy_batch(stream.checkpoint(standing.lineage), standing.batch_id, cast("Path", target), events_are_files=files)
+        copy_batch(stream.checkpoint(standing.lineage), standing.batch_id, target, events_are_files=files)
         require_unchanged(stream, standing)
         making.after("checkpoint")
         return making.complete(Kind.NATIVE, None, None, {})
@@ -60,6 +60,6 @@ def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> No
             target = checkpoint / relative_name(file, home.part(CHECKPOINT))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.read_bytes())
-        move_schema(cast("Path", checkpoint), spark_uri(checkpoint))
+        move_schema(checkpoint, spark_uri(checkpoint))
     except OSError as error:
         raise unwritable(location(checkpoint), "the checkpoint of a new lineage", error) from error

@@ -45,7 +45,7 @@ def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:
 
 def origins(home: StreamHome) -> set[str]:
     """The savepoints that a lineage of the stream started from."""
-    told = (read_json(file) for file in home.lineages.glob("*/origin.json"))
+    told = (read_json(file) for file in home.lineage_records.glob("*/origin.json"))
     return {
         str(origin["savepoint"]).rstrip("/").rpartition("/")[2] for origin in told if origin and origin.get("savepoint")
     }

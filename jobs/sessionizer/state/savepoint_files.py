@@ -10,15 +10,14 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from upath import UPath
-
 from sessionizer.home.atomic_file import TEMPORARY_SUFFIX, JsonReading, examine_json, write_json
-from sessionizer.home.room import unwritable
+from sessionizer.home.data_root import folder_at, uri_of
+from sessionizer.home.room import first_line, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
 
 
 def write_data_json(path: DataPath, value: Mapping[str, object]) -> None:
@@ -47,11 +46,11 @@ def examine_data_json(path: DataPath) -> JsonReading:
     except (FileNotFoundError, NotADirectoryError):
         return JsonReading()
     except OSError as error:
-        return JsonReading(damage=f"{path}: {error.strerror or error}")
+        return JsonReading(damage=f"{location(path)}: {error.strerror or first_line(error)}")
     except (ValueError, RecursionError) as error:
-        return JsonReading(damage=f"{path}: not JSON ({error})")
+        return JsonReading(damage=f"{location(path)}: not JSON ({error})")
     if not isinstance(value, dict):
-        return JsonReading(damage=f"{path}: holds {type(value).__name__}, not an object")
+        return JsonReading(damage=f"{location(path)}: holds {type(value).__name__}, not an object")
     return JsonReading(value=value)
 
 
@@ -94,15 +93,14 @@ def remove_tree(folder: DataPath) -> None:
 
 def data_path(place: str) -> DataPath:
     """A folder that a person named: a path of this machine, made absolute, or a URI."""
-    path = UPath(place)
-    return Path(path.path).expanduser().absolute() if path.protocol in ("", "file") else path
+    return folder_at(place, "--in")
 
 
 def location(path: DataPath) -> str:
     """``path`` as Spark takes it: a plain path where it is one of this machine, else a URI."""
-    return str(path)
+    return uri_of(path)
 
 
 def spark_uri(path: DataPath) -> str:
     """``path`` as Spark itself writes it down: with a scheme."""
-    return f"file:{path}" if isinstance(path, Path) else str(path)
+    return f"file:{path}" if isinstance(path, Path) else uri_of(path)

@@ -15,7 +15,7 @@ from sessionizer.state.savepoint_files import entries_in
 from sessionizer.state.savepoint_state import Evidence, SavepointState, state_by
 
 if TYPE_CHECKING:
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
     from sessionizer.state.beginning import Engaged, Failure
 
 

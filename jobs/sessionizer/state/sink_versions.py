@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.state.savepoint_files import entries_in
 
 if TYPE_CHECKING:
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
 
 if TYPE_CHECKING:
@@ -18,20 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
-    """Where a job finds the platform: absolute, for a job's working directory is not ours."""
+    """Where a job finds the platform: absolute, for a job's working directory is not ours.
+
+    ``data``: the data root, a path or a URI; None where that is the home.
+    """
 
     home: Path
     streams: Path
+    data: str | None = None
 
     def __post_init__(self) -> None:
         for field in ("home", "streams"):
             path: Path = getattr(self, field)
             if not path.is_absolute():
                 raise InvalidSpec(field, str(path), "an absolute path")
+        if self.data is not None and not (is_uri(self.data) or self.data.startswith("/")):
+            raise InvalidSpec("data", self.data, "an absolute path, or a URI")
 
     def argv(self) -> tuple[str, ...]:
         """The options that name the folders."""
-        return ("--home", str(self.home), "--streams", str(self.streams))
+        data = () if self.data is None else ("--data", self.data)
+        return ("--home", str(self.home), "--streams", str(self.streams), *data)
 
 
 @dataclass(frozen=True, kw_only=True)

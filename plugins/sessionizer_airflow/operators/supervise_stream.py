@@ -23,7 +23,6 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
 from sessionizer_airflow.internals.task_label import send_label
-from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.listener.user_kill import CLEARED, after_kill
 from sessionizer_airflow.metrics import count
@@ -173,7 +172,7 @@ class SuperviseStream(BaseOperator):
         return Supervisor(
             stream=self.stream,
             home=StreamHome.of(self.project.home, self.stream),
-            folders=Folders(home=self.project.home, streams=self.project.streams),
+            folders=self.project.folders,
             launcher=self.launcher,
             policy=self.policy,
             say=self._say,

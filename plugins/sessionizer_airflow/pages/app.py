@@ -15,8 +15,9 @@ from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import supervised_stream
-from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.home.table_places import place_of, table_locations
+from sessionizer.lineage.data_place import with_its_data
 from sessionizer.redaction import redacted
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.html import log_page, message_page, tables_page
@@ -56,7 +57,7 @@ def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> St
     stream = supervised_stream(dag_id)
     if stream is None:
         raise HTTPException(404, "no such stream")
-    home = StreamHome.of(project.home, stream)
+    home = project.home_of(stream)
     if not home.control.is_dir():
         raise HTTPException(404, "no such stream, or it never ran")
     return home
@@ -93,7 +94,7 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
         folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
     except SessionizerError as error:
         return _html(message_page(home.name, "tables", redacted(str(error))))
-    locations = table_locations(home, project.home, folder)
+    locations = table_locations(with_its_data(home), project.home, folder)
     return _html(
         tables_page(
             home.name, [place_of(name, path) for name, path in locations.items()], changed_line(home, project.streams)

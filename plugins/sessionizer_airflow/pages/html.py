@@ -51,11 +51,12 @@ def tables_page(stream: str, places: Sequence[TablePlace], note: str | None = No
 
 
 def _table(place: TablePlace) -> str:
-    if place.version is None:
+    if not place.may_be_there:
         return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path} (not there yet, or not on this machine)')}"
     queries = (("Spark SQL", place.spark_sql), ("DuckDB", place.duckdb), ("Polars", place.polars))
     shown = "".join(f"{paragraph(label)}{preformatted(query)}" for label, query in queries)
-    return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path}, version {place.version}')}{shown}"
+    version = "" if place.version is None else f", version {place.version}"
+    return f"<h2>{escape(place.name)}</h2>{paragraph(f'{place.path}{version}')}{shown}"
 
 
 def message_page(stream: str, title: str, message: str) -> str:

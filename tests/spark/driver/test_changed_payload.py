@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_root import uri_of
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.driver_process import DriverProcess
@@ -94,7 +95,7 @@ def test_a_change_that_cannot_be_is_refused_before_anything_is_written(
 
 def versions(stage: Stage) -> dict[str, int]:
     """How many commits each table has."""
-    return {name: DeltaTable(stage.table(name)).version() for name in ("sessions", "quarantine", "late_events")}
+    return {name: DeltaTable(uri_of(stage.table(name))).version() for name in ("sessions", "quarantine", "late_events")}
 
 
 def test_another_time_mode_is_refused(spark: SparkSession, stage: Stage) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.deployment.running_spec import choose_spec, note_spec
 from sessionizer.errors import DamagedFile, InvalidSpec, UnreadableLineage
+from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import offset_log
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.spark.driver.continuity import require_continuity
@@ -108,7 +108,7 @@ def test_other_rules_are_refused_for_a_batch_that_has_written(spark: SparkSessio
 def test_other_rules_hold_for_a_batch_that_has_not_written(spark: SparkSession, stage: Stage) -> None:
     offsets = offset_log(stage.checkpoint)
     last = CheckpointLog(stage.checkpoint).begun()[-1].batch_id
-    shutil.copy(offsets / str(last), offsets / str(last + 1))
+    (offsets / str(last + 1)).write_bytes((offsets / str(last)).read_bytes())
     go_on(spark, stage, OTHER_GAP)
 
 
@@ -151,12 +151,13 @@ def test_a_lineage_whose_record_was_removed_takes_what_the_file_says(spark: Spar
 
 
 def test_a_stream_that_never_ran_a_batch_may_have_other_key_groups(spark: SparkSession, stage: Stage) -> None:
-    shutil.rmtree(offset_log(stage.checkpoint))
+    remove_tree(offset_log(stage.checkpoint))
     go_on(spark, stage, OTHER_GROUPS)
 
 
 def test_a_record_that_is_damaged_is_not_guessed(spark: SparkSession, stage: Stage) -> None:
-    stage.checkpoint.with_name("spec.json").write_text("{")
+    assert stage.lineage
+    stage.stream_home.lineage(stage.lineage).spec.write_text("{")
     with pytest.raises(DamagedFile):
         go_on(spark, stage, {})
 
@@ -182,7 +183,7 @@ def test_a_checkpoint_of_another_release_is_refused_before_anything_is_changed(s
     assert stage.lineage
     record = stage.stream_home.lineage(stage.lineage).checkpoint_record
     written = record.read_text()
-    kept = [stage.stream_home.lineages, stage.stream_home.tables]
+    kept = [stage.stream_home.root / name for name in ("lineages", "tables", "control/lineages")]
     for uid, text, said in (
         ("earlier", None, "a release began it that noted no format"),
         ("later", json.dumps({**json.loads(written), "checkpoint_format": 99}), "its checkpoint has format 99"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.home.data_files import remove_tree
 from sessionizer.lineage.checkpoint import begun_batches, committed_batches
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions
@@ -87,7 +87,7 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
     def say(line: str) -> None:
         if line.startswith("stop requested"):
             state = stage.checkpoint / "state"
-            shutil.rmtree(state)
+            remove_tree(state)
             state.write_text("no state any more")
 
     asked = while_its_batch_runs(spark, stage, lambda: request_stop(stage.stream_home, "a", "a test"))

@@ -60,7 +60,9 @@ def test_a_drain_that_was_cut_short_is_finished_whatever_is_asked_for(tmp_path: 
     stage = Stage.set_up(tmp_path, clicks_spec())
     (stage.feed / "clicks.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))
     with DriverProcess.start(stage, "a") as driver:
-        driver.wait_for(lambda: any(stage.stream_home.lineages.glob("*/drained.json")), "its drain", every_s=0.02)
+        driver.wait_for(
+            lambda: any(stage.stream_home.lineage_records.glob("*/drained.json")), "its drain", every_s=0.02
+        )
         driver.kill_all()
     with DriverProcess.start(stage, "b", until="stopped") as driver:
         assert driver.wait() == 0, driver.said[-4_000:]

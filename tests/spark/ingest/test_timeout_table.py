@@ -49,7 +49,7 @@ def said(home: Path) -> dict[str, int]:
 
 def table(spark: SparkSession, home: Path, **rules: Any) -> TimeoutTable | None:
     (home / "lineage" / "punctuations").mkdir(parents=True, exist_ok=True)
-    return TimeoutTable.of(spark, spec(**rules), home, LineageHome(home / "lineage"))
+    return TimeoutTable.of(spark, spec(**rules), home, LineageHome(home / "lineage", home / "lineage"))
 
 
 def announcer(spark: SparkSession, home: Path) -> TimeoutAnnouncer:

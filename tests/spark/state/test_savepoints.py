@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -42,10 +41,12 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Batch
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from support.streams.click_files import ClickFiles
 
@@ -60,8 +61,8 @@ class Streamed:
     files: ClickFiles
 
     @property
-    def folder(self) -> Path:
-        return Path(self.stage.stream_home.savepoints)
+    def folder(self) -> DataPath:
+        return self.stage.stream_home.savepoints
 
     def batches(self, until: int) -> list[Batch]:
         return batches_of(CheckpointLog(self.stage.checkpoint).committed()[: until + 1], self.files)

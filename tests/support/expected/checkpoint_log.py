@@ -20,8 +20,7 @@ from sessionizer.lineage.checkpoint import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sessionizer.home.data_root import DataPath
     from sessionizer.lineage.checkpoint import PlannedBatch
 
 
@@ -38,7 +37,7 @@ class MicroBatch:
 class CheckpointLog:
     """The offset, commit and file-source logs of one checkpoint location; nothing is there before its query starts."""
 
-    location: Path
+    location: DataPath
 
     def begun(self) -> list[MicroBatch]:
         """The micro-batches whose offsets are written down, oldest first."""

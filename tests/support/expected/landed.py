@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.home.data_root import uri_of
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS, RowKind
 from support.expected.checkpoint_log import CheckpointLog
@@ -25,9 +26,9 @@ from support.streams.stage import PAYLOAD_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
-    from pathlib import Path
 
     from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.home.data_root import DataPath
     from sessionizer_demo.feed.generator import Row
     from sessionizer_demo.feed.traffic.events import ClickEvent
     from support.expected.checkpoint_log import MicroBatch
@@ -167,9 +168,9 @@ def landed(stage: Stage) -> Landed:
     )
 
 
-def table_rows(path: Path) -> list[dict[str, Any]]:
+def table_rows(path: DataPath) -> list[dict[str, Any]]:
     """All rows of a Delta table."""
-    rows: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
+    rows: list[dict[str, Any]] = DeltaTable(uri_of(path)).to_pyarrow_table().to_pylist()
     return rows
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from sessionizer.home.data_root import uri_of
 from support.faults.bad_clicks import click, line
 from support.streams.stage import clicks_spec
 
@@ -85,7 +86,7 @@ def batches_of_another(stage: Stage) -> None:
     offsets = stage.checkpoint / "offsets"
     newest = max(int(file.name) for file in offsets.iterdir() if file.name.isdigit())
     for number in range(newest + 1, newest + 4):
-        shutil.copy(offsets / str(newest), offsets / str(number))
+        (offsets / str(number)).write_bytes((offsets / str(newest)).read_bytes())
     a_file(stage, 2)
 
 
@@ -120,9 +121,9 @@ def log_truncated(stage: Stage) -> None:
 
 
 def table_of_another(stage: Stage) -> None:
-    write_deltalake(stage.table("sessions"), pa.table({"key": ["ann"]}))
+    write_deltalake(uri_of(stage.table("sessions")), pa.table({"key": ["ann"]}))
     owner = {"sessionizer.owner": "visits@0123456789ab"}
-    DeltaTable(stage.table("sessions")).alter.set_table_properties(owner, raise_if_not_exists=False)
+    DeltaTable(uri_of(stage.table("sessions"))).alter.set_table_properties(owner, raise_if_not_exists=False)
 
 
 def _append(table: Path, number: int) -> None:

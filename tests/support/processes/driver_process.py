@@ -57,6 +57,7 @@ class DriverProcess:
         command = [sys.executable, str(JOBS / "main.py"), "run", stage.name, "--home", str(stage.home)]
         command += ["--streams", str(stage.streams), "--uid", uid, "--until", until, "--master", master]
         command += ["--apply"] if apply else []
+        command += ["--data", stage.data] if stage.data else []
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, env=environment(), start_new_session=True

@@ -79,6 +79,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("stream")
     for option in ("--home", "--streams"):
         parser.add_argument(option, required=True)
+    parser.add_argument("--data")
     parser.add_argument("--uid")
     return parser.parse_args(words)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.plain_values import plain_values
 from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import start_lineage
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
@@ -91,7 +92,7 @@ def tell(spark: SparkSession, log: Log, seed: int, drivers: int, root: Path) -> 
     edition_of = [editions[bisect_right(ends, number)] for number in range(ends[-1])]
     committed = zip(checkpoint.committed(), edition_of, strict=True)
     batches = [given(feed.batch_of(batch.files, batch.at_ms), edition) for batch, edition in committed]
-    return Told(editions, batches, edition_of, {name: records_of(spark, stage.table(name)) for name in TABLES})
+    return Told(editions, batches, edition_of, {name: records_of(spark, uri_of(stage.table(name))) for name in TABLES})
 
 
 def editions_of(rules: SessionRules, count: int, chance: random.Random) -> list[Edition]:
@@ -120,7 +121,7 @@ def spec_of(edition: Edition) -> Record:
 def allow_wider_types(spark: SparkSession, stage: Stage) -> None:
     """As an owner of tables does before a column's type becomes wider."""
     for name in TABLES[:2]:
-        table = f"delta.`{stage.table(name)}`"
+        table = f"delta.`{uri_of(stage.table(name))}`"
         spark.sql(f"alter table {table} set tblproperties ('delta.enableTypeWidening' = 'true')")
 
 
@@ -130,9 +131,9 @@ def given(batch: Batch, edition: Edition) -> Batch:
     return replace(batch, events=events, rules=edition.rules)
 
 
-def records_of(spark: SparkSession, table: Path) -> list[Record]:
+def records_of(spark: SparkSession, table: str) -> list[Record]:
     """All rows of a Delta table, of whatever values."""
-    found = spark.read.format("delta").load(str(table)).toArrow()
+    found = spark.read.format("delta").load(table).toArrow()
     columns = {name: plain_values(found.column(name)) for name in found.schema.names}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

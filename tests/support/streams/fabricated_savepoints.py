@@ -21,7 +21,7 @@ from sessionizer.state.manifest import (
 from sessionizer.state.savepoint_files import write_data_json
 
 if TYPE_CHECKING:
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
 
 SPEC = {"name": "clicks", "key_groups": 4, "rules": {"gap_timeout": "30 seconds"}, "description": "x"}
 NOBODY = 2**22 + 1

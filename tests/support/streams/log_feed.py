@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.home.data_files import names_in
 from sessionizer.spark.ingest import punctuation
 from support.streams.strategies import PAYLOAD_COLUMNS
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from sessionizer.home.data_root import DataPath
     from support.streams.strategies import Log
 
 COLUMNS = "key string, client string, at_ms bigint, event_id string, closes boolean, timeout_ms bigint, " + ", ".join(
@@ -40,9 +42,10 @@ class Feed:
     """Writes batches, one at a time, to ``events`` and ``punctuations`` under an empty folder."""
 
     def __init__(self, batches: list[Batch], home: Path) -> None:
-        self.events_folder, self.punctuations = home / "events", home / "punctuations"
-        for folder in (self.events_folder, self.punctuations):
-            folder.mkdir()
+        self.events_folder = home / "events"
+        self.punctuations: DataPath = home / "punctuations"
+        self.events_folder.mkdir()
+        self.punctuations.mkdir()
         self._batches = batches
         self._told: dict[str, Batch] = {}
         self.written = 0
@@ -90,10 +93,13 @@ class Feed:
             hidden.rename(self.events_folder / name)
 
     def _punctuate(self, told: Batch, announce: Callable[[Batch], None]) -> None:
-        before = set(self.punctuations.glob("*.json"))
+        before = set(self._punctuations_there())
         announce(told)
-        (written,) = set(self.punctuations.glob("*.json")) - before
-        self._told[written.name] = told
+        (written,) = set(self._punctuations_there()) - before
+        self._told[written] = told
+
+    def _punctuations_there(self) -> list[str]:
+        return [name for name in names_in(self.punctuations) if name.endswith(".json")]
 
     def _announce_floor(self, told: Batch) -> None:
         if told.floor_ms == NEVER_MS:

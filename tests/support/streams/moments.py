@@ -7,18 +7,17 @@ was too quick runs on, to the next batch.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from sessionizer.home.data_files import names_in
 from sessionizer.lineage.checkpoint import EVENTS, begun_batches, committed_batches, listed_until, planned_batch
 from support.processes.driver_process import DriverNeverDidThat
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sessionizer.home.data_root import DataPath
     from support.processes.driver_process import DriverProcess
     from support.streams.stage import Stage
 
@@ -92,27 +91,20 @@ def _newest(batches: set[int]) -> int:
     return max(batches, default=-1)
 
 
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208  in the inner loop
-    except FileNotFoundError:
-        return []
-
-
 @cache
-def _read_by(checkpoint: Path, batch_id: int) -> int:
+def _read_by(checkpoint: DataPath, batch_id: int) -> int:
     """How far a batch reads the source's list of files."""
     return planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
 
 
-def _last_written(table: Path) -> int:
+def _last_written(table: DataPath) -> int:
     """The newest batch that a Delta table has."""
     log = table / "_delta_log"
-    commits = sorted((name for name in _names(log) if name.endswith(".json") and name[0] != "."), reverse=True)
+    commits = sorted((name for name in names_in(log) if name.endswith(".json") and name[0] != "."), reverse=True)
     return next((batch for name in commits if (batch := _batch_of(log / name)) is not None), -1)
 
 
 @cache
-def _batch_of(commit: Path) -> int | None:
+def _batch_of(commit: DataPath) -> int | None:
     actions = map(json.loads, commit.read_text().splitlines())
     return next((int(action["txn"]["version"]) for action in actions if "txn" in action), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
 from sessionizer.stream_spec.loading.folder import find_stream
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from sessionizer.home.data_root import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 CLICK_COLUMNS = (
@@ -58,16 +60,28 @@ def click_mapping() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The folders of one test: ``home`` is the platform's, ``streams`` holds the spec, ``feed`` is the input."""
+    """The folders of one test: ``home`` is the platform's, ``streams`` holds the spec, ``feed`` is the input.
+
+    ``data``: the data root, where that is not the home.
+    """
 
     root: Path
     home: Path
     name: str = "clicks"
+    data: str | None = None
 
     @classmethod
-    def set_up(cls, root: Path, spec: Mapping[str, Any], *, home: Path | None = None, name: str = "clicks") -> Stage:
+    def set_up(
+        cls,
+        root: Path,
+        spec: Mapping[str, Any],
+        *,
+        home: Path | None = None,
+        name: str = "clicks",
+        data: str | None = None,
+    ) -> Stage:
         """A new stage under ``root`` with the spec of its stream, which is called ``name``."""
-        stage = cls(root, home or root / "home", name)
+        stage = cls(root, home or root / "home", name, data)
         for folder in (stage.streams, stage.feed):
             folder.mkdir(parents=True, exist_ok=True)
         stage.write_spec(spec)
@@ -86,7 +100,7 @@ class Stage:
     @property
     def stream_home(self) -> StreamHome:
         """What the stream owns."""
-        return StreamHome.of(self.home, self.name)
+        return StreamHome.of(self.home, self.name, data_root(self.data, self.home))
 
     @property
     def lineage(self) -> str | None:
@@ -94,7 +108,7 @@ class Stage:
         return active_lineage(self.stream_home)
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> DataPath:
         """Spark's checkpoint of the active lineage."""
         lineage = self.lineage
         assert lineage, "the stream never started"
@@ -109,6 +123,6 @@ class Stage:
         """The spec as the driver reads it."""
         return find_stream(self.streams, self.name)
 
-    def table(self, name: str) -> Path:
+    def table(self, name: str) -> DataPath:
         """Where a table of the stream is."""
         return self.stream_home.table(name)

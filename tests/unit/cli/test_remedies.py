@@ -41,6 +41,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.UnusableSavepoint("a", "it is abandoned"),
     errors.NothingToSave("clicks", "it never ran"),
     errors.BatchOutrun("clicks", 7, "offsets/7 is gone"),
+    errors.DataElsewhere("clicks", "20261121T105501-3fa9c2", "SESSIONIZER_DATA", "hdfs://a:8020/x", "/home"),
     errors.PrivateDoorBroken("batch clock", "Method lastExecution([]) does not exist"),
     errors.QueryFailed("clicks", "schema_change", "..."),
     errors.ControlUnreachable(Path("/mnt"), "stale"),

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.errors import DamagedFile, UnreadableLineage
+from sessionizer.errors import DamagedFile, DataElsewhere, UnreadableLineage
+from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, difference, require_readable_lineage
+from sessionizer.lineage.data_place import with_its_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +50,36 @@ def test_the_lineage_of_another_stream_is_refused_and_a_home_may_move(home: Stre
     moved = StreamHome.of(shutil.copytree(tmp_path / "home", tmp_path / "moved"), "clicks")
     require_readable_lineage(moved, lineage)
     other = StreamHome.of(tmp_path / "home", "visits")
-    shutil.copytree(home.lineages, other.lineages)
+    shutil.copytree(home.lineage_records, other.lineage_records)
     with pytest.raises(UnreadableLineage, match=r"belongs to clicks@[0-9a-f]{16}, not to visits@"):
         require_readable_lineage(other, lineage)
+
+
+@pytest.mark.parametrize(("born", "now"), [("lake", None), (None, "hdfs://nn:8020/lake"), ("lake", "other")])
+def test_another_data_root_is_refused_by_name(tmp_path: Path, born: str | None, now: str | None) -> None:
+    platform = tmp_path / "home"
+
+    def place(data: str | None) -> str:
+        return str(platform) if data is None else data if "://" in data else str(tmp_path / data)
+
+    def home(data: str | None) -> StreamHome:
+        return StreamHome.of(platform, "clicks", data_root(place(data), platform))
+
+    home(None).prepare()
+    lineage = start_lineage(home(born))
+    require_readable_lineage(home(born), lineage)
+    with pytest.raises(DataElsewhere) as caught:
+        require_readable_lineage(home(now), lineage)
+    of_lineage = f"lineage {lineage} of stream 'clicks' has its data at '{place(born)}'"
+    assert str(caught.value) == f"SESSIONIZER_DATA is '{place(now)}', but {of_lineage}"
+
+
+def test_the_data_root_of_a_lineage_is_shown_whatever_is_asked_with(tmp_path: Path) -> None:
+    home = StreamHome.of(tmp_path / "home", "clicks", data_root(str(tmp_path / "lake"), tmp_path / "home"))
+    assert with_its_data(StreamHome(home.root)).tables == home.root / "tables"
+    home.prepare()
+    start_lineage(home)
+    assert with_its_data(StreamHome(home.root)).tables == tmp_path / "lake/streams/clicks/tables"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import read_record
 from sessionizer.home.names import minted_id
 from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
+from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -147,7 +148,7 @@ def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
     pointer = home.control / "lineage.json"
     pointer.unlink()
     assert active_lineage(home) is None
-    (home.checkpoint(lineage) / "metadata").touch()
+    write_kept_types(home, lineage, KeptTypes("event_time"))
     with pytest.raises(DamagedFile, match="gone"):
         active_lineage(home)
     pointer.write_text("{")
@@ -156,7 +157,6 @@ def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
 
 
 def test_a_lineage_that_cannot_be_made_is_not_activated(home: StreamHome) -> None:
-    home.lineages.rmdir()
     home.lineages.touch()
     with pytest.raises(UnwritablePath, match="new lineage"):
         start_lineage(home)

@@ -54,7 +54,7 @@ def test_a_drain_is_over_when_its_last_batch_is(home: StreamHome, lineage: str) 
 
 
 def test_a_damaged_record_is_not_guessed(home: StreamHome, lineage: str) -> None:
-    home.checkpoint(lineage).with_name("drained.json").write_text("{")
+    home.lineage(lineage).drained.write_text("{")
     with pytest.raises(DamagedFile):
         require_not_drained(home)
     assert examine_drain(home) is None

@@ -39,6 +39,7 @@ from support.places import REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
 
 OPEN_THERE = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
@@ -71,14 +72,14 @@ def written_by_all(home: StreamHome) -> str:
     return lineage
 
 
-def timeouts(file: Path, punctuations: Path) -> TimeoutTable:
+def timeouts(file: Path, punctuations: DataPath) -> TimeoutTable:
     table: Any = TimeoutTable(None, None, 1_000, {}, file, punctuations)  # type: ignore[arg-type]
     return table  # type: ignore[no-any-return]
 
 
 def own_files(home: StreamHome, lineage: str) -> list[Path]:
     platform = home.root.parent.parent
-    folders = (home.control, home.leases, home.lineages / lineage)
+    folders = (home.control, home.leases, home.lineage(lineage).records)
     return [platform / "home.json", *(path for folder in folders for path in folder.iterdir() if path.is_file())]
 
 
@@ -127,7 +128,7 @@ def test_a_format_that_is_none_is_damage(home: StreamHome, odd: object) -> None:
 
 def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: StreamHome) -> None:
     lineage = written_by_all(home)
-    of_lineage = home.lineages / lineage
+    of_lineage = home.lineage(lineage).records
     for name in ("drained.json", "spec.json", "types.json", "open_sessions.json", "unreadable_files.json"):
         rewritten(of_lineage / name, format=9)
     rewritten(of_lineage / "announced_timeouts.json", format=9)
@@ -170,7 +171,7 @@ def test_a_stamped_file_without_its_content_is_damaged(tmp_path: Path) -> None:
 
 
 def everything_read(home: StreamHome, lineage: str) -> list[object]:
-    of_lineage = home.lineages / lineage
+    of_lineage = home.lineage(lineage).records
     sessions = OpenSessions(of_lineage / "open_sessions.json")
     return [
         home_id(home.root.parent.parent),

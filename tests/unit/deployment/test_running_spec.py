@@ -17,9 +17,9 @@ from sessionizer.deployment.running_spec import (
     pending_changes,
 )
 from sessionizer.errors import DamagedFile, InvalidSpec
-from sessionizer.home.lineage_home import offset_log
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.spark.driver.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import SpecFile
@@ -66,9 +66,7 @@ def approve(home: StreamHome, folder: Path, **changes: Any) -> None:
 
 
 def begin_a_batch(home: StreamHome) -> None:
-    offsets = offset_log(home.checkpoint(active_lineage(home) or ""))
-    offsets.mkdir()
-    (offsets / "0").touch()
+    OpenSessions(home.lineage(active_lineage(home) or "").open_sessions).learn(0, [])
 
 
 def test_a_first_start_takes_the_file(tmp_path: Path) -> None:

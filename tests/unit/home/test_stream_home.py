@@ -24,7 +24,7 @@ def test_platform_home_is_absolute_and_follows_the_environment(tmp_path: Path, m
 OF_CONTROL = {
     "desired": "desired.json", "lineage": "lineage.json", "leases": "leases", "lease_for_people": "lease.json",
     "heartbeat": "heartbeat.json", "launch": "launch.json", "supervision": "supervision.json",
-    "health": "health.json", "watch": "watch.json",
+    "health": "health.json", "watch": "watch.json", "operations": "operations",
 }  # fmt: skip
 OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "spec": "spec.json", "types": "types.json",
@@ -47,8 +47,9 @@ def test_layout_which_streams_of_earlier_releases_have(tmp_path: Path) -> None:
     ]  # fmt: skip
     lineage = home.lineage("20261121T105501-3fa9c2")
     assert lineage.root == home.root / "lineages/20261121T105501-3fa9c2"
+    assert lineage.records == home.control / "lineages/20261121T105501-3fa9c2"
     assert {name: getattr(lineage, name) for name in properties(LineageHome)} == {
-        name: lineage.root / file for name, file in OF_LINEAGE.items()
+        name: (lineage.records if file.endswith(".json") else lineage.root) / file for name, file in OF_LINEAGE.items()
     }
     assert (home.checkpoint("a"), home.punctuations("a")) == (
         home.lineage("a").checkpoint,
@@ -88,6 +89,9 @@ def test_lineages_that_could_leave_the_home_are_refused(tmp_path: Path, lineage:
 
 def test_prepare_may_be_repeated(home: StreamHome) -> None:
     home.prepare()
+    assert sorted(path.name for path in home.root.iterdir()) == ["control", "logs"]
+    home.prepare_data()
+    home.prepare_data()
     assert sorted(path.name for path in home.root.iterdir()) == ["control", "lineages", "logs", "tables"]
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sessionizer.home.savepoint_home import DataPath, SavepointHome
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.savepoint_home import SavepointHome
 
 DAY = 86_400_000
 MANY_DAYS = 100 * DAY
@@ -224,7 +225,7 @@ def test_who_comes_when_it_is_condemned_is_turned_away(folder: DataPath) -> None
 
 def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome) -> None:
     home = fabricate(stream.savepoints, "a")
-    note_origin(stream.lineages / "20261121T105501-3fa9c2", "/elsewhere/a")
+    note_origin(stream.lineage_records / "20261121T105501-3fa9c2", "/elsewhere/a")
     assert origins(stream) == {"a"}
     assert remove(home, stream) == "a lineage started from it"
 

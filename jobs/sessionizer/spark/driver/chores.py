@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.core.definition.idleness import IdleClock
 from sessionizer.home.bounded_log import BoundedLog
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.room import first_line
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
@@ -70,7 +71,7 @@ class Chores:
         try:
             self._taken.sweep(self._signs.beat.batch_id)
         except OSError as error:
-            self._say(f"punctuations that were read cannot be removed: {error}")
+            self._say(f"punctuations that were read cannot be removed: {first_line(error)}")
             self._taken.swept = self._signs.beat.batch_id
 
     def _announce_timeouts(self) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.deployment.running_spec import RunningSpec
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
 
 
@@ -39,7 +40,7 @@ def require_continuity(
     require_whole(running.applied, half_written_batch(spark, home.checkpoint(lineage), lineage, written))
 
 
-def half_written_batch(spark: SparkSession, checkpoint: Path, lineage: str, tables: Iterable[str]) -> int | None:
+def half_written_batch(spark: SparkSession, checkpoint: DataPath, lineage: str, tables: Iterable[str]) -> int | None:
     """The batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
     begun = begun_batch(checkpoint)
     if begun is None or begun == committed_batch(checkpoint):

@@ -17,7 +17,7 @@ from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import Reserve
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import active_lineage, require_no_history
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.spark.driver.gate import StopSignals
@@ -38,7 +38,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
 
     ``say`` gets one line per thing a person would want to know.
     """
-    home = StreamHome.of(options.platform_home, file.name)
+    home = StreamHome.of(options.platform_home, file.name, options.data_root)
     home.prepare()
     lease = _acquired(home, options.uid, say)
     reserve = Reserve(home.control_files.reserve(lease.uid))
@@ -49,6 +49,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
             require_no_operation(home)
             require_not_drained(home)
             _require_readable(home)
+            _prepare_data(home)
             running = choose_spec(home, file, apply=options.apply)
             driver = DriverLife(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
@@ -73,6 +74,13 @@ def _require_readable(home: StreamHome) -> None:
     lineage = active_lineage(home)
     if lineage is not None:
         require_readable_lineage(home, lineage)
+
+
+def _prepare_data(home: StreamHome) -> None:
+    """Raises what keeps its data from being written, and DamagedFile where there is more of it than control knows."""
+    home.prepare_data()
+    if active_lineage(home) is None:
+        require_no_history(home)
 
 
 def _acquired(home: StreamHome, uid: str, say: Callable[[str], None]) -> Lease:

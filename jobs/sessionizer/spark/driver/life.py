@@ -17,6 +17,7 @@ from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import is_local
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
 from sessionizer.spark.driver.chores import Chores
@@ -67,7 +68,7 @@ class DriverLife:
         self._signals, self._say = signals, say
         self._signs = VitalSigns(home, lease)
         self._gate = BatchGate(self._must_stop)
-        disks = (home.root, Path(tempfile.gettempdir()))
+        disks = [disk for disk in (home.root, home.data, Path(tempfile.gettempdir())) if isinstance(disk, Path)]
         self._watch = QueryWatch(self._signs, self._gate, self._lease_watch, disks)
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
 
@@ -102,7 +103,8 @@ class DriverLife:
         self._say(f"starting Spark for stream {self._spec.name}")
 
     def _prepare(self) -> PreparedQuery:
-        spark = spark_session(f"sessionizer {self._spec.name}", self._options.master)
+        local_data = is_local(self._home.data)
+        spark = spark_session(f"sessionizer {self._spec.name}", self._options.master, local_data=local_data)
         self._signals.take_over()
         preparation = Preparation(
             running=self._running,

@@ -16,7 +16,7 @@ _BATCH, _GROUPS = "batch_id", "groups"
 
 
 class OpenSessions:
-    """What is open per key group, kept beside the checkpoint so that a restart knows it.
+    """What is open per key group, kept so that a restart knows it; from the first batch on there is such a file.
 
     Where a group has only appended since it merged, it is an upper bound: of its sessions, and of the last one's end.
     """
@@ -51,7 +51,7 @@ class OpenSessions:
         for group, open_in_group in open_in_groups:
             if open_in_group.merged or batch_id != self._batch_id:
                 of_group[group] = open_in_group.after(of_group.get(group, NOTHING_OPEN))
-        if of_group != self._of_group:
+        if of_group != self._of_group or self._batch_id is None:
             self._of_group, self._batch_id = of_group, batch_id
             told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
             write_json(self._file, stamped({_BATCH: batch_id, _GROUPS: told}), durable=False)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.data_root import DataPath
+
 
 class Until(StrEnum):
     """When a driver ends by itself."""
@@ -26,7 +28,7 @@ class DriverOptions:
     """``master`` is for a program started as plain Python; under spark-submit it is None.
 
     ``progress_every_s``: at most one line about a batch in so many seconds. ``apply``: what the file says is wanted,
-    though the lineage runs by another spec.
+    though the lineage runs by another spec. ``data_root``: None where the home is that, too.
     """
 
     platform_home: Path
@@ -35,3 +37,4 @@ class DriverOptions:
     master: str | None = None
     progress_every_s: float = 10.0
     apply: bool = False
+    data_root: DataPath | None = None

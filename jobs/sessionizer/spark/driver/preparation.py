@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import new_record, note_spec
+from sessionizer.home.data_files import names_in
 from sessionizer.home.platform_home import owner_name
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
@@ -90,6 +91,6 @@ class Preparation:
         owner = owner_name(self.home.name, self.platform_home)
         locations = table_locations(self.home, self.platform_home, self.running.spec.sink.path)
         ours = {name: locations[name] for name in STREAMED}
-        claim_tables(spark, ours, owner, {folder.name for folder in self.home.lineages.iterdir()})
+        claim_tables(spark, ours, owner, set(names_in(self.home.lineages)))
         ensure_tables(spark, shapes, ours, owner)
         require_ours(spark, ours, owner)

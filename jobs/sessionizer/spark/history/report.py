@@ -6,7 +6,6 @@ itself. So a run that is killed, repeated or overtaken by new sessions ends at t
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,15 +15,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StructType
 
 from sessionizer.core.definition.reasons import CloseReason
+from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_root import uri_of
 from sessionizer.spark.sinks.table_shapes import sessions_daily_shape
 from sessionizer.spark.sinks.tables import ensure_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
-    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from sessionizer.home.data_root import DataPath
 
 TOTAL: Final = "total_"
 """Prefix of the columns that sum up a measure."""
@@ -61,7 +63,7 @@ class DailyReport:
     sessions: str
     daily: str
     measures: tuple[str, ...]
-    bookmarks: Path
+    bookmarks: DataPath
 
     def refresh(self) -> Refreshed | None:
         """Bring ``daily`` up to date; None while there are no ``sessions``. Raises UnwritablePath, InvalidSpec."""
@@ -75,11 +77,11 @@ class DailyReport:
         except StreamingQueryException as error:
             if not any(sign in str(error) for sign in _NEED_REBUILD):
                 raise
-            shutil.rmtree(bookmark)
+            remove_tree(bookmark)
             dates, rebuilt = self._follow(bookmark), True
         return Refreshed(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
 
-    def _follow(self, bookmark: Path) -> set[date]:
+    def _follow(self, bookmark: DataPath) -> set[date]:
         """Compute every day anew that sessions came to since the bookmark; returns the days."""
         touched: set[date] = set()
 
@@ -90,7 +92,7 @@ class DailyReport:
 
         new = self.spark.readStream.format("delta").option("maxFilesPerTrigger", _FILES_PER_BATCH).load(self.sessions)
         writer = new.select("date").writeStream.foreachBatch(rewrite).trigger(availableNow=True)
-        writer.option("checkpointLocation", str(bookmark)).start().awaitTermination()
+        writer.option("checkpointLocation", uri_of(bookmark)).start().awaitTermination()
         return touched
 
     def _rewrite(self, dates: set[date], *, everything: bool) -> None:

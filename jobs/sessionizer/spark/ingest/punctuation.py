@@ -13,16 +13,18 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import publish_json
+from sessionizer.home.data_root import uri_of
 from sessionizer.spark.ingest.guard import REASON
 from sessionizer.spark.ingest.lines import POSITION, RAW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from sessionizer.home.data_root import DataPath
 
 COLUMNS = (
     "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "
@@ -32,10 +34,10 @@ COLUMNS = (
 _END_OF_TIME_MS = 253_402_300_799_000
 
 
-def read_punctuations(spark: SparkSession, folder: Path) -> DataFrame:
+def read_punctuations(spark: SparkSession, folder: DataPath) -> DataFrame:
     """The punctuations in ``folder`` as they come; ``TakenPunctuations`` removes those of committed batches."""
     reader = spark.readStream.schema(COLUMNS).option("pathGlobFilter", "*.json")
-    return reader.option("multiLine", "true").json(str(folder))
+    return reader.option("multiLine", "true").json(uri_of(folder))
 
 
 def as_text() -> Column:
@@ -56,32 +58,32 @@ def watermark_time(delay_ms: int) -> Column:
     return F.timestamp_millis(floor + F.lit(delay_ms))
 
 
-def move_watermark(folder: Path, floor_ms: int) -> None:
+def move_watermark(folder: DataPath, floor_ms: int) -> None:
     """Ask that nothing at or before ``floor_ms`` (epoch ms) be waited for any longer."""
     _write(folder, {"floor_ms": floor_ms})
 
 
-def wake(folder: Path) -> None:
+def wake(folder: DataPath) -> None:
     """Ask for a batch that changes nothing: it tells a driver that goes on where the watermark stands."""
     move_watermark(folder, 0)
 
 
-def change_timeouts(folder: Path, timeouts_ms: Mapping[str, int]) -> None:
+def change_timeouts(folder: DataPath, timeouts_ms: Mapping[str, int]) -> None:
     """Give clients another gap timeout (ms), from the next event on."""
     bounded = {client: min(timeout, NEVER_MS) for client, timeout in timeouts_ms.items()}
     changes = [{"client": client, "timeout_ms": timeout} for client, timeout in sorted(bounded.items())]
     _write(folder, {"timeouts": changes, "said_at_ms": epoch_ms()})
 
 
-def drain(folder: Path) -> None:
+def drain(folder: DataPath) -> None:
     """Close every open session: nothing more will come."""
     move_watermark(folder, NEVER_MS)
 
 
-def report_unreadable(folder: Path, file_id: str, uri: str, cause: str) -> None:
+def report_unreadable(folder: DataPath, file_id: str, uri: str, cause: str) -> None:
     """Have the file at ``uri`` quarantined; said again under the same ``file_id`` it is not read again."""
-    write_json(folder / f"unreadable-{file_id}.json", {"unreadable": {"uri": uri, "cause": cause}})
+    publish_json(folder / f"unreadable-{file_id}.json", {"unreadable": {"uri": uri, "cause": cause}})
 
 
-def _write(folder: Path, punctuation: dict[str, object]) -> None:
-    write_json(folder / f"{epoch_ms():015d}-{uuid.uuid4().hex[:8]}.json", punctuation)
+def _write(folder: DataPath, punctuation: dict[str, object]) -> None:
+    publish_json(folder / f"{epoch_ms():015d}-{uuid.uuid4().hex[:8]}.json", punctuation)

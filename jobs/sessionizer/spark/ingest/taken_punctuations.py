@@ -8,26 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sessionizer.home.data_files import names_in
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, committed_batch, files_of_batch, files_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+    from sessionizer.home.data_root import DataPath
 
 
 @dataclass(slots=True)
 class TakenPunctuations:
     """Those in ``folder`` that the query with this ``checkpoint`` has read. ``swept``: the last batch dealt with."""
 
-    folder: Path
-    checkpoint: Path
+    folder: DataPath
+    checkpoint: DataPath
     swept: int | None = None
 
     @classmethod
-    def left_behind(cls, folder: Path, checkpoint: Path) -> TakenPunctuations:
+    def left_behind(cls, folder: DataPath, checkpoint: DataPath) -> TakenPunctuations:
         """Begin where an earlier driver ended, with what it did not come to remove. Raises OSError."""
         taken = cls(folder, checkpoint, committed_batch(checkpoint))
-        if taken.swept is not None and any(folder.glob("*.json")):
+        if taken.swept is not None and any(name.endswith(".json") for name in names_in(folder)):
             taken._remove(files_until(checkpoint, taken.swept, PUNCTUATIONS))
         return taken
 

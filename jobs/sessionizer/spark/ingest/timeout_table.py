@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.lineage_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -50,7 +51,7 @@ class TimeoutTable:
     default_ms: int
     inline_ms: dict[str, int]
     announced: Path
-    punctuations: Path
+    punctuations: DataPath
 
     @classmethod
     def of(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -41,7 +42,7 @@ class UnreadableFiles:
     """Those that a lineage has met. ``record`` remembers them, a report in ``punctuations`` quarantines them."""
 
     record: Path
-    punctuations: Path
+    punctuations: DataPath
 
     @classmethod
     def of(cls, home: StreamHome, lineage: str) -> UnreadableFiles:

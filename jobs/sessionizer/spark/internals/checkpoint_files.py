@@ -15,5 +15,5 @@ CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointin
 
 
 def local_checkpoint_settings() -> dict[str, str]:
-    """For a driver whose checkpoint is on its own machine."""
+    """For a driver whose checkpoint is on a file system of its own machine: elsewhere a rename may not be one step."""
     return {} if plain() else {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES}

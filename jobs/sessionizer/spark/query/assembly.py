@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
+from sessionizer.home.data_root import uri_of
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded
 from sessionizer.spark.ingest.lines import RAW
@@ -19,11 +20,11 @@ from sessionizer.spark.session import spare_small_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from sessionizer.home.data_root import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -35,7 +36,11 @@ class SessionQuery:
     guarded: Guarded
 
     def start(
-        self, write: Callable[[DataFrame, int], None], checkpoint: Path, every_ms: int | None, name: str | None = None
+        self,
+        write: Callable[[DataFrame, int], None],
+        checkpoint: DataPath,
+        every_ms: int | None,
+        name: str | None = None,
     ) -> StreamingQuery:
         """Start it: ``write`` gets what each batch emits, unevaluated, and the batch's id.
 
@@ -46,19 +51,19 @@ class SessionQuery:
             self.guarded.clock.set_to_batch()
             write(emitted, batch_id)
 
-        writer = self.emitted.writeStream.foreachBatch(write_on_time).option("checkpointLocation", str(checkpoint))
+        writer = self.emitted.writeStream.foreachBatch(write_on_time).option("checkpointLocation", uri_of(checkpoint))
         writer = writer.queryName(name) if name else writer
         if every_ms is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
 
 
-def session_query(spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: Path) -> SessionQuery:
+def session_query(spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: DataPath) -> SessionQuery:
     """The query of ``spec`` over its ``guarded`` source and the folder of its ``punctuations``."""
     return SessionQuery(_sessionized(spark, guarded, spec, punctuations), guarded)
 
 
-def _sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: Path) -> DataFrame:
+def _sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: DataPath) -> DataFrame:
     rules = rules_of(spec)
     payload = guarded.payload_fields
     columns = schema.event_schema(payload, rules.time_mode).names
@@ -93,7 +98,7 @@ def rules_of(spec: StreamSpec) -> SessionRules:
     )
 
 
-def _control_rows(spark: SparkSession, folder: Path, events: DataFrame, rules: SessionRules) -> DataFrame:
+def _control_rows(spark: SparkSession, folder: DataPath, events: DataFrame, rules: SessionRules) -> DataFrame:
     """Punctuations in the columns of the events: their own text and the watermark's time, or a row to quarantine."""
     control = punctuation.read_punctuations(spark, folder)
     own = {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.home.savepoint_home import DataPath
+    from sessionizer.home.data_root import DataPath
     from sessionizer.lineage.kept_types import KeptTypes
 
 _ASK_NOBODY: Final = "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag"

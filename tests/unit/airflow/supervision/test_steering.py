@@ -11,9 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.deployment.running_spec import choose_spec, new_record
-from sessionizer.home.lineage_home import offset_log
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.spark.driver.open_sessions import OpenSessions
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from sessionizer_airflow.operators.supervise_stream import SetDesiredState, SuperviseStream
@@ -39,9 +38,7 @@ def home(platform: Platform) -> StreamHome:
     platform.add("visits")
     _, home = platform.drive("visits")
     lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "visits")))
-    (log := offset_log(home.checkpoint(lineage))).mkdir()
-    (log / "0").touch()
-    assert begun_batch(home.checkpoint(lineage)) == 0
+    OpenSessions(home.lineage(lineage).open_sessions).learn(0, [])
     change(platform, "key: u", "key: lower(u)")
     return home
 

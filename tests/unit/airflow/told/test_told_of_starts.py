@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,7 +69,7 @@ def check(start: FalseStart, watched: WatchedStream, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in start.environment(home).items():
         monkeypatch.setenv(name, value)
-    places = {"application": APPLICATION, "jars": jar_folder(), **start.project}
+    places: dict[str, Any] = {"application": APPLICATION, "jars": jar_folder(), **start.project}
     project = Project(streams=watched.streams, home=home, **places)
     watched.watch(ConnectionLauncher(project=project), within_s=200, patience={"startup_grace_ms": grace_ms})
     watched.check(start.cause, names=start.names)

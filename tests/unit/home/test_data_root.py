@@ -1,0 +1,125 @@
+"""Two roots: what is a data root and what is not, how Spark is told of it, and how its files get their names."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from upath import UPath
+
+from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
+from sessionizer.home.data_files import make_writable, names_in, publish_json, remove_tree
+from sessionizer.home.data_root import data_root, is_local, uri_of
+from sessionizer.home.platform_home import home_at, platform_home
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.home.table_places import place_of, table_locations
+
+if TYPE_CHECKING:
+    from sessionizer.home.data_root import DataPath
+
+HOME = Path("/home/of/us")
+
+
+@pytest.fixture(params=["path", "elsewhere"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> DataPath:
+    """An empty folder, mounted here or not: what is in memory has the manners of an object store."""
+    found: DataPath = tmp_path if request.param == "path" else UPath(f"memory://{uuid.uuid4().hex}/data")
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+@pytest.mark.parametrize("given", [None, "", str(HOME), f"file://{HOME}", f"{HOME}/"])
+def test_the_home_is_the_data_root_where_no_other_is_given(given: str | None) -> None:
+    assert data_root(given, HOME) is None
+    assert StreamHome.of(HOME, "clicks", None).tables == HOME / "streams/clicks/tables"
+
+
+@pytest.mark.parametrize(
+    "uri", ["hdfs://namenode:8020/lake", "hdfs://nameservice/lake", "hdfs:///lake", "hdfs://me@namenode:8020/lake"]
+)
+def test_spark_is_given_the_uri_that_people_gave(uri: str) -> None:
+    root = data_root(uri, HOME)
+    assert root is not None
+    assert not is_local(root)
+    home = StreamHome.of(HOME, "clicks", root)
+    assert uri_of(home.checkpoint("a")) == f"{uri}/streams/clicks/lineages/a/checkpoint"
+    assert home.lineage("a").records == HOME / "streams/clicks/control/lineages/a"
+    assert table_locations(home, HOME, None)["sessions"] == f"{uri}/streams/clicks/tables/sessions"
+    assert data_root(f"{uri}/", HOME) == root
+
+
+def test_a_path_is_given_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in ("lake", f"file://{tmp_path}/lake", f"{tmp_path}/lake"):
+        root = data_root(given, HOME)
+        assert root == tmp_path / "lake"
+        assert type(root) is type(Path())
+        assert uri_of(root) == str(tmp_path / "lake")
+
+
+def test_a_table_elsewhere_is_shown_with_its_queries_and_not_looked_at() -> None:
+    place = place_of("sessions", "hdfs://namenode:8020/lake/sessions")
+    assert (place.version, place.may_be_there) == (None, True)
+    assert "delta.`hdfs://namenode:8020/lake/sessions`" in place.spark_sql
+
+
+@pytest.mark.parametrize(
+    "given", ["s3://key:hidden@bucket/lake", "nothing://there/lake", "abfss://container@account.dfs.core.windows.net/x"]
+)
+def test_what_is_no_data_root_is_refused_by_name(given: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"^SESSIONIZER_DATA is .*; allowed: a path, or a URI") as caught:
+        data_root(given, HOME)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["hdfs://namenode:8020/home", "s3a://bucket/home", "file:/home"])
+def test_a_home_at_a_uri_is_refused_by_name(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = "allowed: a path that Airflow and drivers share; checkpoints and tables may be at a URI: SESSIONIZER_DATA"
+    monkeypatch.setenv("SESSIONIZER_HOME", given)
+    with pytest.raises(InvalidSpec, match=f"^SESSIONIZER_HOME is '{given}'; {allowed}"):
+        platform_home()
+    with pytest.raises(InvalidSpec, match=r"^--home is "):
+        home_at(str(Path(given)), "--home")  # as the command line has it
+
+
+def test_a_file_is_whole_when_it_has_its_name_and_a_second_time_changes_nothing(folder: DataPath) -> None:
+    for _ in range(2):
+        publish_json(folder / "a.json", {"floor_ms": 7})
+        assert json.loads((folder / "a.json").read_text()) == {"floor_ms": 7}
+    assert names_in(folder) == ["a.json"]
+
+
+def test_what_is_not_there_has_no_names(folder: DataPath) -> None:
+    assert names_in(folder / "none") == []
+
+
+def test_a_folder_goes_with_all_that_is_in_it(folder: DataPath) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "c").write_bytes(b"0")
+    remove_tree(folder / "a")
+    assert names_in(folder) == []
+
+
+def test_a_folder_is_proven_writable_and_left_empty(folder: DataPath) -> None:
+    for _ in range(2):
+        make_writable(folder / "new", "the stream's tables directory")
+        assert names_in(folder / "new") == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in the way").touch()
+    with pytest.raises(UnwritablePath, match=r"cannot write the stream's tables directory at .*in the way"):
+        make_writable(tmp_path / "in the way", "the stream's tables directory")
+
+
+def test_a_name_node_that_is_not_there_is_transient_and_found_at_once() -> None:
+    with pytest.raises(StoreUnreachable, match=r"^no answer about the data root at hdfs://127\.0\.0\.1:1/lake: Conn"):
+        make_writable(UPath("hdfs://127.0.0.1:1/lake"), "x")
+
+
+def test_a_scheme_that_no_package_here_reads_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match=r"SESSIONIZER_DATA is 's3a://bucket/lake'; .*Install s3fs"):
+        make_writable(UPath("s3a://bucket/lake"), "x")
