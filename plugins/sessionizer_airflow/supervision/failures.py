@@ -82,8 +82,10 @@ def first_line(message: str) -> str:
 
 
 def is_known(record: SupervisionRecord, failure: Failure) -> bool:
-    """Whether the failure of this driver is on record, however often it is seen."""
-    return failure.uid is not None and failure.uid == record.counted_uid
+    """Whether the failure is on record, however often it is seen: of this driver, or of none, and given up for it."""
+    if failure.uid is None:
+        return record.given_up and failure.what == record.last_failure
+    return failure.uid == record.counted_uid
 
 
 def with_failure(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.causes.table import CAUSES, Verdict
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.operation_record import OperationRecord, write_operation
@@ -16,13 +17,13 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer_airflow.supervision.decide import Adopt, Wait
-from support.expected.supervision_records import launched, works
+from support.expected.supervision_records import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC
-from support.processes.file_notifier import settle_until
+from support.processes.file_notifier import settle_and_tell, settle_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,8 @@ mapping:
   event_time: timestamp_millis(ts)
   event_id: id
 """
+
+TRIED = 2
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,24 @@ def test_what_people_are_told_of_what_is_refused(name: str, watched: WatchedStre
     watched.check(refusal.cause, names=refusal.names)
     if refusal.cause not in {"InvalidSpec", "UnknownStream", "DuplicateStream"}:  # of these status tells by the files
         watched.check_status(refusal.cause)
+    if CAUSES[refusal.cause].verdict is not Verdict.UNCLEAR:
+        check_not_told_again(watched, refusal)
+
+
+def check_not_told_again(watched: WatchedStream, refusal: Refusal) -> None:
+    """What is terminal is left alone from now on, what is transient tried again and again: neither is news."""
+    driver = launched(watched.home).uid if watched.home.control_files.launch.exists() else None
+    terminal = CAUSES[refusal.cause].verdict is Verdict.TERMINAL
+    for _ in range(3):
+        settle_and_tell(watched.supervisor(refusal.command), watched.said)
+    settle_until(
+        lambda: terminal or recorded(watched.home).attempts > TRIED,
+        lambda: watched.supervisor(refusal.command),
+        watched.said,
+    )
+    assert len(watched.told) == 1
+    if terminal and driver is not None:
+        assert launched(watched.home).uid == driver, "it was not tried again"
 
 
 @made("DiskFull")
