@@ -112,10 +112,19 @@ def desired_damaged(watched: WatchedStream) -> None:
     watched.home.control_files.desired.write_text("{")
 
 
-def no_folder_of_tables(watched: WatchedStream) -> None:
+def no_folder_of_logs(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
-    watched.home.tables.rmdir()
-    watched.home.tables.touch()
+    watched.home.logs.rmdir()
+    watched.home.logs.touch()
+
+
+def begun(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    start_lineage(watched.home)
+
+
+def at_another_data_root(call: DriverCall) -> list[str]:
+    return ["env", f"SESSIONIZER_DATA={call.folders.home / 'elsewhere'}", *real_driver(call)]
 
 
 def behaves(how: str) -> Callable[[WatchedStream], object]:
@@ -134,9 +143,10 @@ REFUSALS = {
     "drained": Refusal("StreamDrained", "every session is closed", drained_before),
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
     "a restore that was cut short": Refusal("OperationPending", "restore of 'clicks' to nightly", restore_cut_short),
+    "another data root": Refusal("DataElsewhere", "elsewhere", begun, at_another_data_root),
     "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),
     "desired.json damaged": Refusal("DamagedFile", "desired.json is damaged: not JSON", desired_damaged),
-    "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_tables),
+    "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_logs),
     "refused": Refusal("TerminalError", "a column that is not there", behaves("refuse"), scripted_driver),
     "away": Refusal("TransientError", "the catalog is being moved", behaves("stumble"), scripted_driver),
     "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),
