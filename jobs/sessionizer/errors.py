@@ -18,6 +18,8 @@
     │   ├── UnusableSavepoint    a savepoint that nothing can be started from
     │   ├── NothingToSave        a stream without a batch that a savepoint could be of
     │   ├── DataElsewhere        a lineage whose data root is not the one that is given
+    │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
+    │   ├── UnfaithfulState      a new lineage that does not hold what it was given
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
@@ -220,6 +222,24 @@ class DataElsewhere(TerminalError):
     def __init__(self, stream: str, lineage: str, field: str, kept: str, now: str) -> None:
         self.stream, self.lineage, self.field, self.kept, self.now = stream, lineage, field, kept, now
         super().__init__(f"{field} is {now!r}, but lineage {lineage} of stream {stream!r} has its data at {kept!r}")
+
+
+class HalfWrittenBatch(TerminalError):
+    """Tables of ``stream`` have rows of ``batch_id``, which is not committed: only its own lineage can finish it."""
+
+    def __init__(self, stream: str, batch_id: int) -> None:
+        self.stream, self.batch_id = stream, batch_id
+        super().__init__(f"batch {batch_id} of stream {stream!r} was cut short after it had written to the tables")
+
+
+class UnfaithfulState(TerminalError):
+    """A new lineage of ``stream`` did not come to hold what it was given: ``difference``. It was not activated."""
+
+    exit_code = 17
+
+    def __init__(self, stream: str, difference: str) -> None:
+        self.stream, self.difference = stream, difference
+        super().__init__(f"a new lineage of stream {stream!r} does not hold what it was given: {difference}")
 
 
 class QueryFailed(TerminalError):

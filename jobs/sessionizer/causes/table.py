@@ -148,6 +148,14 @@ OF_ERRORS: Final = (
         "go on from another complete one (`sessionizer savepoint list`), or make a new one (`savepoint create`)",
     ),
     Cause(
+        "HalfWrittenBatch", "a batch is half-written", TERMINAL,
+        "let it finish that batch by the spec that it ran by: `sessionizer run … --until caught-up`",
+    ),
+    Cause(
+        "UnfaithfulState", "a new lineage came out wrong", TERMINAL,
+        "the stream is as it was and can go on; keep its checkpoint and the message for whoever maintains this",
+    ),
+    Cause(
         "NothingToSave", "there is nothing to save", TERMINAL,
         "let the stream run until a batch of it is over: `sessionizer run`",
     ),

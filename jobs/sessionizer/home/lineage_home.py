@@ -66,6 +66,16 @@ class LineageHome:
         """The timeouts of clients that were passed on."""
         return self.records / "announced_timeouts.json"
 
+    @property
+    def origin(self) -> Path:
+        """Where its first state came from; a lineage that began with none has no such file."""
+        return self.records / "origin.json"
+
+    @property
+    def no_events(self) -> DataPath:
+        """An empty folder: what the batch that begins the lineage reads in place of its source."""
+        return self.root / "no_events"
+
 
 def offset_log(checkpoint: DataPath) -> DataPath:
     """Spark's log of the batches whose input is settled: a file for each, named by its number."""

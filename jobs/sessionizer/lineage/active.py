@@ -61,14 +61,21 @@ def active_lineage(home: StreamHome) -> str | None:
 
 
 def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageSpec | None = None) -> str:
-    """Make a new lineage's directories, note how it is made, keep its ``spec``, then make it the active one.
-
-    Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
+    """Make a new lineage the active one. Raises as ``make_lineage``.
 
     Only the holder of the lease may. A crash before the last step leaves a directory that nobody reads.
     """
-    now = epoch_ms()
-    lineage = minted_id(now)
+    lineage = make_lineage(home, spec)
+    activate_lineage(home, lineage, parent)
+    return lineage
+
+
+def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
+    """Make a new lineage's directories, note how it is made, keep its ``spec``. Nobody reads it before it is active.
+
+    Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
+    """
+    lineage = minted_id(epoch_ms())
     for directory in (home.lineage(lineage).records, home.checkpoint(lineage), home.punctuations(lineage)):
         try:
             directory.mkdir(parents=True)
@@ -77,8 +84,12 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
     write_checkpoint_record(home, lineage)
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
-    write_record(home.control_files.lineage, Lineage(lineage, now, parent))
     return lineage
+
+
+def activate_lineage(home: StreamHome, lineage: str, parent: str | None) -> None:
+    """From now on drivers go on in ``lineage``. Only the holder of the lease may. Raises UnwritablePath."""
+    write_record(home.control_files.lineage, Lineage(lineage, epoch_ms(), parent))
 
 
 def _was_active(home: StreamHome) -> bool:

@@ -17,7 +17,7 @@ from sessionizer.home.data_files import names_in
 from sessionizer.home.lineage_home import commit_log, offset_log, source_log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from sessionizer.home.data_root import DataPath
 
@@ -29,6 +29,8 @@ _SOURCES: Final = (EVENTS, PUNCTUATIONS)
 _NOT_READ: Final = "-"
 _PARTS: Final = 10
 """Every so manieth part of a list of files holds those before it, too."""
+_OF_NO_BATCH: Final = 2**62
+"""The number under which a file is listed that counts as read, and that no batch reads. Spark takes none below 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +126,17 @@ def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: Da
         return
     folder = _list_of_files(target, source)
     folder.mkdir(parents=True)
-    entries = _entries(checkpoint, source, -1, until)
+    entries = _entries(checkpoint, source, -1, until, {_OF_NO_BATCH})
     whole = until - (until + 1) % _PARTS  # the last part that holds those before it, too
-    for offset in range(max(whole, 0), until + 1):
+    first = max(whole, 0)
+    for offset in range(first, until + 1):
         name, after = (f"{offset}.compact", -1) if offset == whole else (str(offset), offset - 1)
-        told = [json.dumps(entry, separators=(",", ":")) for entry in entries if after < entry["batchId"] <= offset]
+        held = [
+            entry
+            for entry in entries
+            if after < entry["batchId"] <= offset or (offset == first and entry["batchId"] == _OF_NO_BATCH)
+        ]
+        told = [json.dumps(entry, separators=(",", ":")) for entry in held]
         (folder / name).write_text("\n".join(["v1", *told]), encoding="utf-8")
 
 
@@ -141,7 +149,8 @@ def settings_of_batch(checkpoint: DataPath, batch_id: int) -> dict[str, str]:
 def seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
     """Every file of a source of files up to ``batch_id``, read or not there any more. Raises as ``planned_batch``."""
     until = planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
-    return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in _entries(checkpoint, EVENTS, -1, until)]
+    entries = _entries(checkpoint, EVENTS, -1, until, {_OF_NO_BATCH})
+    return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries]
 
 
 def files_of_batch(checkpoint: DataPath, batch_id: int, source: str = EVENTS) -> list[str]:
@@ -160,8 +169,13 @@ def files_between(checkpoint: DataPath, source: str, after: int, until: int) -> 
     return [str(entry["path"]) for entry in _entries(checkpoint, source, after, until)]
 
 
-def _entries(checkpoint: DataPath, source: str, after: int, until: int) -> list[dict[str, Any]]:
-    """What ``source`` notes of the files that it listed between two of its offsets, in that order. Raises OSError."""
+def _entries(
+    checkpoint: DataPath, source: str, after: int, until: int, others: Container[int] = ()
+) -> list[dict[str, Any]]:
+    """What ``source`` notes of the files that it listed between two of its offsets, in that order. Raises OSError.
+
+    ``others``: numbers outside of these that count as well.
+    """
     log = _list_of_files(checkpoint, source)
     wanted, found = set(range(after + 1, until + 1)), dict[str, dict[str, Any]]()
     for offset in sorted(_numbers(log)):
@@ -172,11 +186,42 @@ def _entries(checkpoint: DataPath, source: str, after: int, until: int) -> list[
         if not part.exists():
             part, is_whole = log / f"{offset}.compact", True
         entries = map(json.loads, part.read_text(encoding="utf-8").splitlines()[1:])
-        found |= {str(entry["path"]): entry for entry in entries if after < entry["batchId"] <= until}
+        found |= {
+            str(entry["path"]): entry
+            for entry in entries
+            if after < entry["batchId"] <= until or entry["batchId"] in others
+        }
         wanted -= set(range(offset + 1)) if is_whole else {offset}
     if wanted:
         raise FileNotFoundError(log / str(min(wanted)))
     return sorted(found.values(), key=lambda entry: int(entry["batchId"]))
+
+
+def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile]) -> None:  # noqa: ANN401  JSON
+    """Have the events be read from ``offset`` on, after batch 0 of a checkpoint in which that batch read none.
+
+    A source of files has a list of its own instead, of the files that it has ``seen``. Only where no driver has run
+    yet: nothing of it is atomic. Raises ValueError where another batch was begun, and OSError.
+    """
+    file = offset_log(checkpoint) / "0"
+    version, about, events, *others = file.read_text(encoding="utf-8").splitlines()
+    if begun_batches(checkpoint) != {0} or version != "v1" or events != _NOT_READ:
+        message = f"{checkpoint} is not that of a lineage that has only begun"
+        raise ValueError(message)
+    if seen:
+        _take_for_seen(_list_of_files(checkpoint, EVENTS), seen)
+        offset = {"logOffset": 0}
+    if offset is not None:
+        file.write_text("\n".join([version, about, json.dumps(offset), *others]), encoding="utf-8")
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:
+    """Entry 0 of a list of files. Spark reads those of an entry's own number, and passes over all that are listed."""
+    entries = [{"path": file.uri, "timestamp": file.changed_at, "batchId": _OF_NO_BATCH} for file in seen]
+    log.mkdir(parents=True, exist_ok=True)
+    (log / "0").write_text("\n".join(["v1", *map(json.dumps, entries)]), encoding="utf-8")
+    (log / ".0.crc").unlink(missing_ok=True)
 
 
 def listed_until(checkpoint: DataPath, source: str) -> int:

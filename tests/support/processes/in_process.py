@@ -9,8 +9,8 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.control.lease.lease import acquire
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.driver.gate import BatchGate
-from sessionizer.spark.driver.open_sessions import OpenSessions
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation

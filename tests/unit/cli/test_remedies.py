@@ -40,6 +40,8 @@ EXAMPLES: list[SessionizerError] = [
     errors.UnknownSavepoint("b", ["a"]),
     errors.UnusableSavepoint("a", "it is abandoned"),
     errors.NothingToSave("clicks", "it never ran"),
+    errors.HalfWrittenBatch("clicks", 7),
+    errors.UnfaithfulState("clicks", "key group 1 should hold 2 open events and holds 1"),
     errors.BatchOutrun("clicks", 7, "offsets/7 is gone"),
     errors.DataElsewhere("clicks", "20261121T105501-3fa9c2", "SESSIONIZER_DATA", "hdfs://a:8020/x", "/home"),
     errors.PrivateDoorBroken("batch clock", "Method lastExecution([]) does not exist"),

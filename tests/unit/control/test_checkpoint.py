@@ -10,12 +10,17 @@ import pytest
 from sessionizer.lineage.checkpoint import (
     EVENTS,
     PUNCTUATIONS,
+    SeenFile,
     begun_batch,
     committed_batch,
+    copy_list_of_files,
+    files_between,
     files_of_batch,
     files_until,
+    go_on_from,
     listed_until,
     planned_batch,
+    seen_files,
 )
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 
@@ -125,3 +130,62 @@ def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path
     assert left() == [10, 11, 12]
     successor.sweep(4)
     assert left() == [12]
+
+
+def write_begun(checkpoint: Path) -> None:
+    """As Spark leaves a checkpoint after a batch 0 that read a punctuation and no event."""
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "sources" / "0").mkdir(parents=True)
+    write_offsets(checkpoint, 0, {PUNCTUATIONS: {"logOffset": 0}})
+    (checkpoint / "offsets" / ".0.crc").touch()
+
+
+def test_a_source_goes_on_where_it_is_told_to(tmp_path: Path) -> None:
+    write_begun(tmp_path)
+    go_on_from(tmp_path, {"topic": {"0": 5}}, ())
+    planned = planned_batch(tmp_path, 0)
+    assert planned.ends == {EVENTS: {"topic": {"0": 5}}, PUNCTUATIONS: {"logOffset": 0}}
+    assert (planned.at_ms, planned.watermark_ms) == (9, 7)
+    assert not (tmp_path / "offsets" / ".0.crc").exists(), "of what was there before"
+    with pytest.raises(ValueError, match="is not that of a lineage that has only begun"):
+        go_on_from(tmp_path, {"topic": {"0": 6}}, ())
+
+
+def test_a_source_that_read_nothing_begins_at_its_beginning(tmp_path: Path) -> None:
+    write_begun(tmp_path)
+    go_on_from(tmp_path, None, ())
+    assert planned_batch(tmp_path, 0).ends == {PUNCTUATIONS: {"logOffset": 0}}
+
+
+def test_files_that_were_read_count_as_seen_and_are_read_by_no_batch(tmp_path: Path) -> None:
+    write_begun(tmp_path)
+    seen = [SeenFile("file:///feed/a.json", 3), SeenFile("file:///feed/b.json", 4)]
+    go_on_from(tmp_path, {"logOffset": 41}, seen)
+    assert files_of_batch(tmp_path, 0) == []
+    assert seen_files(tmp_path, 0) == seen, "also of a lineage that is left in its turn"
+    assert listed_until(tmp_path, EVENTS) == 0
+    log = (tmp_path / "sources" / "0" / "0").read_text().splitlines()
+    assert log[0] == "v1"
+    assert all(json.loads(line)["batchId"] > 0 for line in log[1:]), "Spark takes none below 0"
+
+
+def test_what_a_driver_has_run_is_not_touched(tmp_path: Path) -> None:
+    write_begun(tmp_path)
+    write_offsets(tmp_path, 1, {})
+    with pytest.raises(ValueError, match="only begun"):
+        go_on_from(tmp_path, {"topic": {"0": 5}}, ())
+
+
+def test_a_copy_of_a_list_also_has_the_files_that_were_read_before_it_began(tmp_path: Path) -> None:
+    checkpoint, copy = tmp_path / "checkpoint", tmp_path / "copy"
+    write_begun(checkpoint)
+    seen = [SeenFile("file:///old/a.json", 3)]
+    go_on_from(checkpoint, {"logOffset": 41}, seen)
+    entry = {"path": "file:///feed/b.json", "timestamp": 5, "batchId": 1}
+    (checkpoint / "sources" / "0" / "1").write_text("\n".join(["v1", json.dumps(entry)]))
+    write_offsets(checkpoint, 1, {EVENTS: {"logOffset": 1}})
+    copy_list_of_files(checkpoint, EVENTS, 1, copy)
+    (copy / "offsets").mkdir()
+    write_offsets(copy, 1, {EVENTS: {"logOffset": 1}})
+    assert {file.uri for file in seen_files(copy, 1)} == {"file:///old/a.json", "file:///feed/b.json"}
+    assert files_between(copy, EVENTS, 0, 1) == ["file:///feed/b.json"]

@@ -31,7 +31,7 @@ from sessionizer.lineage.active import read_lineage, start_lineage
 from sessionizer.lineage.drained import begin_drain, read_drain
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
-from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from support.places import REPOSITORY

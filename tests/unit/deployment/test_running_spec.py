@@ -19,7 +19,7 @@ from sessionizer.deployment.running_spec import (
 from sessionizer.errors import DamagedFile, InvalidSpec
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, start_lineage
-from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.stream import StreamSpec
 from sessionizer.stream_spec.loading.spec_file import SpecFile

@@ -9,7 +9,7 @@ import pytest
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import HEAVY_GROUP_BYTES, progress_line
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
-from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.lineage.open_sessions import OpenSessions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,5 +21,9 @@ EMITTED: Final = "kind string, key_group int, row_count int, blob binary"
 """What the operator emits: one row per blob, its kind, the group it is of and how many rows are in it."""
 
 
+INITIAL: Final = "key_group int, number int, of int, blob binary"
+"""What a group may begin with: a row for each blob of its log, by the group's label, its place and how many there are.
+"""
+
 REVISION: Final = "0001"
 """Of what the blobs of the state hold; a newer one gets a migration."""

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 from sessionizer.deployment.refusals import require_continuable, require_whole
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.checkpoint import begun_batch, committed_batch
-from sessionizer.spark.internals.delta_log import last_version
+from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from sessionizer.deployment.running_spec import RunningSpec
-    from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
 
 
@@ -38,11 +36,3 @@ def require_continuity(
     locations = table_locations(home, platform_home, folder)
     written = [locations[name] for name in STREAMED]
     require_whole(running.applied, half_written_batch(spark, home.checkpoint(lineage), lineage, written))
-
-
-def half_written_batch(spark: SparkSession, checkpoint: DataPath, lineage: str, tables: Iterable[str]) -> int | None:
-    """The batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
-    begun = begun_batch(checkpoint)
-    if begun is None or begun == committed_batch(checkpoint):
-        return None
-    return begun if any(last_version(spark, table, lineage) >= begun for table in tables) else None

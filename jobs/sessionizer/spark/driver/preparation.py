@@ -10,8 +10,8 @@ from sessionizer.home.data_files import names_in
 from sessionizer.home.platform_home import owner_name
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.driver.continuity import require_continuity
-from sessionizer.spark.driver.open_sessions import OpenSessions
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
 from sessionizer.spark.driver.vital_signs import ProgressListener

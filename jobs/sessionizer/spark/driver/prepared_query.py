@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.open_sessions import OpenSessions
     from sessionizer.spark.driver.gate import BatchGate
-    from sessionizer.spark.driver.open_sessions import OpenSessions
     from sessionizer.spark.driver.vital_signs import VitalSigns
     from sessionizer.spark.query.assembly import SessionQuery
     from sessionizer.spark.sinks.examine import Examined

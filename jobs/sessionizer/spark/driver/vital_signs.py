@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sessionizer.control.lease.lease import Lease
     from sessionizer.control.status.batch_progress import BatchObservation
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.spark.driver.open_sessions import OpenSessions
+    from sessionizer.lineage.open_sessions import OpenSessions
     from sessionizer.spark.sinks.write import BatchCounts
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "floor_ms bigint, timeouts array<struct<client: string, timeout_ms: bigint>>, said_at_ms bigint, "
-    "unreadable struct<uri: string, cause: string>"
+    "unreadable struct<uri: string, cause: string>, seed boolean"
 )
 # The last instant a timestamp can show; a watermark there closes everything.
 _END_OF_TIME_MS = 253_402_300_799_000
@@ -42,7 +42,7 @@ def read_punctuations(spark: SparkSession, folder: DataPath) -> DataFrame:
 
 def as_text() -> Column:
     """The punctuation as the JSON that every group gets; null for one that is no group's business."""
-    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms")))
+    return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms", "seed")))
 
 
 def quarantined() -> dict[str, Column]:
@@ -70,9 +70,15 @@ def wake(folder: DataPath) -> None:
 
 def change_timeouts(folder: DataPath, timeouts_ms: Mapping[str, int]) -> None:
     """Give clients another gap timeout (ms), from the next event on."""
-    bounded = {client: min(timeout, NEVER_MS) for client, timeout in timeouts_ms.items()}
-    changes = [{"client": client, "timeout_ms": timeout} for client, timeout in sorted(bounded.items())]
-    _write(folder, {"timeouts": changes, "said_at_ms": epoch_ms()})
+    _write(folder, {"timeouts": _changes(timeouts_ms), "said_at_ms": epoch_ms()})
+
+
+def seed(folder: DataPath, watermark_ms: int, timeouts_ms: Mapping[str, int]) -> None:
+    """Ask for the batch that begins a lineage with a state: it moves the watermark and keeps timeouts, no more."""
+    _write(
+        folder,
+        {"seed": True, "floor_ms": watermark_ms, "timeouts": _changes(timeouts_ms), "said_at_ms": epoch_ms()},
+    )
 
 
 def drain(folder: DataPath) -> None:
@@ -83,6 +89,11 @@ def drain(folder: DataPath) -> None:
 def report_unreadable(folder: DataPath, file_id: str, uri: str, cause: str) -> None:
     """Have the file at ``uri`` quarantined; said again under the same ``file_id`` it is not read again."""
     publish_json(folder / f"unreadable-{file_id}.json", {"unreadable": {"uri": uri, "cause": cause}})
+
+
+def _changes(timeouts_ms: Mapping[str, int]) -> list[dict[str, object]]:
+    bounded = {client: min(timeout, NEVER_MS) for client, timeout in timeouts_ms.items()}
+    return [{"client": client, "timeout_ms": timeout} for client, timeout in sorted(bounded.items())]
 
 
 def _write(folder: DataPath, punctuation: dict[str, object]) -> None:

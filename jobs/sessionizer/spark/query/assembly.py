@@ -21,7 +21,7 @@ from sessionizer.spark.session import spare_small_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sessionizer.home.data_root import DataPath
@@ -58,16 +58,28 @@ class SessionQuery:
         return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
 
 
-def session_query(spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: DataPath) -> SessionQuery:
-    """The query of ``spec`` over its ``guarded`` source and the folder of its ``punctuations``."""
-    return SessionQuery(_sessionized(spark, guarded, spec, punctuations), guarded)
+def session_query(
+    spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: DataPath, initial: DataFrame | None = None
+) -> SessionQuery:
+    """The query of ``spec`` over its ``guarded`` source and the folder of its ``punctuations``.
+
+    ``initial``: what its key groups begin with, if its checkpoint has none yet (rows of ``rows.INITIAL``).
+    """
+    return SessionQuery(_sessionized(spark, guarded, spec, punctuations, initial), guarded)
 
 
-def _sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: DataPath) -> DataFrame:
+def group_of(key: Column, key_groups: int) -> Column:
+    """The number of the key group that ``key`` belongs to."""
+    return F.pmod(F.xxhash64(key), F.lit(key_groups)).cast("int")
+
+
+def _sessionized(
+    spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctuations: DataPath, initial: DataFrame | None
+) -> DataFrame:
     rules = rules_of(spec)
     payload = guarded.payload_fields
     columns = schema.event_schema(payload, rules.time_mode).names
-    group = F.pmod(F.xxhash64(F.coalesce(schema.KEY, RAW)), F.lit(spec.key_groups)).cast("int").alias(GROUP)
+    group = group_of(F.coalesce(schema.KEY, RAW), spec.key_groups).alias(GROUP)
     events = guarded.rows.select("*", group, F.lit(None).cast("string").alias(PUNCTUATION))
     control = _control_rows(spark, punctuations, events, rules)
     all_rows = events.unionByName(control)
@@ -81,6 +93,7 @@ def _sessionized(spark: SparkSession, guarded: Guarded, spec: StreamSpec, punctu
         rows.EMITTED,
         "append",
         "eventTime" if event_time_mode else "processingTime",
+        None if initial is None else initial.groupBy(GROUP),
     )
 
 

@@ -34,6 +34,7 @@ from sessionizer.core.key_group.append_or_merge import (
     Plan,
     Step,
     take_batch,
+    take_initial,
     take_timer,
 )
 from sessionizer.core.key_group.kept_timeouts import keep_timeouts, kept_timeouts
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+    from sessionizer.core.key_group.open_in_group import OpenInGroup
 
 
 _LOG: Final = StructType([StructField("blob", BinaryType())])
@@ -77,12 +80,34 @@ class SessionProcessor(StatefulProcessor):
         self._plan = handle.getValueState("plan", _PLAN)
         self._timeouts = handle.getValueState("timeouts", _TIMEOUTS)
         self._fingerprint = handle.getValueState("timeouts_fingerprint", _FINGERPRINT)
+        self._initial: dict[int, dict[int, bytes]] = {}
+        self._begun: dict[int, OpenInGroup] = {}
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """Take one blob of the log that a group begins with; they come one by one, in any order."""
+        group = self._number[int(key[0])]
+        blobs = self._initial.setdefault(group, {})
+        blobs[initialState.number] = bytes(initialState.blob)
+        if len(blobs) < initialState.of:
+            return
+        log = [self._initial[group][number] for number in range(initialState.of)]
+        del self._initial[group]
+        bounds = self._bounds(timerValues, 0)
+        step = take_initial(group, self._shared, [decode(blob) for blob in log], bounds)
+        self._put_log((blob,) for blob in log)
+        self._move_timer(NO_PLAN, step.plan, bounds)
+        self._plan.update(tuple(step.plan))
+        if step.open_in_group is not None:
+            self._begun[group] = step.open_in_group
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Append what came, or merge when something may be final. ``rows``: packed rows."""
         group, share = self._number[int(key[0])], Share()
         for row in rows:
             share.take(row.kind, row.blob)
+        if share.seeds:
+            yield from self._begin(group, share)
+            return
         # a group that got neither events nor changes has no use for what it keeps
         concerned = share.events or share.timeouts
         arrivals = Arrivals(share.events, self._changed_timeouts(share.changed_timeouts) if concerned else {})
@@ -107,6 +132,13 @@ class SessionProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing of ours outlives the batch."""
+
+    def _begin(self, group: int, share: Share) -> Iterator[Row]:
+        """In the batch that only begins a lineage: keep the timeouts, tell what is open, decide nothing."""
+        self._changed_timeouts(share.changed_timeouts)
+        output = Output(group)
+        output.step(Step(NO_PLAN, open_in_group=self._begun.get(group)))
+        yield from output.rows
 
     def _bounds(self, timer_values: Any, floor_ms: int) -> BatchBounds:
         mode = self._shared.rules.time_mode
@@ -153,10 +185,13 @@ class SessionProcessor(StatefulProcessor):
         if not open_events:
             self._log.clear()
             return
-        first, *others = (piece for table in open_events for piece in log_tables(table))
-        self._log.put([_as_value(first)])
-        for piece in others:
-            self._log.appendValue(_as_value(piece))
+        self._put_log(_as_value(piece) for table in open_events for piece in log_tables(table))
+
+    def _put_log(self, values: Iterator[tuple[bytes]]) -> None:
+        """Replace the log by these, of which there is one at least."""
+        self._log.put([next(values)])
+        for value in values:
+            self._log.appendValue(value)
 
     def _move_timer(self, planned: Plan, plan: Plan, bounds: BatchBounds) -> None:
         """Keep exactly one timer. One at or before ``final_by`` fires in this batch and is gone after it."""
@@ -179,6 +214,8 @@ class Share:
     events: list[pa.Table] = field(default_factory=list)
     quarantined: list[bytes] = field(default_factory=list)
     floor_ms: int = 0
+    seeds: bool = False
+    """Whether this is the batch that begins a lineage with a state."""
     timeouts: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of each client the change said last: when it was said, and the timeout, both ms."""
 
@@ -195,6 +232,7 @@ class Share:
             self.quarantined.append(blob)
         else:
             punctuation = json.loads(blob)
+            self.seeds |= bool(punctuation.get("seed"))
             self.floor_ms = max(self.floor_ms, punctuation.get("floor_ms") or 0)
             for change in punctuation.get("timeouts") or []:
                 # of several in one batch the last said holds, in whatever order they come

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.lineage.kept_types import KeptTypes
 
-_ASK_NOBODY: Final = "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag"
-"""On, a reader asks the coordinator of running queries, which a session that never ran one does not have."""
 ROWS_AT_A_TIME: Final = 65_536
 
 
@@ -101,13 +99,11 @@ def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
 @contextmanager
 def reading_state(spark: SparkSession) -> Iterator[None]:
     """In here Spark's reader of states works, and what it reads comes to Python a few blobs at a time."""
-    before = str(spark.conf.get(_ASK_NOBODY))
-    spark.conf.set(_ASK_NOBODY, "false")
-    try:
-        with few_blobs_at_a_time(spark):
-            yield
-    finally:
-        spark.conf.set(_ASK_NOBODY, before)
+    # a reader asks the coordinator of running queries, which a session has from when it was first asked for its own;
+    # to have it not ask is no way: no query would run meanwhile (``forceSnapshotUploadOnLag``)
+    _ = spark.streams.active
+    with few_blobs_at_a_time(spark):
+        yield
 
 
 def _variable(spark: SparkSession, state: KeptState, name: str) -> DataFrame:

@@ -12,7 +12,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.deployment.running_spec import choose_spec, new_record
 from sessionizer.lineage.active import start_lineage
-from sessionizer.spark.driver.open_sessions import OpenSessions
+from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from sessionizer_airflow.operators.supervise_stream import SetDesiredState, SuperviseStream

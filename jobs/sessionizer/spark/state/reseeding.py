@@ -1,0 +1,70 @@
+"""The state of a stopped stream, out of its own checkpoint, into a new lineage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import HalfWrittenBatch
+from sessionizer.home.table_places import table_locations
+from sessionizer.spark.sinks.half_written import half_written_batch
+from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.open_events import (
+    KeptState,
+    open_event_schema,
+    read_open_events,
+    read_timeouts,
+    reading_state,
+)
+from sessionizer.state.handover import Handover, records_beside, unread_punctuations
+
+if TYPE_CHECKING:
+    from sessionizer.lineage.kept_spec import LineageSpec
+    from sessionizer.spark.state.seeding import Seeding
+    from sessionizer.state.origin import Origin
+    from sessionizer.state.standing import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Reseeding:
+    """``standing``: the committed batch after which the stream goes on in a new lineage, by ``spec``."""
+
+    seeding: Seeding
+    standing: Standing
+    spec: LineageSpec
+    origin: Origin
+
+    def run(self) -> str:
+        """The new lineage, active by then. Raises HalfWrittenBatch, and as ``Seeding.run``."""
+        seeding, standing = self.seeding, self.standing
+        self._require_whole()
+        state = KeptState(
+            checkpoint=seeding.home.checkpoint(standing.lineage),
+            batch_id=standing.batch_id,
+            key_groups=int(standing.spec["key_groups"]),
+            events=open_event_schema(standing.kept),
+        )
+        with reading_state(seeding.spark):
+            timeouts = read_timeouts(seeding.spark, state)
+            open_events = read_open_events(seeding.spark, state)
+        handover = Handover(
+            origin=self.origin,
+            spec=self.spec,
+            kept=standing.kept,
+            watermark_ms=standing.watermark_ms,
+            offset=standing.position.offset,
+            seen=standing.seen_files,
+            timeouts=timeouts,
+            records=records_beside(seeding.home, standing.lineage),
+            punctuations=unread_punctuations(seeding.home, standing),
+        )
+        return seeding.run(open_events, handover)
+
+    def _require_whole(self) -> None:
+        """What a later batch has written would be written once more by the new lineage."""
+        home, standing = self.seeding.home, self.standing
+        places = table_locations(home, home.platform, standing.spec["sink"]["path"])
+        tables = [places[name] for name in STREAMED]
+        begun = half_written_batch(self.seeding.spark, home.checkpoint(standing.lineage), standing.lineage, tables)
+        if begun is not None:
+            raise HalfWrittenBatch(home.name, begun)

@@ -1,0 +1,162 @@
+"""Makes a lineage that begins with a state: seeded in a batch of its own, read back, compared, and only then active.
+
+Nothing of the lineage before it is touched, and nobody reads the new one before its last step (docs/adr/0084).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.core.wire import rows
+from sessionizer.errors import UnfaithfulState
+from sessionizer.home.data_root import uri_of
+from sessionizer.lineage.active import activate_lineage, make_lineage
+from sessionizer.lineage.checkpoint import go_on_from, next_watermark
+from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.guard import Guarded
+from sessionizer.spark.query.assembly import session_query
+from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
+from sessionizer.spark.state.initial_rows import digests_by_key, digests_by_place, initial_rows
+from sessionizer.spark.state.open_events import (
+    KeptState,
+    open_event_schema,
+    read_open_events,
+    read_timeouts,
+    reading_state,
+)
+from sessionizer.state.abandoned import abandoned_lineages, remove_lineage
+from sessionizer.state.agreement import disagreement
+from sessionizer.state.handover import Step, furnish
+from sessionizer.state.origin import write_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.state.handover import Handover
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+_SEED_BATCH: Final = 0
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_BATCHES_WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Seeding:
+    """``spec``: what the lineage runs by, ``examined`` against its source; ``partitions``: of its state.
+
+    ``permit`` returns only while the lease is known to be ours. ``after`` is told each step that is over.
+    """
+
+    spark: SparkSession
+    home: StreamHome
+    spec: StreamSpec
+    examined: Examined
+    partitions: int
+    permit: Callable[[], None]
+    after: Callable[[Step], None]
+
+    def run(self, open_events: DataFrame, handover: Handover) -> str:
+        """A new lineage that begins with the canonical ``open_events``, active by then.
+
+        Raises UnfaithfulState where it does not hold what it was given; then, as after any failure, nothing of it is
+        left. A kill leaves a directory that nobody reads, and that the next call removes.
+        """
+        self.permit()
+        for abandoned in abandoned_lineages(self.home):
+            remove_lineage(self.home, abandoned)
+        lineage = self._made(handover)
+        try:
+            self.after(Step.MADE)
+            self._seed(lineage, open_events, handover)
+            self.after(Step.SEEDED)
+            self._compare(lineage, open_events, handover)
+            self.after(Step.COMPARED)
+            go_on_from(self.home.checkpoint(lineage), handover.offset, handover.seen)
+            self.after(Step.POSITIONED)
+            furnish(self.home, lineage, handover)
+            self.after(Step.FURNISHED)
+            self.permit()
+        except Exception:
+            remove_lineage(self.home, lineage)
+            raise
+        activate_lineage(self.home, lineage, handover.origin.parent)
+        self.after(Step.ACTIVATED)
+        return lineage
+
+    def _made(self, handover: Handover) -> str:
+        lineage = make_lineage(self.home, handover.spec)
+        write_origin(self.home, lineage, handover.origin)
+        self.home.lineage(lineage).no_events.mkdir()
+        return lineage
+
+    def _seed(self, lineage: str, open_events: DataFrame, handover: Handover) -> None:
+        """Run batch 0: the stream's own query over no events, with the state and one punctuation."""
+        folder = self.home.punctuations(lineage)
+        punctuation.seed(folder, handover.watermark_ms, handover.timeouts)
+        learned = OpenSessions(self.home.lineage(lineage).open_sessions)
+
+        def write(emitted: DataFrame, batch_id: int) -> None:
+            self.permit()
+            learned.learn(batch_id, open_in_groups(emitted, batch_id))
+
+        with reading_state(self.spark), self._settings():
+            initial = initial_rows(open_events, self.spec.key_groups)
+            query = session_query(self.spark, self.spec, self._no_events(lineage), folder, initial)
+            with few_blobs_at_a_time(self.spark):
+                query.start(write, self.home.checkpoint(lineage), every_ms=None).awaitTermination()
+
+    def _no_events(self, lineage: str) -> Guarded:
+        """The rows of the source, of which there are none."""
+        guarded, folder = self.examined.guarded, self.home.lineage(lineage).no_events
+        nothing = self.spark.readStream.schema(guarded.rows.schema).parquet(uri_of(folder))
+        return Guarded(nothing, guarded.payload, guarded.clock)
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        """What is pinned in the checkpoint from its first batch on, and one batch alone."""
+        wanted = {_PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"}
+        before = {name: str(self.spark.conf.get(name)) for name in wanted}
+        try:
+            for name, value in wanted.items():
+                self.spark.conf.set(name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                self.spark.conf.set(name, value)
+
+    def _compare(self, lineage: str, open_events: DataFrame, handover: Handover) -> None:
+        checkpoint = self.home.checkpoint(lineage)
+        state = KeptState(checkpoint, _SEED_BATCH, self.spec.key_groups, open_event_schema(handover.kept))
+        with reading_state(self.spark):
+            expected = digests_by_key(open_events, self.spec.key_groups)
+            found = disagreement(expected, digests_by_place(read_open_events(self.spark, state)))
+            timeouts = read_timeouts(self.spark, state)
+        if found is None and dict(timeouts) != dict(handover.timeouts):
+            found = f"it keeps the timeouts of {len(timeouts)} clients, and {len(handover.timeouts)} were handed over"
+        watermark = next_watermark(checkpoint, _SEED_BATCH)
+        if found is None and self._has_watermark and watermark != handover.watermark_ms:
+            found = f"its watermark is {watermark} ms, and {handover.watermark_ms} ms was handed over"
+        if found is not None:
+            raise UnfaithfulState(self.home.name, found)
+
+    @property
+    def _has_watermark(self) -> bool:
+        return self.spec.rules.time_mode == "event_time"
+
+
+def open_in_groups(emitted: DataFrame, batch_id: int) -> list[tuple[int, OpenInGroup]]:
+    """What the key groups say that they begin with. Raises ValueError for whatever else they emit."""
+    found = emitted.collect()
+    others = {row.kind for row in found} - {rows.OPEN}
+    if batch_id != _SEED_BATCH or others:
+        message = f"batch {batch_id} of a lineage that only begins emitted {sorted(others)}"
+        raise ValueError(message)
+    return [(row.key_group, OpenInGroup.from_json(bytes(row.blob))) for row in found]

@@ -1,0 +1,41 @@
+"""Lineages that were being made when their maker was killed: nobody reads them, and the next maker removes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.home.data_files import names_in
+from sessionizer.home.names import is_identifier
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.state.origin import read_origin
+from sessionizer.state.savepoint_files import remove_tree
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+_SEED_BATCH = 0
+
+
+def abandoned_lineages(home: StreamHome) -> list[str]:
+    """Those that took their state from the lineage that is active still, and that no driver ever ran.
+
+    For the holder of the lease, before it makes another. Raises DamagedFile, OSError.
+    """
+    active = active_lineage(home)
+    return [name for name in filter(is_identifier, names_in(home.lineages)) if _is_abandoned(home, name, active)]
+
+
+def remove_lineage(home: StreamHome, lineage: str) -> None:
+    """Remove what there is of it; its ``origin.json`` last, by which it is known. Raises OSError."""
+    place = home.lineage(lineage)
+    for folder in (place.root, place.records):
+        remove_tree(folder)
+
+
+def _is_abandoned(home: StreamHome, lineage: str, active: str | None) -> bool:
+    if lineage == active:
+        return False
+    origin = read_origin(home, lineage)
+    made_for_now = origin is not None and origin.parent == active
+    return made_for_now and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH

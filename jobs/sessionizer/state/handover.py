@@ -1,0 +1,84 @@
+"""What one lineage hands over to the next, but for its open events: as values, read from the files of a stopped stream.
+
+A lineage is never changed in place. Whatever gives a stream another state, or another home for it, makes a lineage that
+begins with this (docs/adr/0084).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
+from sessionizer.home.data_files import names_in, publish_json
+from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
+from sessionizer.lineage.kept_types import write_kept_types
+from sessionizer.state.savepoint_files import examine_data_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.lineage.kept_spec import LineageSpec
+    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.state.origin import Origin
+    from sessionizer.state.standing import Standing
+
+
+class Step(StrEnum):
+    """What has been done of a new lineage; a kill after any but the last leaves the stream as it was."""
+
+    MADE = "made"
+    SEEDED = "seeded"
+    COMPARED = "compared"
+    POSITIONED = "positioned"
+    FURNISHED = "furnished"
+    ACTIVATED = "activated"
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """``offset``: where the source of events goes on, as Spark writes it, or the files ``seen``; None: its beginning.
+
+    ``watermark_ms``: what the first batch with events gets (epoch ms). ``timeouts``: of clients, changed so far (ms).
+    ``spec``: what the lineage runs by. ``kept``: the types that its open events may have. ``records``: other files of
+    the lineage, by their names. ``punctuations``: those that no batch has read yet, by their names.
+    """
+
+    origin: Origin
+    spec: LineageSpec
+    kept: KeptTypes
+    watermark_ms: int
+    offset: Any | None
+    seen: tuple[SeenFile, ...] = ()
+    timeouts: Mapping[str, int] = field(default_factory=dict)
+    records: Mapping[str, JsonObject] = field(default_factory=dict)
+    punctuations: Mapping[str, JsonObject] = field(default_factory=dict)
+
+
+def records_beside(home: StreamHome, lineage: str) -> dict[str, JsonObject]:
+    """What a lineage remembers that its successor must know: timeouts passed on, files left out."""
+    root = home.lineage(lineage)
+    found = {file.name: examine_json(file).value for file in (root.announced_timeouts, root.unreadable_files)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonObject]:
+    """The punctuations of a stopped stream that no batch up to that of ``standing`` has read. Raises OSError."""
+    folder, checkpoint = home.punctuations(standing.lineage), home.checkpoint(standing.lineage)
+    read = {uri.rpartition("/")[2] for uri in files_until(checkpoint, standing.batch_id, PUNCTUATIONS)}
+    unread = [name for name in names_in(folder) if name.endswith(".json") and name not in read and name[0] != "."]
+    found = {name: examine_data_json(folder / name).value for name in unread}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def furnish(home: StreamHome, lineage: str, handover: Handover) -> None:
+    """Write the files of a lineage that Spark does not. Raises UnwritablePath, DiskFull."""
+    for name, value in handover.records.items():
+        write_json(home.lineage(lineage).records / name, value)
+    for name, value in handover.punctuations.items():
+        publish_json(home.punctuations(lineage) / name, value)
+    write_kept_types(home, lineage, handover.kept)

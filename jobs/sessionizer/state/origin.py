@@ -1,0 +1,32 @@
+"""``origin.json`` of a lineage: whose state it began with. Written when it is made, before anything else of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(frozen=True, slots=True)
+class Origin(JsonRecord):
+    """By which ``verb`` and when (epoch ms), from which batch of which lineage, through which savepoint if any."""
+
+    verb: str
+    at: int
+    parent: str
+    batch_id: int
+    savepoint: str | None = None
+
+
+def write_origin(home: StreamHome, lineage: str, origin: Origin) -> None:
+    """Raises UnwritablePath."""
+    write_record(home.lineage(lineage).origin, origin)
+
+
+def read_origin(home: StreamHome, lineage: str) -> Origin | None:
+    """None for a lineage that began with no state. Raises DamagedFile."""
+    return require_undamaged(Origin, home.lineage(lineage).origin)

@@ -1,0 +1,99 @@
+"""A lineage that begins with a state: killed at any step, or given a wrong one, it leaves the stream as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint import committed_batch
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.spark.state.initial_rows import initial_rows
+from sessionizer.state.handover import Step
+from sessionizer.state.origin import read_origin
+from sessionizer.stream_spec.decisions import document_of
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import landed
+from support.processes.in_process import catch_up, drain
+from support.streams.changing_stream import sessions_defined, sessions_in
+from support.streams.click_files import write_click_files
+from support.streams.reseeded_stream import reseed, tell_reseeded
+from support.streams.stage import Stage, clicks_spec
+from support.streams.strategies import examples_of, logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.FURNISHED)
+
+
+def test_a_kill_at_any_step_leaves_the_stream_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    found = examples_of(logs([TimeMode.EVENT_TIME], drained=True), 100)
+    log = next(log for log in found if sum(len(batch.events) for batch in log.batches) >= 15)
+    told = tell_reseeded(spark, log, seed=3, drivers=2, root=tmp_path, killed_at=BEFORE_IT_COUNTS)
+    assert sessions_in(told) == sessions_defined(told, told.outcome())
+    lineages = list((tmp_path / "home" / "streams" / "clicks" / "lineages").iterdir())
+    assert len(lineages) == 2, "what was killed is gone"
+
+
+@pytest.fixture
+def half_read(spark: SparkSession, tmp_path: Path) -> Stage:
+    """A stopped stream with open sessions."""
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    write_click_files(stage.feed, files=3)
+    catch_up(spark, stage)
+    return stage
+
+
+def lineages(stage: Stage) -> set[str]:
+    return {folder.name for folder in stage.stream_home.lineages.iterdir()}
+
+
+def test_a_state_that_came_out_wrong_is_not_gone_on_with(
+    spark: SparkSession, half_read: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_one_key(open_events: DataFrame, key_groups: int) -> DataFrame:
+        (row,) = open_events.select("key").limit(1).collect()
+        return initial_rows(open_events.where(open_events["key"] != row["key"]), key_groups)
+
+    monkeypatch.setattr("sessionizer.spark.state.seeding.initial_rows", without_one_key)
+    before = half_read.lineage, lineages(half_read)
+    with pytest.raises(UnfaithfulState, match=r"key group \d should hold \d+ open events and holds \d+"):
+        reseed(spark, half_read)
+    assert (half_read.lineage, lineages(half_read)) == before
+
+
+def test_what_is_open_is_known_before_the_first_batch(spark: SparkSession, half_read: Stage) -> None:
+    home, old = half_read.stream_home, str(half_read.lineage)
+    before = OpenSessions(home.lineage(old).open_sessions)
+    last = committed_batch(half_read.checkpoint)
+    lineage = reseed(spark, half_read)
+    now = OpenSessions(home.lineage(lineage).open_sessions)
+    assert 0 < now.total <= before.total
+    assert now.latest_due_ms is not None
+    assert before.latest_due_ms is not None
+    assert now.latest_due_ms <= before.latest_due_ms
+    origin = read_origin(home, lineage)
+    assert origin is not None
+    assert (origin.verb, origin.parent, origin.batch_id) == ("rescale", old, last)
+
+
+def test_a_batch_that_is_half_written_is_finished_first(spark: SparkSession, half_read: Stage) -> None:
+    drain(spark, half_read)
+    half_read.stream_home.lineage(str(half_read.lineage)).drained.unlink(missing_ok=True)
+    expected = landed(half_read)
+    CheckpointLog(half_read.checkpoint).forget_last_commit()
+    before = half_read.lineage
+    with pytest.raises(HalfWrittenBatch, match="was cut short after it had written"):
+        reseed(spark, half_read)
+    assert half_read.lineage == before
+    catch_up(spark, half_read)
+    assert landed(half_read) == expected

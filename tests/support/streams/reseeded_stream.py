@@ -1,0 +1,157 @@
+"""A log through drivers that each go on in a lineage of their own: seeded with the state of the one before.
+
+Each has another number of key groups and of partitions, and may have another spec.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import uri_of
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.state.reseeding import Reseeding
+from sessionizer.spark.state.seeding import Seeding
+from sessionizer.state.origin import Origin
+from sessionizer.state.standing import standing_of
+from sessionizer.stream_spec.decisions import document_of
+from support.expected.checkpoint_log import CheckpointLog
+from support.processes.in_process import catch_up
+from support.streams.changing_stream import (
+    TABLES,
+    Edition,
+    Told,
+    allow_wider_types,
+    editions_of,
+    given,
+    records_of,
+    spec_of,
+)
+from support.streams.log_feed import Feed, batches_that_bring_something
+from support.streams.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.definition.event import Batch
+    from sessionizer.state.handover import Step
+    from support.streams.strategies import Log
+
+SEED_BATCH = 0
+
+
+def reseed(
+    spark: SparkSession, stage: Stage, partitions: int = 2, after: Callable[[Step], None] = lambda _: None
+) -> str:
+    """Have the stopped stream go on in a new lineage, by what its file says now. Returns the lineage."""
+    home, spec = stage.stream_home, stage.spec()
+    standing = standing_of(home)
+    seeding = Seeding(spark, home, spec, examine(spark, spec, stage.home), partitions, lambda: None, after)
+    origin = Origin("rescale", epoch_ms(), standing.lineage, standing.batch_id)
+    return Reseeding(seeding, standing, LineageSpec(document_of(spec)), origin).run()
+
+
+class Killed(BaseException):
+    """What a process dies of that gets no chance to clean up."""
+
+
+def kill_at(step: Step) -> Callable[[Step], None]:
+    """Die when ``step`` is over."""
+
+    def die(done: Step) -> None:
+        if done is step:
+            raise Killed
+
+    return die
+
+
+def tell_reseeded(
+    spark: SparkSession, log: Log, seed: int, drivers: int, root: Path, killed_at: Iterable[Step] = ()
+) -> Told:
+    """Stream ``log``, whose last batch drains, by at most so many drivers under ``root``, an empty folder.
+
+    ``killed_at``: the steps after which the making of each lineage is killed before it is made to its end.
+    """
+    telling = _Telling.set_up(spark, log, random.Random(seed), root, tuple(killed_at))
+    shares = telling.shares(drivers)
+    editions = editions_of(log.rules, len(shares), telling.chance)
+    for number, (edition, share) in enumerate(zip(editions, shares, strict=True)):
+        telling.live(edition, share, first=number == 0)
+    return telling.told(editions)
+
+
+@dataclass(slots=True)
+class _Telling:
+    spark: SparkSession
+    chance: random.Random
+    stage: Stage
+    feed: Feed
+    brought: list[Batch]
+    lived: list[tuple[str, Edition]]
+    killed_at: tuple[Step, ...]
+
+    @classmethod
+    def set_up(
+        cls, spark: SparkSession, log: Log, chance: random.Random, root: Path, killed_at: tuple[Step, ...]
+    ) -> _Telling:
+        stage, brought = Stage(root, root / "home"), batches_that_bring_something(log)
+        for folder in (stage.streams, stage.home):
+            folder.mkdir(parents=True)
+        return cls(spark, chance, stage, Feed(brought, stage.home), brought, [], killed_at)
+
+    def shares(self, drivers: int) -> list[int]:
+        """How many batches each driver is given: cut anywhere."""
+        within = range(1, len(self.brought))
+        cuts = sorted(self.chance.sample(within, min(drivers - 1, len(within))))
+        return [end - start for start, end in zip([0, *cuts], [*cuts, len(self.brought)], strict=True)]
+
+    def live(self, edition: Edition, share: int, *, first: bool) -> None:
+        """One driver: its lineage made, its batches read to the end."""
+        groups = self.chance.randint(1, 5)
+        self.stage.write_spec({**spec_of(edition), "key_groups": groups})
+        if first:
+            self.stage.stream_home.prepare()
+            lineage = start_lineage(self.stage.stream_home, spec=LineageSpec(document_of(self.stage.spec())))
+        else:
+            for step in self.killed_at:
+                self._die_at(step)
+            lineage = reseed(self.spark, self.stage, partitions=self.chance.randint(1, groups))
+        self.feed.punctuations = self.stage.stream_home.punctuations(lineage)
+        for _ in range(share):
+            self.feed.write_next()
+        catch_up(self.spark, self.stage)
+        allow_wider_types(self.spark, self.stage)
+        self.lived.append((lineage, edition))
+
+    def _die_at(self, step: Step) -> None:
+        before = self.stage.lineage
+        with pytest.raises(Killed):
+            reseed(self.spark, self.stage, after=kill_at(step))
+        assert self.stage.lineage == before
+
+    def told(self, editions: list[Edition]) -> Told:
+        batches: list[Batch] = []
+        edition_of: list[Edition] = []
+        place: dict[tuple[str, int], int] = {}
+        for number, (lineage, edition) in enumerate(self.lived):
+            committed = CheckpointLog(self.stage.stream_home.checkpoint(lineage)).committed()
+            for batch in committed:
+                place[lineage, batch.batch_id] = len(batches)
+                if number and batch.batch_id == SEED_BATCH:
+                    continue
+                batches.append(given(self.feed.batch_of(batch.files, batch.at_ms), edition))
+                edition_of.append(edition)
+        rows = {name: records_of(self.spark, uri_of(self.stage.table(name))) for name in TABLES}
+        for row in rows["sessions"]:
+            assert not (row["batch_id"] == SEED_BATCH and row["lineage"] != self.lived[0][0]), "a seed emits nothing"
+            row["batch_id"] = place[row["lineage"], row["batch_id"]]
+        return Told(editions, batches, edition_of, rows)

@@ -1,0 +1,75 @@
+"""What a lineage hands over, and whether the next one holds it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
+from sessionizer.state.abandoned import abandoned_lineages
+from sessionizer.state.agreement import GroupDigest, disagreement
+from sessionizer.state.handover import records_beside
+from sessionizer.state.origin import Origin, read_origin, write_origin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_groups_that_hold_the_same_agree() -> None:
+    digests = {0: GroupDigest(2, 5), 3: GroupDigest(1, -7)}
+    assert disagreement(digests, dict(reversed(digests.items()))) is None
+    assert disagreement({}, {}) is None
+
+
+def test_what_differs_is_named_by_its_group() -> None:
+    expected = {0: GroupDigest(2, 5), 3: GroupDigest(1, -7)}
+    lost = disagreement(expected, {0: GroupDigest(2, 5)})
+    assert lost == "key group 3 should hold 1 open events and holds 0"
+    astray = disagreement(expected, {**expected, 4: GroupDigest(1, 9)})
+    assert astray == "key group 4 should hold 0 open events and holds 1"
+    changed = disagreement(expected, {**expected, 0: GroupDigest(2, 6)})
+    assert changed == "the 2 open events of key group 0 are others than were handed over"
+
+
+def stream_at(root: Path) -> StreamHome:
+    home = StreamHome.of(root, "clicks")
+    home.prepare()
+    return home
+
+
+def test_a_lineage_is_nobodys_before_it_is_activated(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    lineage = make_lineage(home, None)
+    origin = Origin("rescale", 7, "old", 41)
+    write_origin(home, lineage, origin)
+    assert active_lineage(home) is None
+    activate_lineage(home, lineage, "old")
+    assert active_lineage(home) == lineage
+    assert read_origin(home, lineage) == origin
+
+
+def test_a_lineage_that_began_with_nothing_has_no_origin(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    assert read_origin(home, make_lineage(home, None)) is None
+
+
+def test_what_a_lineage_remembers_is_handed_over(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    lineage = make_lineage(home, None)
+    assert records_beside(home, lineage) == {}
+    home.lineage(lineage).announced_timeouts.write_text(json.dumps({"timeouts": {"acme": 5}}))
+    assert records_beside(home, lineage) == {"announced_timeouts.json": {"timeouts": {"acme": 5}}}
+
+
+def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    first, killed, ran, active = (make_lineage(home, None) for _ in range(4))
+    for lineage, parent in ((killed, active), (ran, active), (active, first)):
+        write_origin(home, lineage, Origin("rescale", 7, parent, 41))
+    offsets = home.checkpoint(ran) / "offsets"
+    offsets.mkdir()
+    for batch in ("0", "1"):
+        (offsets / batch).touch()
+    activate_lineage(home, active, first)
+    assert abandoned_lineages(home) == [killed]
