@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sessionizer.cli.places import AsJson, Home, Master, Stream, spark_master, stream_home
-from sessionizer.cli.savepoint_words import Folder, Id, contents_line, savepoints_folder
+from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_line, savepoints_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
@@ -25,11 +25,13 @@ from sessionizer.state.shelf import complete_savepoint, savepoints_in
 from sessionizer.state.verifying import findings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.manifest import Manifest
     from sessionizer.state.pruning import Verdict
+    from sessionizer.state.shelf import Savepoint
 
 DAY_MS = 86_400_000
 
@@ -46,13 +48,8 @@ def verify(
     """Compute every checksum anew; a savepoint with one file missing or changed is told, and the exit code is 17."""
     where, manifest = (_with_tables if deep else _complete)(stream, id, folder, home)
     with reading(where, "savepoint verify"):
-        found = found_files(where)
-        wrong = findings(manifest.files, found.files, found.unreadable)
-        for finding in wrong:
-            typer.echo(str(finding))
-        if wrong:
-            raise UnusableSavepoint(id, f"{len(wrong)} of its files are not as they were written")
-        typer.echo(f"{len(found.files)} files are as they were written: {contents_line(manifest)}")
+        _require_sound(where, manifest)
+        typer.echo(f"{len(manifest.files)} files are as they were written: {contents_line(manifest)}")
         if deep:
             _count_anew(stream, where, manifest, spark_master(master))
 
@@ -89,7 +86,7 @@ def diff(  # noqa: PLR0913  one parameter per option
         typer.echo(json.dumps(told, indent=1))
         return
     for change in changes:
-        typer.echo(str(change))
+        typer.echo(change_line(change))
     for name, count in counts.items():
         typer.echo(f"open events {name}: {count:,}")
     if not changes:
@@ -151,9 +148,32 @@ def prune(  # noqa: PLR0913  one parameter per option
         return
     if not yes:
         typer.confirm(f"carry out the plan ({len(going)} to remove)?", abort=True, err=True)
+    for stays in _newest_that_stay(found, verdicts):
+        _require_sound(*stays, "; it would stay, so nothing was removed")
     for savepoint in going:
         needed = remove(found[savepoint].home, where)
         say(f"removed {savepoint}" if needed is None else f"kept {savepoint} after all: {needed}")
+
+
+def _newest_that_stay(
+    found: Mapping[str, Savepoint], verdicts: Sequence[Verdict]
+) -> list[tuple[SavepointHome, Manifest]]:
+    """Of each kind that something goes of: what there is to fall back on afterwards."""
+    going = {found[verdict.id].kind for verdict in verdicts if verdict.goes}
+    staying = [found[verdict.id] for verdict in verdicts if not verdict.goes]
+    # the oldest come first
+    newest = {each.kind: (each.home, each.manifest) for each in staying if each.is_complete and each.manifest}
+    return [each for kind, each in newest.items() if kind in going]
+
+
+def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> None:
+    """Say what is wrong with each file. Raises UnusableSavepoint if anything is."""
+    found = found_files(where)
+    wrong = findings(manifest.files, found.files, found.unreadable)
+    for finding in wrong:
+        typer.echo(str(finding))
+    if wrong:
+        raise UnusableSavepoint(where.id, f"{len(wrong)} of its files are not as they were written{so}")
 
 
 def _plan_line(verdict: Verdict) -> str:

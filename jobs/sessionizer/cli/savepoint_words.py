@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.manifest import Manifest
     from sessionizer.state.shelf import Savepoint
+    from sessionizer.stream_spec.decisions import Change
 
 Folder: TypeAlias = Annotated[
     str | None,
     typer.Option("--in", help="Folder or URI that holds a folder of savepoints per stream; else the stream's home."),
 ]
 Id: TypeAlias = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Id of the savepoint.")]
+
+
+_MOMENTS: Final = ("batch_at", "watermark_ms", "earliest_due_ms")
 
 
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
@@ -42,8 +46,7 @@ def contents_line(manifest: Manifest) -> str:
 
 def savepoint_line(found: Savepoint, now: int) -> str:
     """One line for a list."""
-    at = found.manifest.made_at if found.manifest else found.begun.at if found.begun else None
-    age = "" if at is None else f"  {in_words(now - at)} ago"
+    age = "" if found.at is None else f"  {in_words(now - found.at)} ago"
     if found.manifest is None:
         return f"{found.id}  {found.state}{age}{f'  ({found.wrong})' if found.wrong else ''}"
     return f"{found.id}  {found.state}{age}  batch {found.manifest.batch_id}  {contents_line(found.manifest)}"
@@ -79,6 +82,13 @@ def _counted(made: Manifest) -> Sequence[tuple[str, str]]:
         ("key groups", f"{made.counts.groups} of {made.key_groups} hold events"),
         ("timeouts", f"{made.counts.timeouts:,} clients have another one"),
     ]
+
+
+def change_line(change: Change) -> str:
+    """What differs between two, for people."""
+    if change.field in _MOMENTS and None not in (change.before, change.now):
+        return f"{change.field}: {_moment(change.before)} → {_moment(change.now)}"
+    return str(change)
 
 
 def savepoint_json(found: Savepoint) -> dict[str, Any]:

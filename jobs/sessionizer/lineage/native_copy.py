@@ -78,7 +78,7 @@ def _state(checkpoint: DataPath, batch_id: int) -> Iterator[str]:
     state, name = checkpoint / "state" / _OPERATOR, f"state/{_OPERATOR}"
     for folder in ("_metadata/v2", "_stateSchema/default"):
         yield from _names_in(state / folder, f"{name}/{folder}")
-    ids = {version: state_ids(checkpoint, version - 1) for version in _versions(checkpoint, batch_id)}
+    ids = {version: state_ids(checkpoint, version - 1) for version in {*_versions(checkpoint, batch_id), batch_id + 1}}
     for partition in range(len(ids[batch_id + 1])):
         of_partition = {version: found[partition] for version, found in ids.items()}
         yield from (f"{name}/{partition}/{file}" for file in _of_partition(state / str(partition), of_partition))

@@ -22,7 +22,7 @@ def differences(before: Manifest, now: Manifest) -> tuple[Change, ...]:
 
 def _told(manifest: Manifest) -> dict[str, Any]:
     content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
-    content["sinks"] = {sink["name"]: f"version {sink['version']} of {sink['location']}" for sink in content["sinks"]}
+    content["sinks"] = {sink.pop("name"): sink for sink in content["sinks"]}
     spec = {f"spec.{field}": value for field, value in decided_by(manifest.spec).items()}
     return {**dict(_leaves(content)), **spec}
 

@@ -1,11 +1,12 @@
 """Which savepoints may go: a plan, made of what is known of each. Pure.
 
-One complete savepoint always stays, and so does each that a lineage started from or that somebody reads. Those that
-were never completed go unless they are being made.
+One complete savepoint of each kind always stays, and so does each that a lineage started from or that somebody reads.
+Those that were never completed go unless they are being made.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,21 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 LEAST_KEPT: Final = 1
-"""Complete savepoints."""
+"""Complete savepoints of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A savepoint as pruning sees it: ``at`` is when it was completed or begun (epoch ms; None: nothing says)."""
+    """A savepoint as pruning sees it: ``at`` is when it was completed or begun (epoch ms; None: nothing says).
+
+    ``kind``: of a complete one.
+    """
 
     id: str
     state: SavepointState
     at: int | None
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Complete ones are kept while they are among the newest ``count`` or younger than ``age_ms``."""
+    """Complete ones are kept while they are among the newest ``count`` of their kind, or younger than ``age_ms``."""
 
     count: int
     age_ms: int
@@ -51,9 +56,19 @@ def pruning_plan(
 
     ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read.
     """
-    newest = [each.id for each in sorted(candidates, key=_newest_first) if each.state is SavepointState.COMPLETE]
-    rank = {savepoint: place for place, savepoint in enumerate(newest)}
+    rank = _ranks(candidates)
     return [_verdict(each, rank.get(each.id), origins, in_use, policy, now) for each in candidates]
+
+
+def _ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
+    """The place of each complete one among those of its kind, the newest first."""
+    found: dict[str, int] = {}
+    of_kind = Counter[str]()
+    for each in sorted(candidates, key=_newest_first):
+        if each.state is SavepointState.COMPLETE:
+            found[each.id] = of_kind[each.kind]
+            of_kind[each.kind] += 1
+    return found
 
 
 def _newest_first(candidate: Candidate) -> tuple[int, str]:

@@ -34,8 +34,7 @@ def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, n
 
 def candidate(savepoint: Savepoint) -> Candidate:
     """A savepoint as pruning sees it."""
-    made, begun = savepoint.manifest, savepoint.begun
-    return Candidate(savepoint.id, savepoint.state, made.made_at if made else begun.at if begun else None)
+    return Candidate(savepoint.id, savepoint.state, savepoint.at, savepoint.kind or "")
 
 
 def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:

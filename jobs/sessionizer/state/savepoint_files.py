@@ -1,16 +1,13 @@
-"""Files of savepoints, wherever they are: complete before their names appear, as far as the store can do that.
-
-On a file system of this machine they are written like control files. An object store puts a file whole; HDFS renames.
-"""
+"""Files of savepoints, wherever they are: written whole, listed, removed with all that is in a folder."""
 
 from __future__ import annotations
 
 import json
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX, JsonReading, examine_json, write_json
+from sessionizer.home.atomic_file import JsonReading, examine_json
+from sessionizer.home.data_files import publish_json
 from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.home.room import first_line, unwritable
 
@@ -21,20 +18,12 @@ if TYPE_CHECKING:
 
 
 def write_data_json(path: DataPath, value: Mapping[str, object]) -> None:
-    """Write ``value`` to ``path``, whose folder is made. Raises UnwritablePath, DiskFull."""
+    """Have ``value`` at ``path``, whose folder is made: as ``publish_json``. Raises UnwritablePath, DiskFull."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(location(path.parent), "a folder of the data root", error) from error
-    if isinstance(path, Path):
-        write_json(path, value)
-        return
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
-    try:
-        temporary.write_bytes(json.dumps(value, indent=1, allow_nan=False).encode())
-        temporary.rename(path)
-    except OSError as error:
-        raise unwritable(location(path), "a file of the data root", error) from error
+    publish_json(path, value)
 
 
 def examine_data_json(path: DataPath) -> JsonReading:

@@ -10,7 +10,7 @@ from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint
 from sessionizer.home.names import is_identifier
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.state.beginning import read_engaged, read_failure
-from sessionizer.state.manifest import Manifest, read_manifest
+from sessionizer.state.manifest import Kind, Manifest, read_manifest
 from sessionizer.state.savepoint_files import entries_in
 from sessionizer.state.savepoint_state import Evidence, SavepointState, state_by
 
@@ -31,8 +31,18 @@ class Savepoint:
 
     @property
     def id(self) -> str:
-        """Its id, which sorts by the moment at which it was begun."""
+        """Its id."""
         return self.home.id
+
+    @property
+    def at(self) -> int | None:
+        """When it was completed, else begun (epoch ms); None where nothing says."""
+        return self.manifest.made_at if self.manifest else self.begun.at if self.begun else None
+
+    @property
+    def kind(self) -> Kind | None:
+        """Of one with a sound manifest."""
+        return self.manifest.kind if self.manifest else None
 
     @property
     def is_complete(self) -> bool:
@@ -46,7 +56,8 @@ def savepoints_in(folder: DataPath, now: int) -> list[Savepoint]:
         names = [entry.name for entry in entries_in(folder) if is_identifier(entry.name) and entry.is_dir()]
     except OSError as error:
         raise ControlUnreachable(folder, error.strerror or str(error)) from error
-    return [examined(SavepointHome(folder / name), now) for name in names]
+    found = [examined(SavepointHome(folder / name), now) for name in names]
+    return sorted(found, key=lambda savepoint: (savepoint.at or 0, savepoint.id))
 
 
 def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
-LOGS_OF_A_MODE = 3
+LOGS_OF_A_MODE = 2
 SPREAD = 11
 
 

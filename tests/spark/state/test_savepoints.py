@@ -18,11 +18,12 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import commit_log
-from sessionizer.lineage.checkpoint import planned_batch
+from sessionizer.lineage.checkpoint import committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.canonical_tables import difference_in_events, open_sessions, savepoint_table
 from sessionizer.spark.state.counting import recounted
+from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.savepoint import make_savepoint
 from sessionizer.state.data_digest import found_files
 from sessionizer.state.making import Wish
@@ -252,7 +253,9 @@ def forget_maker(home: SavepointHome) -> None:
     home.begun.write_text(json.dumps({**begun, "pid": NOBODY}))
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step", [pytest.param(step, marks=() if step == "open events" else pytest.mark.long) for step in STEPS]
+)
 def test_one_that_is_killed_at_any_step_is_told_and_made_again(
     spark: SparkSession, streamed: Streamed, tmp_path: Path, step: str
 ) -> None:
@@ -289,6 +292,14 @@ def test_one_that_fails_says_why(spark: SparkSession, streamed: Streamed, tmp_pa
     found = savepoint_of(tmp_path, "a", epoch_ms())
     assert (found.state, found.wrong) == (SavepointState.FAILED, "the disk is gone")
     assert is_sound(save(spark, streamed, "a", folder=tmp_path)[0])
+
+
+def test_queries_of_the_session_run_on_while_a_state_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=2))
+    write_click_files(stage.feed, 2, rate=4)
+    with reading_state(spark):
+        catch_up(spark, stage)
+    assert committed_batch(stage.checkpoint) is not None
 
 
 def test_two_at_once_do_not_meet(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:

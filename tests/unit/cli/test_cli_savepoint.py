@@ -120,6 +120,16 @@ def test_the_plan_is_shown_before_anything_goes(
     assert new.manifest.exists()
 
 
+def test_nothing_goes_while_what_would_stay_is_hurt(
+    cli: Callable[..., int], home: StreamHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = fabricate(home.savepoints, OLD, made_at=1_000), fabricate(home.savepoints, NEW, made_at=2_000)
+    (new.part("timeouts") / "part-0.parquet").unlink()
+    assert cli("prune", "--keep", "1", "--days", "0", "--yes") == UnusableSavepoint.exit_code
+    assert "so nothing was removed" in capsys.readouterr().err
+    assert old.manifest.exists()
+
+
 def test_an_export_overwrites_nothing(
     cli: Callable[..., int], home: StreamHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

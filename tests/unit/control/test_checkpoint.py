@@ -19,8 +19,11 @@ from sessionizer.lineage.checkpoint import (
     files_until,
     go_on_from,
     listed_until,
+    next_watermark,
     planned_batch,
+    proof_of_batch,
     seen_files,
+    state_ids,
 )
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 
@@ -189,3 +192,46 @@ def test_a_copy_of_a_list_also_has_the_files_that_were_read_before_it_began(tmp_
     write_offsets(copy, 1, {EVENTS: {"logOffset": 1}})
     assert {file.uri for file in seen_files(copy, 1)} == {"file:///old/a.json", "file:///feed/b.json"}
     assert files_between(copy, EVENTS, 0, 1) == ["file:///feed/b.json"]
+
+
+@pytest.mark.parametrize("until", [0, 3, 8, 9, 10, 11])
+def test_a_copied_list_of_files_ends_where_it_should(tmp_path: Path, until: int) -> None:
+    """Also where the parts that hold it were compacted with later ones, and are gone."""
+    log = write_checkpoint(tmp_path / "whole", [until])
+    for offset in range(9):
+        (log / str(offset)).unlink()
+    copy_list_of_files(tmp_path / "whole", EVENTS, until, tmp_path / "copy")
+    write_copied_offsets(tmp_path / "copy", until)
+    assert listed_until(tmp_path / "copy", EVENTS) == until
+    expected = [f"file:///feed/{offset}.json" for offset in range(until + 1)]
+    assert files_until(tmp_path / "copy", 0, EVENTS) == expected
+    assert [file.uri for file in seen_files(tmp_path / "copy", 0)] == expected
+    assert [file.changed_at for file in seen_files(tmp_path / "whole", 0)] == list(range(until + 1))
+
+
+def write_copied_offsets(checkpoint: Path, until: int) -> None:
+    (checkpoint / "offsets").mkdir()
+    write_offsets(checkpoint, 0, {EVENTS: {"logOffset": until}})
+
+
+def test_nothing_read_is_nothing_copied(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "whole", [None])
+    copy_list_of_files(tmp_path / "whole", EVENTS, -1, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    assert seen_files(tmp_path / "whole", 0) == []
+
+
+def test_a_commit_tells_what_the_next_batch_gets(tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "offsets").mkdir()
+    write_offsets(tmp_path, 3, {})
+    commit = tmp_path / "commits" / "3"
+    commit.write_text('v2\n{"nextBatchWatermarkMs":70,"stateUniqueIds":{"0":[["a"],["b"]]}}')
+    assert next_watermark(tmp_path, 3) == 70 != planned_batch(tmp_path, 3).watermark_ms
+    assert state_ids(tmp_path, 3) == ["a", "b"]
+    proof = proof_of_batch(tmp_path, 3)
+    commit.write_text('v2\n{"nextBatchWatermarkMs":70,"stateUniqueIds":{"0":[["a"],["c"]]}}')
+    assert proof_of_batch(tmp_path, 3) != proof
+    commit.write_text('v3\n{"nextBatchWatermarkMs":70}')
+    with pytest.raises(ValueError, match="of which this release knows nothing"):
+        next_watermark(tmp_path, 3)

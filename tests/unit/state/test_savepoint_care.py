@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,7 +83,7 @@ def test_only_a_complete_one_can_be_used(folder: DataPath) -> None:
     assert complete_savepoint(folder, "c1", epoch_ms())[1].id == "c1"
     with pytest.raises(UnusableSavepoint, match="abandoned"):
         complete_savepoint(folder, "a1", epoch_ms())
-    with pytest.raises(UnknownSavepoint, match="there are: a1, c1"):
+    with pytest.raises(UnknownSavepoint, match="there are: c1, a1"):
         savepoint_of(folder, "c2", epoch_ms())
 
 
@@ -175,6 +176,13 @@ def test_the_newest_and_the_young_stay() -> None:
 def test_one_complete_savepoint_always_stays() -> None:
     assert plan(complete("old", 99), count=0) == []
     assert plan(complete("old", 99), Candidate("f", SavepointState.FAILED, MANY_DAYS), count=0) == ["f"]
+
+
+def test_rewind_points_do_not_push_out_what_is_kept_for_long() -> None:
+    """However many are made by schedule: of each kind as many stay."""
+    canonical = [complete("c50", 50), complete("c40", 40)]
+    native = [replace(complete(f"n{days}", days), kind="native") for days in (3, 2, 1)]
+    assert plan(*canonical, *native) == ["c50", "n3", "n2"]
 
 
 def test_what_is_needed_stays_however_old() -> None:

@@ -1,0 +1,90 @@
+"""A stream of this machine whose savepoints are on a real HDFS: made, listed, verified, removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.savepoint_home import OPEN_EVENTS
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.state.canonical_tables import savepoint_table
+from sessionizer.spark.state.counting import recounted
+from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.state.beginning import Condemned, reading, write_data_record
+from sessionizer.state.data_digest import found_files
+from sessionizer.state.making import Wish
+from sessionizer.state.manifest import read_manifest
+from sessionizer.state.native import install, make_native_savepoint
+from sessionizer.state.removing import remove
+from sessionizer.state.savepoint_files import data_path, files_below, location
+from sessionizer.state.savepoint_state import SavepointState
+from sessionizer.state.shelf import examined, savepoints_in
+from sessionizer.state.standing import standing_of
+from sessionizer.state.verifying import Damage, findings
+from support.processes.in_process import catch_up
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from upath import UPath
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.savepoint_home import SavepointHome
+
+
+@pytest.fixture
+def folder(hdfs_folder: UPath) -> DataPath:
+    """As a person would name it."""
+    return data_path(location(hdfs_folder)) / "clicks"
+
+
+@pytest.fixture
+def stage(spark: SparkSession, tmp_path: Path) -> Stage:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 2, rate=6)
+    catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    return stage
+
+
+def wrong_with(home: SavepointHome) -> list[Damage]:
+    manifest, found = read_manifest(home), found_files(home)
+    assert manifest
+    return [each.damage for each in findings(manifest.files, found.files, found.unreadable)]
+
+
+@pytest.mark.long
+def test_they_are_made_used_and_removed_there(
+    spark: SparkSession, stage: Stage, folder: DataPath, tmp_path: Path
+) -> None:
+    home, standing = stage.stream_home, standing_of(stage.stream_home)
+    assert location(folder).startswith("hdfs://")
+    made = make_savepoint(spark, home, standing, Wish(folder, "tests", "a"), lambda _: None)
+    native = make_native_savepoint(home, standing, Wish(folder, "tests", "b"), lambda _: None)
+    canonical, copied = savepoints_in(folder, epoch_ms())
+    assert [canonical.manifest, copied.manifest] == [made, native]
+    assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0
+    assert recounted(spark, canonical.home, made) == (made.counts, made.earliest_due_ms)
+    assert wrong_with(canonical.home) == wrong_with(copied.home) == []
+    install(copied.home, native, tmp_path / "checkpoint")
+    assert (tmp_path / "checkpoint" / "commits" / str(native.batch_id)).exists()
+
+    with reading(canonical.home, "tests"):
+        assert remove(canonical.home, home) == "somebody reads it"
+    hurt = next(file for file in files_below(canonical.home.part(OPEN_EVENTS)) if file.name.endswith(".parquet"))
+    content = hurt.read_bytes()
+    hurt.unlink()
+    hurt.write_bytes(content[:-1])
+    assert wrong_with(canonical.home) == [Damage.CUT]
+    canonical.home.manifest.unlink()
+    assert examined(canonical.home, epoch_ms()).state is SavepointState.MAKING
+    write_data_record(copied.home.condemned, Condemned(epoch_ms()))  # by one that was killed
+    assert remove(copied.home, home) is None
+    assert [each.id for each in savepoints_in(folder, epoch_ms())] == ["a"]
