@@ -110,7 +110,7 @@ def test_one_that_is_killed_is_told_as_abandoned_and_the_next_is_whole(
         log = stage.root / "a.log"
         driver.wait_for(lambda: line in log.read_text(), line)
         victim.send_signal(signal.SIGKILL)
-        victim.wait()
+        victim.communicate()
         states = {each.id: each.state for each in savepoints_in(stage.stream_home.savepoints, epoch_ms())}
         assert states == ({} if line == "starting Spark" else {"a": SavepointState.ABANDONED})
         both = [begin_savepoint(stage, savepoint) for savepoint in ("a", "b")]
