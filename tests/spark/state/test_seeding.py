@@ -8,10 +8,14 @@ import pytest
 
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import HalfWrittenBatch, UnfaithfulState
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.lineage_home import offset_log
 from sessionizer.lineage.active import start_lineage
-from sessionizer.lineage.checkpoint import committed_batch
+from sessionizer.lineage.checkpoint import begun_batch, committed_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.spark.internals.delta_log import last_version
+from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.initial_rows import initial_rows
 from sessionizer.state.handover import Step
 from sessionizer.state.origin import read_origin
@@ -86,11 +90,22 @@ def test_what_is_open_is_known_before_the_first_batch(spark: SparkSession, half_
     assert (origin.verb, origin.parent, origin.batch_id) == ("rescale", old, last)
 
 
+def cut_short_after_writing(spark: SparkSession, stage: Stage) -> None:
+    """Undo what came after the last batch that wrote, and that one's commit. A batch without data writes nothing."""
+    log = CheckpointLog(stage.checkpoint)
+    written = max(last_version(spark, uri_of(stage.table(name)), str(stage.lineage)) for name in STREAMED)
+    for batch in sorted((each.batch_id for each in log.committed()), reverse=True):
+        if batch >= written:
+            log.forget_last_commit()
+        if batch > written:
+            (offset_log(stage.checkpoint) / str(batch)).unlink()
+    assert (begun_batch(stage.checkpoint), committed_batch(stage.checkpoint)) == (written, written - 1)
+
+
 def test_a_batch_that_is_half_written_is_finished_first(spark: SparkSession, half_read: Stage) -> None:
     drain(spark, half_read)
-    half_read.stream_home.lineage(str(half_read.lineage)).drained.unlink(missing_ok=True)
     expected = landed(half_read)
-    CheckpointLog(half_read.checkpoint).forget_last_commit()
+    cut_short_after_writing(spark, half_read)
     before = half_read.lineage
     with pytest.raises(HalfWrittenBatch, match="was cut short after it had written"):
         reseed(spark, half_read)
