@@ -11,7 +11,10 @@ from support.expected.told_causes import MADE
 from support.places import REPOSITORY
 
 OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
-OTHERS: Final = dict.fromkeys(("UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun"), OF_COMMANDS)
+SAVING_AND_RESTORING: Final = (
+    "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
+)  # fmt: skip
+OTHERS: Final = dict.fromkeys(SAVING_AND_RESTORING, OF_COMMANDS)
 """Causes of which no alert is told, each with the reason."""
 
 
