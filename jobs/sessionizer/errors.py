@@ -20,11 +20,15 @@
     │   ├── DataElsewhere        a lineage whose data root is not the one that is given
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
     │   ├── UnfaithfulState      a new lineage that does not hold what it was given
+    │   ├── PlanChanged          a plan that is not the one that was approved
+    │   ├── EventsGone           what a restore would have to read again is no longer in the source
+    │   ├── RowsLeft             rows that were to leave a table and are there again
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be reached just now
+        ├── DriverStillRuns      a driver that was asked to stop and has not ended yet
         ├── DiskFull             a path that has no room just now
         ├── BatchOutrun          a running stream no longer keeps the batch that is being saved
         ├── StoreUnreachable     a store or name node that does not answer
@@ -242,6 +246,35 @@ class UnfaithfulState(TerminalError):
         super().__init__(f"a new lineage of stream {stream!r} does not hold what it was given: {difference}")
 
 
+class PlanChanged(TerminalError):
+    """What would be done to ``stream`` now has the digest ``now``, not ``approved``."""
+
+    def __init__(self, stream: str, approved: str, now: str) -> None:
+        self.stream, self.approved, self.now = stream, approved, now
+        super().__init__(f"the plan for stream {stream!r} has the digest {now}, and {approved} was approved")
+
+
+class EventsGone(TerminalError):
+    """``missing`` are the parts of the source that a restore of ``stream`` would have to read again and cannot."""
+
+    exit_code = 31
+
+    def __init__(self, stream: str, missing: Iterable[str]) -> None:
+        self.stream, self.missing = stream, tuple(missing)
+        named = ", ".join(self.missing[:3])
+        super().__init__(f"{len(self.missing)} parts of the source of {stream!r} are gone, such as {named}")
+
+
+class RowsLeft(TerminalError):
+    """``rows`` that a restore of ``stream`` took back are in the table at ``location`` again: somebody writes there."""
+
+    exit_code = 32
+
+    def __init__(self, stream: str, location: str, rows: int) -> None:
+        self.stream, self.location, self.rows = stream, location, rows
+        super().__init__(f"{rows} rows that the restore of {stream!r} takes back are in {location} again")
+
+
 class QueryFailed(TerminalError):
     """The streaming query ended with ``cause`` (a condition name) and would end the same way again."""
 
@@ -270,6 +303,16 @@ class ControlUnreachable(TransientError):
     def __init__(self, path: Path | UPath | str, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"cannot reach {path}: {cause}")
+
+
+class DriverStillRuns(TransientError):
+    """Driver ``uid`` of ``stream`` was asked to stop, and its batch was not over after ``waited_s`` seconds."""
+
+    exit_code = 3
+
+    def __init__(self, stream: str, uid: str, waited_s: float) -> None:
+        self.stream, self.uid, self.waited_s = stream, uid, waited_s
+        super().__init__(f"driver {uid} of {stream!r} still runs {waited_s:g} s after it was asked to stop")
 
 
 class DiskFull(TransientError):

@@ -169,12 +169,27 @@ OF_ERRORS: Final = (
         "Nothing was changed",
     ),
     Cause(
+        "PlanChanged", "the plan has changed", TERMINAL, "look at the plan again, and approve the digest it has now",
+    ),
+    Cause(
+        "EventsGone", "events are no longer in the source", TERMINAL,
+        "put back what the plan names, or go back to a savepoint that needs none of it (`sessionizer savepoint list`)",
+    ),
+    Cause(
+        "RowsLeft", "rows came back", TERMINAL,
+        "find who writes into the table (its history names them) and end that; then type the same command again",
+    ),
+    Cause(
         "SourceUnreachable", "the source does not answer", TRANSIENT,
         "start what should answer at the address in the message, or correct source in the spec",
     ),
     Cause(
         "ControlUnreachable", "the control directory cannot be reached", TRANSIENT,
         "check the mount and the limit of open files",
+    ),
+    Cause(
+        "DriverStillRuns", "a driver has not ended yet", TRANSIENT,
+        "wait until its batch is over (`sessionizer status`), then try again, or give it longer (--wait)",
     ),
     Cause("SessionizerError", "it failed", UNCLEAR, "correct what the message says, then try again"),
     Cause("TerminalError", "it is refused", TERMINAL, "correct what the message says"),

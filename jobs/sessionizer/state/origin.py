@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sessionizer.home.data_files import names_in
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.names import is_identifier
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -30,3 +32,10 @@ def write_origin(home: StreamHome, lineage: str, origin: Origin) -> None:
 def read_origin(home: StreamHome, lineage: str) -> Origin | None:
     """None for a lineage that began with no state. Raises DamagedFile."""
     return require_undamaged(Origin, home.lineage(lineage).origin)
+
+
+def parents_of(home: StreamHome) -> dict[str, str | None]:
+    """Every lineage of the stream, with the one its first state came from. Raises DamagedFile, OSError."""
+    names = filter(is_identifier, names_in(home.lineages))
+    origins = {name: read_origin(home, name) for name in sorted(names)}
+    return {name: origin.parent if origin is not None else None for name, origin in origins.items()}

@@ -14,7 +14,7 @@ from sessionizer.state.savepoint_files import entries_in
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
 
-_COMMIT: Final = re.compile(r"(\d{20})\.json")
+COMMIT: Final = re.compile(r"(\d{20})\.json")
 
 
 def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | None:
@@ -37,7 +37,7 @@ def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | No
 
 def _commits(table: DataPath) -> dict[int, DataPath]:
     entries = entries_in(table / "_delta_log")
-    named = ((_COMMIT.fullmatch(entry.name), entry) for entry in entries)
+    named = ((COMMIT.fullmatch(entry.name), entry) for entry in entries)
     return {int(match[1]): entry for match, entry in named if match is not None}
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.table import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
+from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.home.clock import clock_time
 from sessionizer.redaction import redacted
@@ -108,12 +109,17 @@ def _decision(situation: Situation, record: SupervisionRecord, policy: Supervisi
 
 
 def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
-    """The stream is not wanted: its driver is asked to stop, and made to if it no longer listens."""
+    """The stream is not wanted: its driver is asked to stop, and made to if it no longer listens.
+
+    In maintenance a job has the stream, and stops the driver itself: whoever holds the lease may be that job.
+    """
     driver, desired = situation.driver, situation.desired
-    if driver is not None and driver.state is State.STALLED:
-        return _judge_live(driver, record, policy, now_ms)
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
     why = f"desired state is {desired.state}" + (f" ({asked})" if asked else "")
+    if desired.state is DesiredState.MAINTENANCE:
+        return StandBy(why)
+    if driver is not None and driver.state is State.STALLED:
+        return _judge_live(driver, record, policy, now_ms)
     listens = driver is not None and driver.state.is_live and not driver.stop_requested
     return StandBy(why, stop=driver.uid if driver is not None and listens else None)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.causes.remedies import remedy_for
+from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import (
     OperationRecord,
     Outcome,
@@ -32,6 +33,7 @@ BEGUN = OperationRecord(
     savepoint="20261122T080000-abc123",
     lineage_from="20261121T080000-abc123",
     batch_from=60,
+    wanted=DesiredState.RUNNING,
     begun_at=1_795_420_800_000,
     step_at=1_795_420_800_000,
 )

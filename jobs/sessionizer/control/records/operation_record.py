@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
+from sessionizer.control.records.desired_state import DesiredState  # noqa: TC001  the type of a field, read with it
 from sessionizer.errors import ControlUnreachable, OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
@@ -40,7 +41,8 @@ class OperationRecord(JsonRecord):
     """A ``verb`` that somebody approved (``by``, the plan's ``digest``), at ``begun_at`` (epoch ms).
 
     ``seconds``: what the steps took so far, as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage that it
-    makes, None before it has one.
+    makes, None before it has one; ``counts``: rows that leave each table, and the ``days`` (ISO) of which; ``wanted``:
+    what people want of the stream afterwards.
     """
 
     id: str
@@ -51,12 +53,14 @@ class OperationRecord(JsonRecord):
     savepoint: str
     lineage_from: str
     batch_from: int
+    wanted: DesiredState
     begun_at: int
     step: Step = Step.APPROVED
     step_at: int
     lineage_to: str | None = None
     seconds: str = ""
     counts: str = ""
+    days: str = ""
     outcome: Outcome | None = None
 
     def after(self, step: Step, *, lineage_to: str | None = None) -> Self:

@@ -81,6 +81,13 @@ def test_stalled_driver_is_replaced_even_when_it_should_stop() -> None:
         assert isinstance(decision, Replace)
 
 
+@pytest.mark.parametrize("state", list(State))
+def test_in_maintenance_whoever_has_the_stream_is_left_alone(state: State) -> None:
+    situation = Situation(desired=Desired(DesiredState.MAINTENANCE, by="alice", why="restore"), driver=driver(state))
+    decision = decide(situation, SupervisionRecord(), POLICY, NOW)
+    assert decision == StandBy("desired state is MAINTENANCE (by alice, restore)")
+
+
 def test_backoff_doubles_up_to_its_limit() -> None:
     waits = [POLICY.backoff(failure) // SECOND for failure in range(1, 10)]
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]

@@ -13,6 +13,7 @@ from support.places import REPOSITORY
 OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
 SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
+    "PlanChanged", "EventsGone", "RowsLeft", "DriverStillRuns",
 )  # fmt: skip
 OTHERS: Final = dict.fromkeys(SAVING_AND_RESTORING, OF_COMMANDS)
 """Causes of which no alert is told, each with the reason."""

@@ -101,6 +101,7 @@ def restore_cut_short(watched: WatchedStream) -> None:
         savepoint="nightly",
         lineage_from="old",
         batch_from=3,
+        wanted=DesiredState.RUNNING,
         begun_at=epoch_ms(),
         step_at=epoch_ms(),
     )

@@ -1,0 +1,130 @@
+"""``sessionizer restore``: back to a savepoint. Shows the plan first, and does what is approved by its digest."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.savepoint_words import Folder, savepoints_folder
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.operation_record import OperationRecord, pending_operation
+from sessionizer.errors import EventsGone, InvalidSpec, OperationPending, PlanChanged, UnknownSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import is_local
+from sessionizer.home.names import minted_id
+from sessionizer.state.beginning import reading
+from sessionizer.state.shelf import complete_savepoint, savepoints_in
+
+if TYPE_CHECKING:
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.restore_plan import RestorePlan
+
+VERB = "restore"
+
+
+def restore(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    savepoint: Annotated[str | None, typer.Argument(metavar="[SAVEPOINT]", help="Id of the savepoint.")] = None,
+    *,
+    time: Annotated[
+        str | None, typer.Option(help="Instead of an id: the newest savepoint not after this moment, ISO 8601.")
+    ] = None,
+    approve: Annotated[str | None, typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.")] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0,
+    by: Annotated[str | None, typer.Option(help="Who approves; else you.")] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Show what going back to a savepoint would do; with --approve DIGEST, do it. Typed again it goes on."""
+    where = stream_home(home, stream, data)
+    shelf = savepoints_folder(where, folder)
+    chosen = _chosen(shelf, savepoint, time)
+    kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
+    pending = pending_operation(where)
+    if pending is not None and (pending.verb, pending.savepoint) != (VERB, chosen):
+        raise OperationPending(stream, pending.verb, pending.savepoint, pending.step)
+    from sessionizer.spark.state.restore_planning import plan_restore  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.restoring import Restoring  # noqa: PLC0415
+
+    say(f"starting Spark for a restore of {stream}")
+    spark = started_spark(f"sessionizer restore {stream}", spark_master(master), local_data=is_local(where.data))
+    with reading(kept, VERB), named_failures(stream):
+        plan = plan_restore(spark, where, kept, manifest)
+        _show(plan, as_json=as_json)
+        if approve is None:
+            return
+        _require_approved(plan, approve)
+        record = pending or _new_record(where, plan, by or getpass.getuser())
+        job = Maintenance(f"{VERB}-{record.id}", record.by, f"{VERB} to {chosen}", record.wanted)
+        with held_for(where, job, wait, say) as lease:
+            record = Restoring(spark, where, kept, manifest, lease, record, say).run()
+    spark.stop()
+    typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
+    if (savepoint is None) == (time is None):
+        raise InvalidSpec("SAVEPOINT", savepoint, "an id, or --time and no id")
+    if savepoint is not None:
+        return savepoint
+    until = _moment(str(time))
+    found = [each for each in savepoints_in(shelf, epoch_ms()) if each.is_complete]
+    fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
+    if not fitting:
+        raise UnknownSavepoint(f"one not after {time}", (each.id for each in found))
+    return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
+
+
+def _moment(text: str) -> int:
+    """Epoch ms; without an offset it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidSpec("--time", text, "a moment in ISO 8601, such as 2026-11-23T10:00, in UTC") from error
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _show(plan: RestorePlan, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(plan.to_json(), indent=1))
+        return
+    for line in plan.lines():
+        typer.echo(line)
+    if plan.is_possible:
+        typer.echo(f"to do so: the same command with --approve {plan.decision.digest}")
+
+
+def _require_approved(plan: RestorePlan, digest: str) -> None:
+    if digest != plan.decision.digest:
+        raise PlanChanged(plan.decision.stream, digest, plan.decision.digest)
+    if not plan.is_possible:
+        raise EventsGone(plan.decision.stream, plan.replay.missing)
+
+
+def _new_record(where: StreamHome, plan: RestorePlan, by: str) -> OperationRecord:
+    now, decision = epoch_ms(), plan.decision
+    wanted = read_desired(where).state
+    return OperationRecord(
+        id=minted_id(now),
+        verb=VERB,
+        stream=decision.stream,
+        by=by,
+        digest=decision.digest,
+        savepoint=decision.savepoint,
+        lineage_from=decision.leaves,
+        batch_from=plan.newest_batch,
+        wanted=DesiredState.RUNNING if wanted is DesiredState.MAINTENANCE else wanted,
+        begun_at=now,
+        step_at=now,
+    )

@@ -1,0 +1,62 @@
+"""A stream in the hands of a job: nobody starts a driver, the one that ran has ended, and the lease is the job's."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.stopping import ask_to_stop, live_drivers
+from sessionizer.errors import DriverStillRuns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.home.stream_home import StreamHome
+
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """What a job says of itself: its ``uid``, for whom (``by``) and ``why``, and what is wanted ``afterwards``."""
+
+    uid: str
+    by: str
+    why: str
+    afterwards: DesiredState
+
+
+@contextmanager
+def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Iterator[Lease]:
+    """In here the stream is stopped, and the lease belongs to ``job``, which must be this process.
+
+    Where the block raises the stream stays in maintenance: whoever raised says what is to be done. Raises
+    DriverStillRuns if a driver has not ended within ``wait_s``, LeaseHeld, ControlUnreachable and UnwritablePath; then
+    nothing has been changed, and what is wanted afterwards is wanted at once.
+    """
+    write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why)
+    try:
+        _stop_drivers(home, job.why, wait_s, say)
+        lease = acquire(home, job.uid, say=say)
+    except Exception:
+        write_desired(home, job.afterwards, by=job.by, why=f"{job.why}: it did not begin")
+        raise
+    try:
+        yield lease
+    finally:
+        lease.release()
+    write_desired(home, job.afterwards, by=job.by, why=f"{job.why}: it is over")
+
+
+def _stop_drivers(home: StreamHome, why: str, wait_s: float, say: Callable[[str], None]) -> None:
+    asked = ask_to_stop(home, why, say)
+    deadline = time.monotonic() + wait_s
+    while left := live_drivers(home) & asked:
+        if time.monotonic() >= deadline:
+            raise DriverStillRuns(home.name, min(left), wait_s)
+        time.sleep(_POLL_S)

@@ -1,0 +1,90 @@
+"""Looks at a stream and a savepoint, and says what a restore would do. Nothing is stopped or changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import NothingToSave, UnusableSavepoint
+from sessionizer.home.savepoint_home import SEEN_FILES
+from sessionizer.home.table_places import located, table_locations
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import begun_batch, seen_files
+from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.canonical_tables import savepoint_table
+from sessionizer.spark.state.taking_back import later_rows_of
+from sessionizer.state.later_rows import LaterRows, rows_after
+from sessionizer.state.manifest import checksum
+from sessionizer.state.origin import parents_of
+from sessionizer.state.replay import replay_of_delta, replay_of_files, replay_of_topic
+from sessionizer.state.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.savepoint_files import data_path, entries_in, location
+from sessionizer.state.sink_versions import COMMIT
+from sessionizer.stream_spec.decisions import spec_fingerprint
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.manifest import Manifest
+
+
+def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> RestorePlan:
+    """The plan of a restore of the stream to a complete canonical savepoint.
+
+    Raises NothingToSave where the stream never ran, and UnusableSavepoint for a native one.
+    """
+    if manifest.counts is None:
+        raise UnusableSavepoint(manifest.id, "it is native, and a restore reads the tables of a canonical one")
+    leaves = active_lineage(home)
+    if leaves is None:
+        raise NothingToSave(home.name, "it never ran")
+    newest, savepoint_file = begun_batch(home.checkpoint(leaves)), Path(location(savepoint.manifest))
+    return RestorePlan(
+        decision=Decision(
+            stream=home.name,
+            savepoint=manifest.id,
+            manifest=checksum(manifest.to_json()),
+            lineage=manifest.lineage,
+            batch_id=manifest.batch_id,
+            leaves=leaves,
+            spec=spec_fingerprint(recorded_spec(manifest.spec, savepoint_file)),
+        ),
+        batch_at=manifest.batch_at,
+        newest_batch=-1 if newest is None else newest,
+        sessions=manifest.counts.sessions,
+        events=manifest.counts.events,
+        tables=tuple(later_rows_of(spark, tables_of(home, manifest), rows_to_take_back(home, manifest))),
+        replay=_replay(spark, home, savepoint, manifest, leaves),
+    )
+
+
+def tables_of(home: StreamHome, manifest: Manifest) -> dict[str, str]:
+    """The tables that batches write, by the savepoint's spec: name to location."""
+    places = table_locations(home, home.platform, manifest.spec["sink"]["path"])
+    return {name: places[name] for name in STREAMED}
+
+
+def rows_to_take_back(home: StreamHome, manifest: Manifest) -> LaterRows:
+    """What was written after the savepoint's batch."""
+    return rows_after(manifest.lineage, manifest.batch_id, parents_of(home))
+
+
+def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, leaves: str) -> Replay:
+    source, offset = manifest.spec["source"], manifest.position.offset
+    match manifest.position.format:
+        case "files":
+            then = [row.uri for row in savepoint_table(spark, savepoint, SEEN_FILES).select("uri").collect()]
+            newest = begun_batch(home.checkpoint(leaves))
+            now = [] if newest is None else [file.uri for file in seen_files(home.checkpoint(leaves), newest)]
+            return replay_of_files(then, now, lambda uri: data_path(uri).exists())
+        case "delta":
+            log = data_path(located(str(source["path"]), home.platform)) / "_delta_log"
+            commits = filter(None, (COMMIT.fullmatch(entry.name) for entry in entries_in(log)))
+            return replay_of_delta(offset, {int(commit[1]) for commit in commits})
+        case "kafka":
+            return replay_of_topic(offset, None)
+        case other:
+            return Replay(f"a {other}, which cannot be read again")

@@ -1,0 +1,43 @@
+"""What a source is read again from after a restore, and what of that is gone: known before anything is stopped."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.state.restore_plan import Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+
+def replay_of_files(seen_then: Collection[str], seen_now: Iterable[str], is_there: Callable[[str], bool]) -> Replay:
+    """Of a source of files: those that were read since. ``is_there`` tells of a URI whether its file is."""
+    known = set(seen_then)
+    since = [uri for uri in seen_now if uri not in known]
+    gone = tuple(uri for uri in since if not is_there(uri))
+    return Replay(f"files, but for the {len(known):,} that were read by then", len(since), gone)
+
+
+def replay_of_delta(offset: Any, versions: Collection[int]) -> Replay:  # noqa: ANN401  JSON
+    """Of a Delta table, whose log has the ``versions``; ``offset`` as Delta's source writes it, None for the beginning.
+
+    Every version from the position on must be there, as the source reads one after the other.
+    """
+    if offset is None:
+        return Replay("the Delta table from its beginning")
+    first, newest = int(offset["reservoirVersion"]), max(versions, default=-1)
+    gone = tuple(f"version {version}" for version in range(first, newest + 1) if version not in versions)
+    return Replay(f"the Delta table from version {first} on", max(0, newest - first + 1), gone)
+
+
+def replay_of_topic(offset: Any, earliest: dict[str, dict[str, int]] | None) -> Replay:  # noqa: ANN401  JSON
+    """Of Kafka; ``offset``, and the ``earliest`` that the broker still has (None: not asked), by partition."""
+    described = f"Kafka from {json.dumps(offset, sort_keys=True)} on" if offset else "Kafka as the spec says"
+    gone = tuple(
+        f"{topic}-{partition} from {at} to {earliest[topic][partition] - 1}"
+        for topic, partitions in sorted((offset or {}).items())
+        for partition, at in sorted(partitions.items())
+        if earliest is not None and earliest.get(topic, {}).get(partition, 0) > at
+    )
+    return Replay(described, missing=gone)

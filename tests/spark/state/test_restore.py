@@ -1,0 +1,223 @@
+"""Back to a savepoint: the tables end as if what came after it had never been, and then come out as they must."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.operation_record import (
+    OperationRecord,
+    Outcome,
+    Step,
+    pending_operation,
+    read_operations,
+    require_no_operation,
+    write_operation,
+)
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.errors import OperationPending
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.state import restoring
+from sessionizer.spark.state.restore_planning import plan_restore
+from sessionizer.spark.state.restoring import Restoring
+from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.spark.state.taking_back import take_back
+from sessionizer.state.making import Wish
+from sessionizer.state.origin import read_origin
+from sessionizer.state.shelf import complete_savepoint
+from sessionizer.state.standing import standing_of
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_landed, batches_of, landed
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.manifest import Manifest
+    from support.streams.click_files import ClickFiles
+
+FILES = 6
+SAVED_AFTER = 2
+
+
+class Killed(BaseException):
+    """As a kill does, it passes every `except Exception`."""
+
+
+@dataclass(slots=True)
+class Restored:
+    """A stream that has read its files, and a savepoint of the middle of them."""
+
+    spark: SparkSession
+    stage: Stage
+    files: ClickFiles
+    before: str
+    savepoint: SavepointHome
+    manifest: Manifest
+    said: list[str] = field(default_factory=list)
+
+    @classmethod
+    def set_up(cls, spark: SparkSession, root: Path) -> Restored:
+        stage = Stage.set_up(root, clicks_spec())
+        files = write_click_files(stage.feed, FILES, rate=12)
+        catch_up(spark, stage)
+        home, lineage = stage.stream_home, stage.lineage
+        assert lineage
+        write_lineage_spec(home, lineage, new_record(home, stage.spec()))
+        make_savepoint(
+            spark, home, standing_of(home, SAVED_AFTER), Wish(home.savepoints, "tests", "middle"), lambda _: None
+        )
+        return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
+
+    def record(self, operation: str = "20261123T080000-abc123") -> OperationRecord:
+        plan = plan_restore(self.spark, self.stage.stream_home, self.savepoint, self.manifest)
+        return pending_operation(self.stage.stream_home) or OperationRecord(
+            id=operation,
+            verb="restore",
+            stream=self.stage.name,
+            by="tests",
+            digest=plan.decision.digest,
+            savepoint=self.manifest.id,
+            lineage_from=plan.decision.leaves,
+            batch_from=plan.newest_batch,
+            wanted=DesiredState.RUNNING,
+            begun_at=epoch_ms(),
+            step_at=epoch_ms(),
+        )
+
+    def restore(self, operation: str = "20261123T080000-abc123") -> OperationRecord:
+        home, record = self.stage.stream_home, self.record(operation)
+        job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
+        with held_for(home, job, 10, self.said.append) as lease:
+            return Restoring(self.spark, home, self.savepoint, self.manifest, lease, record, self.said.append).run()
+
+    def assert_exact(self) -> None:
+        """By the batches that led to the savepoint, and those of the new lineage but for the one that seeded it."""
+        then = CheckpointLog(self.stage.stream_home.checkpoint(self.before)).committed()[: SAVED_AFTER + 1]
+        since = CheckpointLog(self.stage.checkpoint).committed()[1:]
+        batches = [*batches_of(then, self.files), *batches_of(since, self.files)]
+        assert_landed(self.stage, batches, [row for name in sorted(self.files) for row in self.files[name]])
+
+
+@pytest.fixture
+def restored(spark: SparkSession, tmp_path: Path) -> Restored:
+    return Restored.set_up(spark, tmp_path)
+
+
+def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(restored: Restored) -> None:
+    stage, tables = restored.stage, landed(restored.stage)
+    plan = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
+    assert plan.decision.leaves == restored.before
+    assert plan.newest_batch >= FILES - 1
+    assert plan.replay.items == FILES - SAVED_AFTER - 1
+    assert plan.is_possible
+    assert {table.table for table in plan.tables if table.rows} >= {"sessions", "quarantine"}
+    (stage.feed / max(restored.files)).unlink()
+    without = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
+    assert not without.is_possible
+    assert without.decision.digest == plan.decision.digest
+    assert landed(stage) == tables
+    assert stage.lineage == restored.before
+
+
+def test_the_stream_goes_on_from_there_and_ends_as_it_must(restored: Restored) -> None:
+    record = restored.restore()
+    home, lineage = restored.stage.stream_home, restored.stage.lineage
+    assert lineage
+    assert lineage == record.lineage_to != restored.before
+    origin = read_origin(home, lineage)
+    assert origin is not None
+    assert (origin.verb, origin.parent, origin.savepoint) == ("restore", restored.before, "middle")
+    assert (record.outcome, read_desired(home).state) == (Outcome.DONE, DesiredState.RUNNING)
+    assert record.days
+    plan = plan_restore(restored.spark, home, restored.savepoint, restored.manifest)
+    assert not any(table.rows for table in plan.tables)
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
+
+
+def test_a_second_restore_leaves_the_first_one_behind(restored: Restored) -> None:
+    restored.restore()
+    catch_up(restored.spark, restored.stage)
+    first = restored.stage.lineage
+    restored.restore("20261123T090000-abc123")
+    assert restored.stage.lineage not in {first, restored.before}
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
+
+
+@pytest.mark.parametrize("step", [Step.STOPPED, Step.SEEDED, Step.TAKEN_BACK])
+def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
+    restored: Restored, step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def die(home: object, record: OperationRecord) -> None:
+        write_operation(restored.stage.stream_home, record)
+        if record.step is step:
+            raise Killed
+
+    monkeypatch.setattr(restoring, "write_operation", die)
+    with pytest.raises(Killed):
+        restored.restore()
+    monkeypatch.undo()
+    home = restored.stage.stream_home
+    assert restored.stage.lineage == restored.before
+    with pytest.raises(OperationPending):
+        require_no_operation(home)
+    record = restored.restore()
+    assert [each.id for each in read_operations(home)] == [record.id]
+    require_no_operation(home)
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
+
+
+def test_killed_between_two_tables_the_second_run_takes_the_rest(
+    restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[str] = []
+
+    def die_after_one(spark: SparkSession, name: str, *rest: object) -> None:
+        if taken:
+            raise Killed
+        taken.append(name)
+        take_back(spark, name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(restoring, "take_back", die_after_one)
+    with pytest.raises(Killed):
+        restored.restore()
+    monkeypatch.undo()
+    assert taken == ["sessions"]
+    record = restored.restore()
+    assert record.counts.startswith("sessions ")
+    assert not record.counts.startswith("sessions 0")  # what the first run counted
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
+
+
+def test_what_fails_before_a_row_left_is_abandoned_and_the_stream_is_wanted_again(
+    restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        message = "the source is away"
+        raise OSError(message)
+
+    tables = landed(restored.stage)
+    monkeypatch.setattr(restoring, "examine", fail)
+    with pytest.raises(OSError, match="the source is away"):
+        restored.restore()
+    home = restored.stage.stream_home
+    (record,) = read_operations(home)
+    assert record.outcome is Outcome.ABANDONED
+    assert read_desired(home).state is DesiredState.RUNNING
+    assert restored.stage.lineage == restored.before
+    assert landed(restored.stage) == tables

@@ -1,0 +1,83 @@
+"""A job has the stream: its driver has ended, nobody starts another, and afterwards all is as it was wanted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.control.records.lease_record import Vacancy
+from sessionizer.control.status.observe import read_observation
+from sessionizer.errors import DriverStillRuns
+from sessionizer.home.clock import epoch_ms
+from support.processes import scripted_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sessionizer.home.stream_home import StreamHome
+
+JOB = Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING)
+
+
+@pytest.fixture
+def driver(home: StreamHome) -> Iterator[Callable[[str], None]]:
+    """Starts a driver that behaves as it is told, and returns when it has the lease."""
+    processes = []
+
+    def start(behaviour: str) -> None:
+        (home.platform / "behaviour").write_text(behaviour)
+        command = [sys.executable, scripted_driver.__file__, "run", home.name, "--home", str(home.platform)]
+        processes.append(subprocess.Popen([*command, "--streams", "none", "--uid", "driver-1"]))
+        while not read_observation(home, epoch_ms()).state.is_live:
+            time.sleep(0.05)
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_the_driver_ends_first_and_the_lease_is_the_jobs(home: StreamHome, driver: Callable[[str], None]) -> None:
+    driver("steady")
+    write_desired(home, DesiredState.RUNNING, by="bob", why="")
+    said: list[str] = []
+    with held_for(home, JOB, 30, said.append) as lease:
+        ended = read_exit(home, "driver-1")
+        assert ended is not None
+        assert ended.outcome is ExitOutcome.STOPPED
+        assert read_desired(home).state is DesiredState.MAINTENANCE
+        lease.check()
+        assert lease.uid == "restore-1"
+    assert said == ["driver driver-1 is asked to stop: restore"]
+    assert read_desired(home).state is DesiredState.RUNNING
+    last = read_lease(home)
+    assert last is not None
+    assert last.vacancy is Vacancy.RELEASED
+
+
+def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callable[[str], None]) -> None:
+    driver("deaf")
+    with (
+        pytest.raises(DriverStillRuns, match=r"driver driver-1 of .* still runs 0.5 s"),
+        held_for(home, JOB, 0.5, print),
+    ):
+        pytest.fail("the stream is not ours")
+    assert read_desired(home).state is DesiredState.RUNNING
+    assert read_observation(home, epoch_ms()).uid == "driver-1"
+
+
+def test_what_fails_in_between_leaves_the_stream_in_maintenance_and_the_lease_free(home: StreamHome) -> None:
+    with pytest.raises(ZeroDivisionError), held_for(home, JOB, 5, print):
+        _ = 1 / 0
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+    with held_for(home, JOB, 5, print):
+        pass
+    assert read_desired(home).state is DesiredState.RUNNING

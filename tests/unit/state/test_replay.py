@@ -1,0 +1,31 @@
+"""What is read again after a restore, by kind of source, and what of it is gone."""
+
+from __future__ import annotations
+
+from sessionizer.state.replay import replay_of_delta, replay_of_files, replay_of_topic
+from sessionizer.state.restore_plan import Replay
+
+
+def test_files_that_were_read_since_come_again() -> None:
+    then, now = ["a", "b"], ["a", "b", "c", "d"]
+    replay = replay_of_files(then, now, lambda uri: uri != "a")  # what was read before is not missed
+    assert replay == Replay("files, but for the 2 that were read by then", 2)
+
+
+def test_a_file_that_was_read_since_and_removed_is_missed() -> None:
+    assert replay_of_files([], ["c", "d"], lambda uri: uri == "c").missing == ("d",)
+
+
+def test_versions_of_a_delta_table_that_its_log_has_lost_are_missed() -> None:
+    offset = {"sourceVersion": 1, "reservoirId": "x", "reservoirVersion": 7, "index": -1, "isStartingVersion": False}
+    assert replay_of_delta(offset, {7, 8, 9}) == Replay("the Delta table from version 7 on", 3)
+    assert replay_of_delta(offset, {9, 10}).missing == ("version 7", "version 8")
+    assert replay_of_delta(offset, {5, 6}) == Replay("the Delta table from version 7 on", 0)
+    assert replay_of_delta(None, {3}) == Replay("the Delta table from its beginning")
+
+
+def test_offsets_that_a_broker_has_dropped_are_missed() -> None:
+    offset = {"clicks": {"0": 100, "1": 50}}
+    assert replay_of_topic(offset, {"clicks": {"0": 100, "1": 60}}).missing == ("clicks-1 from 50 to 59",)
+    assert replay_of_topic(offset, {"clicks": {"0": 0, "1": 0}}).missing == ()
+    assert replay_of_topic(None, None) == Replay("Kafka as the spec says")
