@@ -22,7 +22,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("j
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 # a real Kafka broker, a real HDFS, a disk that can be filled
-pytest_plugins = ["support.processes.kafka_fixtures", "support.processes.hadoop_fixtures", "support.faults.small_disk"]
+pytest_plugins = [
+    "support.processes.kafka_fixtures",
+    "support.processes.hadoop_fixtures",
+    "support.processes.data_fixtures",
+    "support.faults.small_disk",
+]
 
 GOLDEN = Path(__file__).parent / "golden"
 

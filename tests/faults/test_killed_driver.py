@@ -12,6 +12,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from support.expected.landed import assert_as_defined
+from support.processes.data_fixtures import ON_A_PATH_AND_HDFS
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, Moment, freeze_at
@@ -57,9 +58,10 @@ def finish(stage: Stage) -> None:
     run_to_end(stage, "last", apply=True)
 
 
-def test_killed_between_its_tables(tmp_path: Path) -> None:
+@ON_A_PATH_AND_HDFS
+def test_killed_between_its_tables(tmp_path: Path, data: str | None) -> None:
     """The moment that only Delta's own memory of the batch makes harmless: some tables have it, others do not."""
-    stage = Stage.set_up(tmp_path, clicks_spec())
+    stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES // 2)
     killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
     finish(stage)
@@ -67,8 +69,9 @@ def test_killed_between_its_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_killed_at_every_moment_in_turn(tmp_path: Path) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec())
+@ON_A_PATH_AND_HDFS
+def test_killed_at_every_moment_in_turn(tmp_path: Path, data: str | None) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES)
     for number, moment, victim in zip(count(), Moment, cycle(Victim), strict=False):
         killed_at(stage, moment, victim, f"d{number}")
@@ -89,9 +92,10 @@ def test_killed_twice_at(moment: Moment, victim: Victim, tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_killed_time_and_again_before_anything_is_done(tmp_path: Path) -> None:
+@ON_A_PATH_AND_HDFS
+def test_killed_time_and_again_before_anything_is_done(tmp_path: Path, data: str | None) -> None:
     """In the replay of a batch, and in the replay of that replay."""
-    stage = Stage.set_up(tmp_path, clicks_spec())
+    stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     files = write_click_files(stage.feed, FILES)
     killed_at(stage, Moment.BETWEEN_TABLES, Victim.BOTH, "d0")
     chance = Random(7)

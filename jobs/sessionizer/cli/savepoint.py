@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.places import AsJson, Home, Master, Stream, Streams, spark_master, stream_home
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home
 from sessionizer.cli.savepoint_care import diff, export, prune, verify
 from sessionizer.cli.savepoint_words import (
     Folder,
@@ -55,10 +55,11 @@ def create(  # noqa: PLR0913  one parameter per option
     as_json: AsJson = False,
     streams: Streams = None,
     home: Home = None,
+    data: Data = None,
     master: Master = None,
 ) -> None:
     """Save what is open after a committed batch; without --stop the stream is not touched, and may run on."""
-    where = stream_home(home, stream)
+    where = stream_home(home, stream, data)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     live = read_observation(where, epoch_ms()).state.is_live

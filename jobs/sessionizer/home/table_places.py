@@ -59,14 +59,14 @@ def place_of(name: str, path: str) -> TablePlace:
     question = QUESTIONS[name]
     query = question.format(table=name)
     duckdb = f"{name} = deltalake.DeltaTable({path!r}).to_pyarrow_table(); print(duckdb.sql({query!r}))"
-    polars = f"print(pl.scan_delta({path!r}).sql({_for_polars(query, name)!r}).collect())"
+    polars = f"print({_frame_of_polars(path)}.sql({_for_polars(query, name)!r}).collect())"
     return TablePlace(
         name=name,
         path=path,
         version=newest_version(path),
         spark_sql=question.format(table=f"delta.`{path}`") + ";",
         duckdb=_python(f"import deltalake, duckdb; {duckdb}"),
-        polars=_python(f"import polars as pl; {polars}"),
+        polars=_python(f"import deltalake, polars as pl; {polars}"),
     )
 
 
@@ -79,6 +79,13 @@ def newest_version(path: str) -> int | None:
     except OSError:
         return None
     return max((int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)), default=None)
+
+
+def _frame_of_polars(path: str) -> str:
+    """The table as a lazy frame; of HDFS Polars itself knows nothing."""
+    if path.startswith("hdfs://"):
+        return f"pl.from_arrow(deltalake.DeltaTable({path!r}).to_pyarrow_table()).lazy()"
+    return f"pl.scan_delta({path!r})"
 
 
 def _for_polars(query: str, name: str) -> str:

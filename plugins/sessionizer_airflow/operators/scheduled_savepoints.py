@@ -10,11 +10,12 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.data_place import with_its_data
 from sessionizer.state.removing import remove
 from sessionizer.state.schedule import judge, plan_for_scheduled, reason
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import SavepointsNotRemoved
-from sessionizer_airflow.launching.argv import Folders, SavepointCall
+from sessionizer_airflow.launching.argv import SavepointCall
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
@@ -49,8 +50,7 @@ class TakeSavepoint(SparkBatchJob):
     """Makes the ``savepoint`` of that id, of the stream's newest batch; one that is complete is not made again."""
 
     def __init__(self, *, stream: str, savepoint: str, why: str, project: Project, **kwargs: Any) -> None:
-        folders = Folders(home=project.home, streams=project.streams)
-        call = SavepointCall(stream=stream, folders=folders, savepoint=savepoint, why=why)
+        call = SavepointCall(stream=stream, folders=project.folders, savepoint=savepoint, why=why)
         super().__init__(job=job_of(project, f"{stream}.savepoint", call.argv()), **kwargs)
         self.stream = stream
 
@@ -118,4 +118,4 @@ def _asking(platform_home: Path, streams: Path) -> Iterator[tuple[StreamHome, Sa
     for name, spec in survey_streams(streams).specs.items():
         wanted = spec.savepoints
         if wanted.every_ms is not None:
-            yield StreamHome.of(platform_home, name), wanted, wanted.every_ms
+            yield with_its_data(StreamHome.of(platform_home, name)), wanted, wanted.every_ms

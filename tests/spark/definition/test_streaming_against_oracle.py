@@ -18,7 +18,9 @@ import pytest
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.core.key_group.merging import merge
+from sessionizer.home.data_root import data_root, uri_of
 from sessionizer.launch.plain_spark import PLAIN_SPARK
+from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
 from sessionizer.spark.sinks import table_shapes
 from support.expected.emission import owed_by_batch
 from support.streams.log_feed import batches_that_bring_something
@@ -44,8 +46,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from upath import UPath
 
     from sessionizer.core.definition.event import Event
+    from sessionizer.home.data_root import DataPath
 
 PAYLOAD = [pa.field("action", pa.string()), pa.field("amount", pa.int64())]
 LOGS = 56
@@ -214,8 +218,22 @@ def test_a_stream_without_anything_private_equals_the_oracle(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setenv(PLAIN_SPARK, "1")
-    case = CASES[number]
-    outcome = stream(session_with(spark, case.partitions), case.log, case.setting, tmp_path)
+    assert_exact(CASES[number], session_with(spark, CASES[number].partitions), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(0, len(CASES), 7))
+def test_a_stream_with_its_data_on_hdfs_equals_the_oracle(
+    spark: SparkSession, tmp_path: Path, hdfs_folder: UPath, number: int
+) -> None:
+    session = session_with(spark, CASES[number].partitions)
+    for name in local_checkpoint_settings():
+        session.conf.unset(name)
+    assert_exact(CASES[number], session, tmp_path, data_root(uri_of(hdfs_folder), tmp_path))
+
+
+def assert_exact(case: Case, session: SparkSession, home: Path, data: DataPath | None = None) -> None:
+    outcome = stream(session, case.log, case.setting, home, data)
     assert_as_defined(outcome, case.log.rules)
     for first, *again in outcome.runs:
         assert all(content(run) == content(first) for run in again)

@@ -39,11 +39,11 @@ def batches_that_bring_something(log: Log) -> list[Batch]:
 
 
 class Feed:
-    """Writes batches, one at a time, to ``events`` and ``punctuations`` under an empty folder."""
+    """Writes batches, one at a time, to ``events`` under an empty folder and ``punctuations`` there or in ``data``."""
 
-    def __init__(self, batches: list[Batch], home: Path) -> None:
+    def __init__(self, batches: list[Batch], home: Path, data: DataPath | None = None) -> None:
         self.events_folder = home / "events"
-        self.punctuations: DataPath = home / "punctuations"
+        self.punctuations: DataPath = (data or home) / "punctuations"
         self.events_folder.mkdir()
         self.punctuations.mkdir()
         self._batches = batches

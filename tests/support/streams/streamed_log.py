@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.core.definition.rules import SessionRules, TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import decode
+from sessionizer.home.data_root import uri_of
 from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.event import Batch
     from sessionizer.core.wire.schema import Payload
+    from sessionizer.home.data_root import DataPath
     from support.expected.checkpoint_log import MicroBatch
     from support.streams.strategies import Log
 
@@ -97,9 +99,9 @@ class Streamed:
         return sum(runs[-1].repeated for runs in self.runs)
 
 
-def stream(spark: SparkSession, log: Log, setting: Setting, home: Path) -> Streamed:
-    """Stream ``log`` in ``home``, an empty folder. Raises what the query died of."""
-    streaming = _Streaming(spark, log, setting, home)
+def stream(spark: SparkSession, log: Log, setting: Setting, home: Path, data: DataPath | None = None) -> Streamed:
+    """Stream ``log`` in ``home``, an empty folder, with its checkpoint in ``data``. Raises what the query died of."""
+    streaming = _Streaming(spark, log, setting, home, data or home)
     streaming.run()
     return streaming.outcome()
 
@@ -151,11 +153,11 @@ class _KilledError(Exception):
 class _Streaming:
     """One log on its way through one checkpoint, and as many lives of the query as its paces want."""
 
-    def __init__(self, spark: SparkSession, log: Log, setting: Setting, home: Path) -> None:
+    def __init__(self, spark: SparkSession, log: Log, setting: Setting, home: Path, data: DataPath) -> None:
         self._spark, self._home, self._paces = spark, home, setting.paces
         self._spec = spec_of(log.rules, setting)
-        self._feed = Feed(batches_that_bring_something(log), home)
-        self._checkpoint = CheckpointLog(home / "checkpoint")
+        self._feed = Feed(batches_that_bring_something(log), home, data)
+        self._checkpoint = CheckpointLog(data / "checkpoint")
         self._emitted: defaultdict[int, list[Emitted]] = defaultdict(list)
         self._killed_at = 0
         """How much had been written when a batch was last killed: once for each pace is enough."""
@@ -264,5 +266,5 @@ class _Streaming:
 
     def _read_state(self) -> dict[int, list[pa.Table]]:
         reader = self._spark.read.format("statestore").option("stateVarName", "log")
-        groups = reader.option("flattenCollectionTypes", "false").load(str(self._checkpoint.location))
+        groups = reader.option("flattenCollectionTypes", "false").load(uri_of(self._checkpoint.location))
         return {int(group.key[0]): [decode(entry.blob) for entry in group.list_value] for group in groups.collect()}

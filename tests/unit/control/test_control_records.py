@@ -33,7 +33,7 @@ from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_record import read_record
 from sessionizer.home.names import minted_id
-from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
+from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
 from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
 
 if TYPE_CHECKING:
@@ -154,6 +154,30 @@ def test_a_lost_lineage_is_not_taken_for_a_new_stream(home: StreamHome) -> None:
     pointer.write_text("{")
     with pytest.raises(DamagedFile, match="not JSON"):
         active_lineage(home)
+
+
+def test_records_of_an_earlier_release_are_read_and_written_beside_their_checkpoint(home: StreamHome) -> None:
+    lineage = start_lineage(home)
+    beside = home.root / "lineages" / lineage
+    for file in home.lineage(lineage).records.iterdir():
+        file.rename(beside / file.name)
+    assert home.lineage(lineage).records == beside
+    write_kept_types(home, lineage, KeptTypes("event_time"))
+    assert sorted(path.name for path in beside.glob("*.json")) == ["checkpoint.json", "types.json"]
+    assert home.lineage(start_lineage(home, parent=lineage)).records.is_relative_to(home.control)
+    (home.control / "lineage.json").unlink()
+    with pytest.raises(DamagedFile, match="gone"):
+        active_lineage(home)
+
+
+def test_checkpoints_that_nothing_is_noted_of_keep_a_driver_from_beginning_anew(home: StreamHome) -> None:
+    require_no_history(home)
+    lineage = start_lineage(home)
+    (home.lineages / ".probe.tmp").touch()
+    require_no_history(home)
+    (home.checkpoint(lineage) / "metadata").touch()
+    with pytest.raises(DamagedFile, match=f"checkpoints such as .*{lineage}/checkpoint"):
+        require_no_history(home)
 
 
 def test_a_lineage_that_cannot_be_made_is_not_activated(home: StreamHome) -> None:

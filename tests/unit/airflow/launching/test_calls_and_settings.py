@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from sessionizer.control.patience import MINUTE
 from sessionizer.errors import InvalidSpec
-from sessionizer_airflow.launching.argv import DriverCall, Folders, ReportCall
+from sessionizer.home.data_root import uri_of
+from sessionizer_airflow.launching.argv import DriverCall, Folders, ReportCall, SavepointCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
 
 FOLDERS = Folders(home=Path("/data"), streams=Path("/specs"))
@@ -24,6 +26,46 @@ def test_driver_call() -> None:
 
 def test_report_call() -> None:
     assert ReportCall(stream="clicks", folders=FOLDERS).argv()[:2] == ("report", "clicks")
+
+
+@pytest.mark.parametrize("data", ["/lake", "hdfs://namenode:8020/lake"])
+def test_every_job_is_told_of_the_data_root(data: str) -> None:
+    folders = replace(FOLDERS, data=data)
+    for call in (
+        DriverCall(stream="clicks", uid="0123ab", folders=folders),
+        ReportCall(stream="clicks", folders=folders),
+        SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b"),
+    ):
+        assert call.argv()[-2:] == ("--data", data)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("", None),
+        ("/platform", None),
+        ("/lake/", "/lake"),
+        ("hdfs://namenode:8020/lake/", "hdfs://namenode:8020/lake"),
+        ("s3a://bucket/lake", "s3a://bucket/lake"),
+    ],
+)
+def test_a_project_hands_the_data_root_on_without_opening_it(given: str, told: str | None) -> None:
+    project = Project.from_environment({"SESSIONIZER_HOME": "/platform", "SESSIONIZER_DATA": given})
+    assert (project.data, project.folders.data) == (told, told)
+    assert uri_of(project.home_of("clicks").data) == f"{told or '/platform'}/streams/clicks"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("SESSIONIZER_DATA", "lake", "an absolute path, or a URI"),
+        ("SESSIONIZER_DATA", "nothing://there/lake", "a path, or a URI that both Spark and fsspec read"),
+        ("SESSIONIZER_HOME", "hdfs://namenode:8020/home", "a path that Airflow and drivers share"),
+    ],
+)
+def test_a_root_that_is_none_is_named(variable: str, value: str, allowed: str) -> None:
+    with pytest.raises(InvalidSpec, match=f"^{variable} is '{value}'; allowed: {allowed}"):
+        Project.from_environment({"SESSIONIZER_HOME": "/platform", variable: value})
 
 
 @pytest.mark.parametrize("name", ["--master", "../clicks", "Clicks", "", "a" * 64])

@@ -48,9 +48,11 @@ def platform(tmp_path: Path) -> Platform:
     return Platform(tmp_path / "home", tmp_path / "specs")
 
 
-def client_of(platform: Platform, *, allowed: bool = True) -> Client:
+def client_of(platform: Platform, *, allowed: bool = True, data: str | None = None) -> Client:
     nowhere = platform.home / "nothing"
-    app = create_app(Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home))
+    app = create_app(
+        Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home, data=data)
+    )
     for right in (MayReadDag, MayReadLogs) if allowed else ():
         app.dependency_overrides[right.dependency] = lambda: None
     return Client(app)
@@ -124,6 +126,15 @@ def test_no_spark_ui(address: str | None, platform: Platform) -> None:
     answer = client_of(platform).get("/clicks.supervise/spark-ui")
     assert answer.status_code == 200
     assert "has no Spark UI" in answer.text
+
+
+def test_tables_of_a_data_root_elsewhere_are_shown_and_not_looked_at(platform: Platform) -> None:
+    """Nobody answers there: a page that looked would take minutes, or fail."""
+    platform.add("clicks")
+    platform.drive("clicks")
+    text = client_of(platform, data="hdfs://127.0.0.1:1/lake").get("/clicks.supervise/tables").text
+    assert "<p>hdfs://127.0.0.1:1/lake/streams/clicks/tables/sessions</p>" in text
+    assert "from delta.`hdfs://127.0.0.1:1/lake/streams/clicks/tables/sessions`" in text
 
 
 def test_the_tables_with_queries(platform: Platform) -> None:

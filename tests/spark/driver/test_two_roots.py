@@ -1,0 +1,100 @@
+"""Real drivers with control and data in two roots: homes of earlier releases, roots that are not the lineage's."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.errors import DamagedFile, DataElsewhere
+from sessionizer.home.data_root import uri_of
+from support.expected.landed import assert_as_defined
+from support.places import REPOSITORY
+from support.processes.data_fixtures import HDFS
+from support.processes.driver_process import DriverProcess, run_to_end
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDS = {"checkpoint.json", "spec.json", "types.json", "open_sessions.json"}
+
+
+def names_of_records(folder: Path) -> set[str]:
+    return {file.name for file in folder.glob("*/*.json")}
+
+
+def test_a_home_of_an_earlier_release_goes_on_and_keeps_its_records_where_they_were(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9))
+    files = write_click_files(stage.feed, 2)
+    run_to_end(stage, "before", until="caught-up")
+    home, lineage = stage.stream_home, stage.lineage
+    assert names_of_records(home.lineage_records) == RECORDS
+    # as the release before had it: beside the checkpoint, and no word of a data root
+    for file in (home.lineage_records / str(lineage)).iterdir():
+        file.rename(home.root / "lineages" / str(lineage) / file.name)
+    shutil.rmtree(home.lineage_records)
+    record = home.lineage(str(lineage)).checkpoint_record
+    record.write_text(
+        json.dumps({name: told for name, told in json.loads(record.read_text()).items() if name != "data"})
+    )
+    run_to_end(stage, "after")
+    assert stage.lineage == lineage
+    assert names_of_records(home.root / "lineages") == RECORDS | {"drained.json"}
+    assert names_of_records(home.lineage_records) == set()
+    assert_as_defined(stage, files)
+
+
+def test_no_driver_begins_from_scratch_beside_data_that_it_does_not_know(tmp_path: Path) -> None:
+    """Neither with another data root, nor when all that was noted is lost."""
+    lake, other = tmp_path / "lake", tmp_path / "other"
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9), data=str(lake))
+    write_click_files(stage.feed, 1)
+    run_to_end(stage, "a", until="caught-up")
+    assert {path.name for path in stage.stream_home.root.iterdir()} == {"control", "logs"}
+    elsewhere = Stage(stage.root, stage.home, data=str(other))
+    with DriverProcess.start(elsewhere, "b") as driver:
+        assert driver.wait() == DataElsewhere.exit_code, driver.said[-4_000:]
+        assert (
+            f"SESSIONIZER_DATA is '{other}', but lineage {stage.lineage} of stream 'clicks' has its data at"
+            in driver.said
+        )
+        assert "remedy: set SESSIONIZER_DATA (or --data) to where the lineage has its data" in driver.said
+    assert not other.exists()
+    shutil.rmtree(stage.stream_home.control)
+    with DriverProcess.start(stage, "c") as driver:
+        assert driver.wait() == DamagedFile.exit_code, driver.said[-4_000:]
+        assert "lineage.json is damaged: the file is gone, but there are checkpoints such as" in driver.said
+    assert len(list((lake / "streams" / "clicks" / "lineages").iterdir())) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("data", [HDFS], indirect=True)
+def test_what_people_type_works_on_hdfs(tmp_path: Path, data: str) -> None:
+    """The report, which keeps a bookmark, and the queries that ``tables`` prints."""
+    stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9), data=data)
+    write_click_files(stage.feed, 2)
+    run_to_end(stage, "a")
+    assert sessionizer(stage, "report", "--data", data).startswith("rebuilt ")
+    assert sessionizer(stage, "report", "--data", data).startswith("refreshed 0 days")
+    places = json.loads(sessionizer(stage, "tables", "--json"))["tables"]  # it knows where the data is
+    assert {place["path"] for place in places} == {uri_of(stage.table(place["name"])) for place in places}
+    (sessions,) = [place for place in places if place["name"] == "sessions"]
+    for engine in ("duckdb", "polars"):
+        answered = subprocess.run(shlex.split(sessions[engine]), capture_output=True, text=True, check=False)
+        assert "close_reason" in answered.stdout, answered.stderr
+
+
+def sessionizer(stage: Stage, *words: str) -> str:
+    verb, *options = words
+    places = ["--home", str(stage.home), "--streams", str(stage.streams)]
+    command = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), verb, stage.name, *places, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

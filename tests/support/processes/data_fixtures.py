@@ -1,0 +1,28 @@
+"""Where a stream of a test has its data: a parameter of tests, named ``data``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from upath import UPath
+
+from sessionizer.home.data_root import uri_of
+
+HOME: Final = "home"
+HDFS: Final = "hdfs"
+
+ON_A_PATH_AND_HDFS: Final = pytest.mark.parametrize("data", [HOME, HDFS], indirect=True)
+AND_ON_HDFS_IN_THE_LONG_RUN: Final = pytest.mark.parametrize(
+    "data", [HOME, pytest.param(HDFS, marks=pytest.mark.long)], indirect=True
+)
+
+
+@pytest.fixture
+def data(request: pytest.FixtureRequest) -> str | None:
+    """The data root as people give it: None for the home, else a new folder of a real HDFS."""
+    if request.param == HOME:
+        return None
+    folder = request.getfixturevalue("hdfs_folder")
+    assert isinstance(folder, UPath)
+    return uri_of(folder)
