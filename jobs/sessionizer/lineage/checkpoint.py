@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.data_files import names_in
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.lineage_home import commit_log, offset_log, source_log
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile
     file = offset_log(checkpoint) / "0"
     version, about, events, *others = file.read_text(encoding="utf-8").splitlines()
     if begun_batches(checkpoint) != {0} or version != "v1" or events != _NOT_READ:
-        message = f"{checkpoint} is not that of a lineage that has only begun"
+        message = f"{uri_of(checkpoint)} is not that of a lineage that has only begun"
         raise ValueError(message)
     if seen:
         _take_for_seen(_list_of_files(checkpoint, EVENTS), seen)
