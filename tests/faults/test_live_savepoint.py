@@ -15,10 +15,10 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.checkpoint import committed_batch
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.state.data_digest import found_files
-from sessionizer.state.savepoint_state import SavepointState
-from sessionizer.state.shelf import savepoint_of, savepoints_in
-from sessionizer.state.verifying import findings
+from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
+from sessionizer.state.savepoints.verifying import findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_as_defined, batches_of
 from support.processes.driver_process import JOBS, DriverProcess, environment, run_to_end
@@ -28,7 +28,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sessionizer.state.shelf import Savepoint
+    from sessionizer.state.savepoints.shelf import Savepoint
     from support.streams.click_files import ClickFiles
 
 FILES = 40

@@ -7,7 +7,8 @@ import errno
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.table import CAUSES, OF_LAUNCHES, Cause, cause_of
+from sessionizer.causes.of_launches import OF_LAUNCHES
+from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.errors import (
     DamagedFile,
     InvalidSpec,
@@ -23,6 +24,8 @@ from sessionizer.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sessionizer.causes.cause import Cause
 
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.causes.table import CAUSES, Cause
+from sessionizer.causes.table import CAUSES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sessionizer.causes.cause import Cause
 
 
 class StartFault(StrEnum):

@@ -11,7 +11,7 @@ import typer
 from sessionizer.home.data_root import DATA_VARIABLE, data_root
 from sessionizer.home.platform_home import home_at, platform_home
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.data_place import with_its_data
+from sessionizer.lineage.active import with_its_data
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:

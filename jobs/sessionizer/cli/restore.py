@@ -19,15 +19,14 @@ from sessionizer.errors import EventsGone, InvalidSpec, OperationPending, PlanCh
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.home.names import minted_id
-from sessionizer.state.beginning import reading
-from sessionizer.state.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.restores.restore_plan import VERB
+from sessionizer.state.savepoints.beginning import reading
+from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.restore_plan import RestorePlan
-
-VERB = "restore"
+    from sessionizer.state.restores.restore_plan import RestorePlan
 
 
 def restore(  # noqa: PLR0913  one parameter per option
@@ -61,10 +60,15 @@ def restore(  # noqa: PLR0913  one parameter per option
     spark = started_spark(f"sessionizer restore {stream}", spark_master(master), local_data=is_local(where.data))
     with reading(kept, VERB), named_failures(stream):
         plan = plan_restore(spark, where, kept, manifest)
-        _show(plan, as_json=as_json)
+        digest = pending.digest if pending else plan.decision.digest
+        _show(plan, digest, as_json=as_json)
         if approve is None:
             return
-        _require_approved(plan, approve)
+        if approve != digest:
+            raise PlanChanged(stream, approve, digest)
+        # one that was begun has taken rows, maybe, and goes to its end
+        if pending is None and not plan.is_possible:
+            raise EventsGone(stream, plan.replay.missing)
         record = pending or _new_record(where, plan, by or getpass.getuser())
         job = Maintenance(f"{VERB}-{record.id}", record.by, f"{VERB} to {chosen}", record.wanted)
         with held_for(where, job, wait, say) as lease:
@@ -75,7 +79,7 @@ def restore(  # noqa: PLR0913  one parameter per option
 
 def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
     if (savepoint is None) == (time is None):
-        raise InvalidSpec("SAVEPOINT", savepoint, "an id, or --time and no id")
+        raise InvalidSpec("--time", time, "a moment if no SAVEPOINT is named, and nothing else")
     if savepoint is not None:
         return savepoint
     until = _moment(str(time))
@@ -95,21 +99,14 @@ def _moment(text: str) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _show(plan: RestorePlan, *, as_json: bool) -> None:
+def _show(plan: RestorePlan, digest: str, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(plan.to_json(), indent=1))
         return
     for line in plan.lines():
         typer.echo(line)
     if plan.is_possible:
-        typer.echo(f"to do so: the same command with --approve {plan.decision.digest}")
-
-
-def _require_approved(plan: RestorePlan, digest: str) -> None:
-    if digest != plan.decision.digest:
-        raise PlanChanged(plan.decision.stream, digest, plan.decision.digest)
-    if not plan.is_possible:
-        raise EventsGone(plan.decision.stream, plan.replay.missing)
+        typer.echo(f"to do so: the same command with --approve {digest}")
 
 
 def _new_record(where: StreamHome, plan: RestorePlan, by: str) -> OperationRecord:

@@ -22,15 +22,15 @@ from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.status.observe import read_observation
 from sessionizer.home.clock import epoch_ms
-from sessionizer.state.making import Wish
-from sessionizer.state.native import make_native_savepoint
-from sessionizer.state.savepoint_files import location
-from sessionizer.state.shelf import savepoint_of, savepoints_in
-from sessionizer.state.standing import standing_of
+from sessionizer.home.data_root import uri_of
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
 
 savepoint = typer.Typer(no_args_is_help=True, help="Make, show and look after savepoints: what is open, as tables.")
 
@@ -70,7 +70,7 @@ def create(  # noqa: PLR0913  one parameter per option
         typer.echo(json.dumps(made.to_json(), indent=1))
         return
     typer.echo(f"savepoint {made.id} of {stream} after batch {made.batch_id}: {contents_line(made)}")
-    typer.echo(location(wish.folder / made.id))
+    typer.echo(uri_of(wish.folder / made.id))
 
 
 def _native(where: StreamHome, batch: int | None, wish: Wish) -> Manifest:

@@ -13,25 +13,25 @@ from sessionizer.cli.savepoint_words import Folder, Id, change_line, contents_li
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import UnusableSavepoint, UnwritablePath
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS
-from sessionizer.state.beginning import reading
-from sessionizer.state.data_digest import found_files
-from sessionizer.state.differing import differences
-from sessionizer.state.manifest import Kind
-from sessionizer.state.pruning import Policy
-from sessionizer.state.removing import planned, remove
-from sessionizer.state.savepoint_files import data_path, location
-from sessionizer.state.shelf import complete_savepoint, savepoints_in
-from sessionizer.state.verifying import findings
+from sessionizer.state.savepoints.beginning import reading
+from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.differing import differences
+from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.pruning import Policy
+from sessionizer.state.savepoints.removing import planned, remove
+from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
+from sessionizer.state.savepoints.verifying import findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.state.manifest import Manifest
-    from sessionizer.state.pruning import Verdict
-    from sessionizer.state.shelf import Savepoint
+    from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.state.savepoints.pruning import Verdict
+    from sessionizer.state.savepoints.shelf import Savepoint
 
 DAY_MS = 86_400_000
 
@@ -104,19 +104,19 @@ def export(
 ) -> None:
     """Write the open sessions as a Delta table, each with the end that it would have if nothing more came."""
     where, manifest = _with_tables(stream, id, folder, home)
-    target = data_path(to)
+    target = folder_at(to)
     if target.exists():
-        raise UnwritablePath(location(target), "the result", "it exists, and nothing is overwritten")
+        raise UnwritablePath(uri_of(target), "the result", "it exists, and nothing is overwritten")
     from sessionizer.spark.state.canonical_tables import open_sessions  # noqa: PLC0415  fast --help
 
     say("starting Spark")
     spark = started_spark(f"sessionizer savepoint export {stream}", spark_master(master))
     with named_failures(stream), reading(where, "savepoint export"):
         sessions = open_sessions(spark, where, manifest)
-        sessions.write.format("delta").mode("errorifexists").save(location(target))
-        count = spark.read.format("delta").load(location(target)).count()
+        sessions.write.format("delta").mode("errorifexists").save(uri_of(target))
+        count = spark.read.format("delta").load(uri_of(target)).count()
     spark.stop()
-    typer.echo(f"wrote {count:,} open sessions: {location(target)}")
+    typer.echo(f"wrote {count:,} open sessions: {uri_of(target)}")
 
 
 def prune(  # noqa: PLR0913  one parameter per option

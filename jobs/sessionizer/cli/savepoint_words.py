@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from sessionizer.control.status.progress_line import in_words
-from sessionizer.state.savepoint_files import data_path, location
+from sessionizer.home.data_root import folder_at, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.manifest import Manifest
-    from sessionizer.state.shelf import Savepoint
+    from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.state.savepoints.shelf import Savepoint
     from sessionizer.stream_spec.decisions import Change
 
 Folder: TypeAlias = Annotated[
@@ -33,7 +33,7 @@ _MOMENTS: Final = ("batch_at", "watermark_ms", "earliest_due_ms")
 
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
     """The folder of the stream's savepoints: in its home, or in one of its own below what is given."""
-    return home.savepoints if given is None else data_path(given) / home.name
+    return home.savepoints if given is None else folder_at(given) / home.name
 
 
 def contents_line(manifest: Manifest) -> str:
@@ -54,7 +54,7 @@ def savepoint_line(found: Savepoint, now: int) -> str:
 
 def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:
     """All that there is to tell, with a name for each."""
-    directory = ("directory", location(found.home.root))
+    directory = ("directory", uri_of(found.home.root))
     why = ("why", found.begun.why if found.begun else "it does not say")
     made = found.manifest
     if made is None:
@@ -96,7 +96,7 @@ def savepoint_json(found: Savepoint) -> dict[str, Any]:
     return {
         "id": found.id,
         "state": str(found.state),
-        "location": location(found.home.root),
+        "location": uri_of(found.home.root),
         "wrong": found.wrong,
         "begun": asdict(found.begun) if found.begun else None,
         "manifest": found.manifest.to_json() if found.manifest else None,

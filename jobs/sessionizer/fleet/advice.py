@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.cause import Cause, Verdict
+from sessionizer.causes.of_drivers import HUNG, KILLED, NO_PROGRESS, NO_START
 from sessionizer.causes.start_problem import VAGUE, start_problem_in
-from sessionizer.causes.table import HUNG, KILLED, NO_PROGRESS, NO_START, Cause, Verdict, cause_of
+from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.progress_line import in_words

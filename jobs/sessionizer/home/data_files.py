@@ -1,4 +1,4 @@
-"""How files of the data root are written, removed and asked for, wherever it is.
+"""How files of the data root are written, read, listed and removed, wherever it is.
 
 What has been closed under a hidden name gets its real name in one step: readers see a whole file or none. On HDFS a
 rename is one step of the NameNode and refuses a name that exists; in an object store the copy behind it is one put.
@@ -7,31 +7,23 @@ rename is one step of the NameNode and refuses a name that exists; in an object 
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import shutil
-import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, cast
 
-from sessionizer.errors import InvalidSpec, StoreUnreachable
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX, write_json
-from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
-from sessionizer.home.room import first_line, is_away, unwritable
+from sessionizer.home.atomic_file import TEMPORARY_SUFFIX, JsonReading, examine_json, write_json
+from sessionizer.home.data_reach import refused
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from upath import UPath
 
-    from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
     from sessionizer.home.data_root import DataPath
-
-ANSWERS_WITHIN_S: Final = 10.0
-DATA_ROOT: Final = "the data root"
-_NUMBER: Final = re.compile(r"\(os error (\d+)\)")
-"""How hdfs-native tells what the system said."""
 
 
 def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
@@ -45,7 +37,7 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
     try:
         _put(path, json.dumps(value, indent=1, allow_nan=False).encode())
     except OSError as error:
-        raise refused(path, "a file of the lineage", error) from error
+        raise refused(path, "a file of the data root", error) from error
 
 
 def _put(path: UPath, content: bytes) -> None:
@@ -59,58 +51,61 @@ def _put(path: UPath, content: bytes) -> None:
             hidden.unlink(missing_ok=True)
 
 
-def names_in(folder: DataPath) -> list[str]:
-    """The names in ``folder``; none where there is no such folder. Raises OSError."""
+def examine_data_json(path: DataPath) -> JsonReading:
+    """What ``path`` holds, telling an absent file from a damaged or unreadable one. Never raises."""
+    if isinstance(path, Path):
+        return examine_json(path)
     try:
-        return [entry.name for entry in folder.iterdir()]
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return JsonReading()
+    except OSError as error:
+        return JsonReading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}")
+    except (ValueError, RecursionError) as error:
+        return JsonReading(damage=f"{uri_of(path)}: not JSON ({error})")
+    if not isinstance(value, dict):
+        return JsonReading(damage=f"{uri_of(path)}: holds {type(value).__name__}, not an object")
+    return JsonReading(value=value)
+
+
+def names_in(folder: DataPath) -> list[str]:
+    """The names in ``folder``, hidden ones among them; none where there is no such folder. Raises OSError."""
+    return [entry.name for entry in _all_in(folder)]
+
+
+def entries_in(folder: DataPath) -> list[DataPath]:
+    """What is in ``folder`` but for the hidden, in the order of names; nothing where there is none. Raises OSError."""
+    return sorted((entry for entry in _all_in(folder) if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def _all_in(folder: DataPath) -> list[DataPath]:
+    try:
+        return list(cast("Iterator[DataPath]", folder.iterdir()))
     except (FileNotFoundError, NotADirectoryError):  # the second is what fsspec says of a folder that is not there
         return []
 
 
+def files_below(folder: DataPath) -> Iterator[DataPath]:
+    """Every file in ``folder`` and its folders but the hidden ones, in the order of their names. Raises OSError."""
+    for entry in entries_in(folder):
+        if entry.is_dir():
+            yield from files_below(entry)
+        else:
+            yield entry
+
+
+def relative_name(path: DataPath, folder: DataPath) -> str:
+    """``path`` as seen from ``folder``, with slashes."""
+    return path.as_posix()[len(folder.as_posix().rstrip("/")) + 1 :]
+
+
 def remove_tree(folder: DataPath) -> None:
-    """Remove ``folder`` with all that is in it. Raises OSError."""
-    if isinstance(folder, Path):
-        shutil.rmtree(folder)
-    else:
-        folder.fs.rm(folder.path, recursive=True)
-
-
-def make_writable(folder: DataPath, purpose: str) -> None:
-    """Make ``folder`` and prove that it can be written.
-
-    Raises UnwritablePath, DiskFull, StoreUnreachable, and InvalidSpec where nothing here can read such a URI.
-    """
-    _require_reachable(folder)
-    probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
+    """Remove ``folder`` with all that is in it; harmless when it is gone. Raises OSError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # permission bits lie (root, read-only mounts, quotas), so a file is really created
-        probe.write_bytes(b"0")
-        probe.unlink()
-    except OSError as error:
-        raise refused(folder, purpose, error) from error
-    except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
-        raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED} ({first_line(error)})") from error
-
-
-def refused(
-    path: DataPath, purpose: str, error: OSError
-) -> ControlUnreachable | StoreUnreachable | DiskFull | UnwritablePath:
-    """The error that ``error`` comes to for who has to write ``path``, wherever that is."""
-    number = _NUMBER.search(str(error))
-    if not isinstance(path, Path) and (is_away(error) or (number and is_away(OSError(int(number[1]), "")))):
-        return StoreUnreachable(uri_of(path), purpose, first_line(error))
-    return unwritable(uri_of(path), purpose, error)
-
-
-def _require_reachable(folder: DataPath) -> None:
-    """HDFS's client tries again for minutes where nobody listens; a driver is not to be silent for so long."""
-    if isinstance(folder, Path):
-        return
-    host, port = folder.storage_options.get("host"), folder.storage_options.get("port")
-    if not host or not port:
-        return
-    try:
-        socket.create_connection((str(host), int(port)), timeout=ANSWERS_WITHIN_S).close()
-    except OSError as error:
-        raise StoreUnreachable(uri_of(folder), DATA_ROOT, error.strerror or str(error)) from error
+        if isinstance(folder, Path):
+            shutil.rmtree(folder)
+        else:
+            folder.fs.rm(folder.path, recursive=True)
+    except FileNotFoundError:
+        if folder.exists():
+            raise

@@ -63,6 +63,11 @@ def uri_of(path: DataPath) -> str:
     return f"{path.protocol}://{user}{options.get('host') or ''}{port}{path.path}"
 
 
+def with_scheme(path: DataPath) -> str:
+    """``path`` as Spark itself writes it down: with a scheme, also that of a local one."""
+    return f"file:{path}" if isinstance(path, Path) else uri_of(path)
+
+
 def is_local(path: DataPath) -> bool:
     """Whether ``path`` is one of the file systems that are mounted here."""
     return isinstance(path, Path)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.data_root import DataPath
+
+
+ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class LineageHome:
     @property
     def announced_timeouts(self) -> Path:
         """The timeouts of clients that were passed on."""
-        return self.records / "announced_timeouts.json"
+        return self.records / ANNOUNCED_TIMEOUTS
 
     @property
     def origin(self) -> Path:

@@ -6,6 +6,8 @@ one is refused, for a guess at it could start a stopped stream or lose an open s
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import socket
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +30,12 @@ UNSTAMPED: Final = 1
 def stamped(content: Mapping[str, object], format_number: int = UNSTAMPED) -> JsonObject:
     """``content`` as it goes into a file: ``writer`` is ``<pid>@<host>``, as a JVM calls itself."""
     return {FORMAT: format_number, WRITER: f"{os.getpid()}@{socket.gethostname()}", **content}
+
+
+def json_digest(content: Mapping[str, object]) -> str:
+    """SHA-256 (64 hex digits) of JSON, whatever the order of its keys."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def format_of(content: Mapping[str, object]) -> object:

@@ -7,17 +7,15 @@ directories, in two roots where the platform has a data root of its own (``data_
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import ControlUnreachable
 from sessionizer.home.control_files import ControlFiles
-from sessionizer.home.data_files import make_writable
+from sessionizer.home.data_reach import make_writable
 from sessionizer.home.lineage_home import LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
 from sessionizer.home.platform_home import STREAMS, streams_folder
-from sessionizer.home.room import unwritable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,7 +132,7 @@ class StreamHome:
     def prepare(self) -> None:
         """Make the directories of control and prove that they can be written; raises UnwritablePath, DiskFull."""
         for directory in (self.leases, self.control, self.lineage_records, self.logs):
-            _make_writable(directory)
+            make_writable(directory, f"the stream's {directory.name} directory")
 
     def prepare_data(self) -> None:
         """The same of the data, which only drivers may: raises as ``make_writable``."""
@@ -152,13 +150,3 @@ def stream_homes(platform_home: Path) -> list[StreamHome]:
     except OSError as error:
         raise ControlUnreachable(folder, error.strerror or str(error)) from error
     return [StreamHome(folder / name) for name in names if is_name(name)]
-
-
-def _make_writable(directory: Path) -> None:
-    # Permission bits lie (root, read-only mounts, quotas), so a file is really created.
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory) as probe:
-            probe.write(b"0")
-    except OSError as error:
-        raise unwritable(directory, f"the stream's {directory.name} directory", error) from error

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.errors import DamagedFile
+from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import names_in, refused
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.data_files import names_in
+from sessionizer.home.data_reach import refused
+from sessionizer.home.data_root import data_root, uri_of
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.names import is_identifier, minted_id
 from sessionizer.home.stream_home import LINEAGES
-from sessionizer.lineage.checkpoint_record import write_checkpoint_record
+from sessionizer.lineage.checkpoint_record import CheckpointRecord, write_checkpoint_record
 from sessionizer.lineage.kept_spec import write_lineage_spec
 
 if TYPE_CHECKING:
@@ -96,3 +97,13 @@ def _was_active(home: StreamHome) -> bool:
     """Whether a driver ever prepared the query of a lineage, which is after that became the active one."""
     folders = (home.lineage_records, home.root / LINEAGES)  # the second: as earlier releases put it
     return any(any(folder.glob("*/types.json")) for folder in folders)
+
+
+def with_its_data(home: StreamHome) -> StreamHome:
+    """The home with the data root of the active lineage; as it is where nothing is known of one. Opens no data."""
+    try:
+        lineage = active_lineage(home)
+        record = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record) if lineage else None
+    except SessionizerError:
+        return home
+    return home if record is None else replace(home, data_root=data_root(record.data, home.platform))

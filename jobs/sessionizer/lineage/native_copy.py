@@ -12,8 +12,9 @@ import json
 import re
 import shutil
 import zipfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.data_files import entries_in
 from sessionizer.home.lineage_home import commit_log, offset_log, source_log
 from sessionizer.lineage.checkpoint import EVENTS, PUNCTUATIONS, copy_list_of_files, planned_batch, state_ids
 
@@ -85,18 +86,18 @@ def _state(checkpoint: DataPath, batch_id: int) -> Iterator[str]:
 
 
 def _names_in(folder: DataPath, name: str) -> list[str]:
-    return [f"{name}/{file.name}" for file in _visible(folder)]
+    return [f"{name}/{file.name}" for file in entries_in(folder)]
 
 
 def _versions(checkpoint: DataPath, batch_id: int) -> list[int]:
     """Of the state, that can be told: Spark calls it by the batch that comes next."""
-    commits = {int(file.name) for file in _visible(commit_log(checkpoint)) if file.name.isdecimal()}
+    commits = {int(file.name) for file in entries_in(commit_log(checkpoint)) if file.name.isdecimal()}
     return sorted(batch + 1 for batch in commits if batch <= batch_id)
 
 
 def _of_partition(folder: DataPath, ids: Mapping[int, str]) -> Iterator[str]:
     """The newest snapshot and the changes since."""
-    there = {file.name for file in _visible(folder)}
+    there = {file.name for file in entries_in(folder)}
     newest = max(ids)
     base = max((version for version, found in ids.items() if f"{version}_{found}.zip" in there), default=0)
     wanted = [f"{version}_{ids[version]}.changelog" for version in range(base + 1, newest + 1) if version in ids]
@@ -114,9 +115,3 @@ def _of_partition(folder: DataPath, ids: Mapping[int, str]) -> Iterator[str]:
 def _shared_files(snapshot: DataPath) -> list[str]:
     with snapshot.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         return sorted({name.decode() for name in _SST.findall(archive.read("metadata"))})
-
-
-def _visible(folder: DataPath) -> list[Any]:
-    if not folder.is_dir():
-        return []
-    return sorted((file for file in folder.iterdir() if not file.name.startswith(".")), key=lambda file: file.name)

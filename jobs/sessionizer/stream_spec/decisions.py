@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sessionizer.home.stamp import json_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ def decisions_of(spec: StreamSpec) -> Decisions:
 
 def decided_by(document: Mapping[str, Any]) -> Decisions:
     """As ``decisions_of``, of a spec as JSON: also of one that this release would refuse."""
-    return {field: value for field, value in _leaves(document) if field not in WITHOUT_EFFECT}
+    return {field: value for field, value in leaves(document) if field not in WITHOUT_EFFECT}
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -60,10 +60,11 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
     )
 
 
-def _leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value in nested objects, by its dotted path."""
     for name, value in block.items():
         if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
@@ -74,5 +75,4 @@ def spec_fingerprint(spec: StreamSpec) -> str:
     The order of keys does not count, nor whether a default was written out, nor what is null.
     """
     decisive = {field: value for field, value in decisions_of(spec).items() if value is not None}
-    canonical = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return json_digest(decisive)

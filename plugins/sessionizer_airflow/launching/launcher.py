@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from sessionizer.causes.table import Cause
+    from sessionizer.causes.cause import Cause
     from sessionizer.control.records.launch_record import LaunchRecord
     from sessionizer.control.records.process_identity import ProcessIdentity
     from sessionizer.home.stream_home import StreamHome

@@ -10,9 +10,9 @@ from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.data_place import with_its_data
-from sessionizer.state.removing import remove
-from sessionizer.state.schedule import judge, plan_for_scheduled, reason
+from sessionizer.lineage.active import with_its_data
+from sessionizer.state.savepoints.removing import remove
+from sessionizer.state.savepoints.schedule import judge, plan_for_scheduled, reason
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import SavepointsNotRemoved
 from sessionizer_airflow.launching.argv import SavepointCall

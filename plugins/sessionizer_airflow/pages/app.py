@@ -17,7 +17,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import supervised_stream
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.home.table_places import place_of, table_locations
-from sessionizer.lineage.data_place import with_its_data
+from sessionizer.lineage.active import with_its_data
 from sessionizer.redaction import redacted
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.html import log_page, message_page, tables_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.table import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
+from sessionizer.causes.of_drivers import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.home.clock import clock_time
@@ -20,7 +20,7 @@ from sessionizer_airflow.supervision.failures import (
 )
 
 if TYPE_CHECKING:
-    from sessionizer.causes.table import Cause
+    from sessionizer.causes.cause import Cause
     from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy

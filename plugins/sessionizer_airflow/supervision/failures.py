@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.table import (
-    KILLED,
-    Verdict,
-    cause_of,
-)
+from sessionizer.causes.cause import Verdict
+from sessionizer.causes.of_drivers import KILLED
+from sessionizer.causes.table import cause_of
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
-    from sessionizer.causes.table import Cause
+    from sessionizer.causes.cause import Cause
     from sessionizer_airflow.supervision.observe import Driver
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 

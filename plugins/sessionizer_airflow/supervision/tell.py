@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sessionizer.causes.table import Verdict, cause_of
+from sessionizer.causes.cause import Verdict
+from sessionizer.causes.table import cause_of
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.home.clock import clock_time

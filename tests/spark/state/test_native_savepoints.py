@@ -11,20 +11,21 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import files_below, relative_name
+from sessionizer.home.data_root import with_scheme
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint import committed_batches, next_watermark, seen_files
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.native_copy import move_schema
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.state.data_digest import found_files
-from sessionizer.state.making import Wish
-from sessionizer.state.manifest import Kind
-from sessionizer.state.native import install, make_native_savepoint
-from sessionizer.state.savepoint_files import files_below, relative_name, spark_uri
-from sessionizer.state.savepoint_state import SavepointState
-from sessionizer.state.shelf import savepoint_of
-from sessionizer.state.standing import standing_of
-from sessionizer.state.verifying import findings
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.native import install, make_native_savepoint
+from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.shelf import savepoint_of
+from sessionizer.state.savepoints.verifying import findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
 from support.processes.in_process import catch_up, drain
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles
 
 FILES = 12
@@ -132,7 +133,7 @@ def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stag
     assert version == "v2"
     (store,) = json.loads(told)["stateStoreInfo"]
     assert all(
-        path.startswith(f"{spark_uri(stream[0].checkpoint)}/state/0/_stateSchema/")
+        path.startswith(f"{with_scheme(stream[0].checkpoint)}/state/0/_stateSchema/")
         for path in store["stateSchemaFilePaths"]
     )
     install(home, made, tmp_path / "new")

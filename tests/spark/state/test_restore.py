@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,9 +10,9 @@ import pytest
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
+    Ending,
     OperationRecord,
-    Outcome,
-    Step,
+    Reached,
     pending_operation,
     read_operations,
     require_no_operation,
@@ -22,18 +22,21 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.ingest.punctuation import change_timeouts
+from sessionizer.spark.ingest.timeout_table import announced_timeouts
 from sessionizer.spark.state import restoring
 from sessionizer.spark.state.restore_planning import plan_restore
 from sessionizer.spark.state.restoring import Restoring
 from sessionizer.spark.state.savepoint import make_savepoint
 from sessionizer.spark.state.taking_back import take_back
-from sessionizer.state.making import Wish
-from sessionizer.state.origin import read_origin
-from sessionizer.state.shelf import complete_savepoint
-from sessionizer.state.standing import standing_of
+from sessionizer.state.lineages.origin import read_origin
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.processes.in_process import catch_up, drain
+from support.streams.begun_restore import begun_restore
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
@@ -43,10 +46,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles
 
-FILES = 6
+FILES = 5
 SAVED_AFTER = 2
 
 
@@ -81,19 +84,13 @@ class Restored:
 
     def record(self, operation: str = "20261123T080000-abc123") -> OperationRecord:
         plan = plan_restore(self.spark, self.stage.stream_home, self.savepoint, self.manifest)
-        return pending_operation(self.stage.stream_home) or OperationRecord(
-            id=operation,
-            verb="restore",
-            stream=self.stage.name,
-            by="tests",
+        begun = replace(
+            begun_restore(operation, savepoint=self.manifest.id),
             digest=plan.decision.digest,
-            savepoint=self.manifest.id,
             lineage_from=plan.decision.leaves,
             batch_from=plan.newest_batch,
-            wanted=DesiredState.RUNNING,
-            begun_at=epoch_ms(),
-            step_at=epoch_ms(),
         )
+        return pending_operation(self.stage.stream_home) or begun
 
     def restore(self, operation: str = "20261123T080000-abc123") -> OperationRecord:
         home, record = self.stage.stream_home, self.record(operation)
@@ -138,7 +135,7 @@ def test_the_stream_goes_on_from_there_and_ends_as_it_must(restored: Restored) -
     origin = read_origin(home, lineage)
     assert origin is not None
     assert (origin.verb, origin.parent, origin.savepoint) == ("restore", restored.before, "middle")
-    assert (record.outcome, read_desired(home).state) == (Outcome.DONE, DesiredState.RUNNING)
+    assert (record.outcome, read_desired(home).state) == (Ending.DONE, DesiredState.RUNNING)
     assert record.days
     plan = plan_restore(restored.spark, home, restored.savepoint, restored.manifest)
     assert not any(table.rows for table in plan.tables)
@@ -146,6 +143,21 @@ def test_the_stream_goes_on_from_there_and_ends_as_it_must(restored: Restored) -
     restored.assert_exact()
 
 
+def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Restored) -> None:
+    home = restored.stage.stream_home
+    change_timeouts(home.punctuations(restored.before), {"web": 60_000, "shop": 5_000})
+    catch_up(restored.spark, restored.stage)
+    make_savepoint(
+        restored.spark, home, standing_of(home), Wish(home.savepoints, "tests", "with_timeouts"), lambda _: None
+    )
+    restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "with_timeouts", epoch_ms())
+    lineage = restored.restore().lineage_to
+    assert lineage
+    # else a client that the table of timeouts has lost meanwhile would keep its own for ever
+    assert announced_timeouts(home.lineage(lineage).announced_timeouts) == {"web": 60_000, "shop": 5_000}
+
+
+@pytest.mark.long
 def test_a_second_restore_leaves_the_first_one_behind(restored: Restored) -> None:
     restored.restore()
     catch_up(restored.spark, restored.stage)
@@ -156,14 +168,21 @@ def test_a_second_restore_leaves_the_first_one_behind(restored: Restored) -> Non
     restored.assert_exact()
 
 
-@pytest.mark.parametrize("step", [Step.STOPPED, Step.SEEDED, Step.TAKEN_BACK])
+@pytest.mark.parametrize(
+    "reached",
+    [
+        pytest.param(Reached.STOPPED, marks=pytest.mark.long),
+        pytest.param(Reached.SEEDED, marks=pytest.mark.long),
+        Reached.TAKEN_BACK,
+    ],
+)
 def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
-    restored: Restored, step: Step, monkeypatch: pytest.MonkeyPatch
+    restored: Restored, reached: Reached, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     def die(home: object, record: OperationRecord) -> None:
         write_operation(restored.stage.stream_home, record)
-        if record.step is step:
+        if record.step is reached:
             raise Killed
 
     monkeypatch.setattr(restoring, "write_operation", die)
@@ -181,6 +200,28 @@ def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
     restored.assert_exact()
 
 
+def test_killed_when_its_lineage_is_active_only_the_record_is_left_to_write(
+    restored: Restored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(home: object, record: OperationRecord) -> None:
+        if record.outcome is Ending.DONE:
+            raise Killed
+        write_operation(restored.stage.stream_home, record)
+
+    monkeypatch.setattr(restoring, "write_operation", die)
+    with pytest.raises(Killed):
+        restored.restore()
+    monkeypatch.undo()
+    made = restored.stage.lineage
+    assert made != restored.before
+    record = restored.restore()
+    assert (record.outcome, record.lineage_to, restored.stage.lineage) == (Ending.DONE, made, made)
+    require_no_operation(restored.stage.stream_home)
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
+
+
+@pytest.mark.long
 def test_killed_between_two_tables_the_second_run_takes_the_rest(
     restored: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +245,33 @@ def test_killed_between_two_tables_the_second_run_takes_the_rest(
     restored.assert_exact()
 
 
+def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        message = "the source is away"
+        raise OSError(message)
+
+    def die(home: object, record: OperationRecord) -> None:
+        write_operation(restored.stage.stream_home, record)
+        if record.step is Reached.TAKEN_BACK:
+            raise Killed
+
+    monkeypatch.setattr(restoring, "write_operation", die)
+    with pytest.raises(Killed):
+        restored.restore()
+    monkeypatch.undo()
+    monkeypatch.setattr(restoring, "examine", fail)
+    with pytest.raises(OSError, match="the source is away"):
+        restored.restore()
+    monkeypatch.undo()
+    home = restored.stage.stream_home
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+    with pytest.raises(OperationPending):
+        require_no_operation(home)
+    assert restored.restore().outcome is Ending.DONE
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
+
+
 def test_what_fails_before_a_row_left_is_abandoned_and_the_stream_is_wanted_again(
     restored: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +285,7 @@ def test_what_fails_before_a_row_left_is_abandoned_and_the_stream_is_wanted_agai
         restored.restore()
     home = restored.stage.stream_home
     (record,) = read_operations(home)
-    assert record.outcome is Outcome.ABANDONED
+    assert record.outcome is Ending.ABANDONED
     assert read_desired(home).state is DesiredState.RUNNING
     assert restored.stage.lineage == restored.before
     assert landed(restored.stage) == tables

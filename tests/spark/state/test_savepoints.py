@@ -25,13 +25,13 @@ from sessionizer.spark.state.canonical_tables import difference_in_events, open_
 from sessionizer.spark.state.counting import recounted
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.spark.state.savepoint import make_savepoint
-from sessionizer.state.data_digest import found_files
-from sessionizer.state.making import Wish
-from sessionizer.state.manifest import Manifest, read_manifest
-from sessionizer.state.savepoint_state import SavepointState
-from sessionizer.state.shelf import examined, savepoint_of
-from sessionizer.state.standing import standing_of
-from sessionizer.state.verifying import findings
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.manifest import Manifest, read_manifest
+from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.shelf import examined, savepoint_of
+from sessionizer.state.savepoints.verifying import findings
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import batches_of
 from support.processes.in_process import catch_up

@@ -8,22 +8,23 @@ import pytest
 
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import files_below
+from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.counting import recounted
 from sessionizer.spark.state.savepoint import make_savepoint
-from sessionizer.state.beginning import Condemned, reading, write_data_record
-from sessionizer.state.data_digest import found_files
-from sessionizer.state.making import Wish
-from sessionizer.state.manifest import read_manifest
-from sessionizer.state.native import install, make_native_savepoint
-from sessionizer.state.removing import remove
-from sessionizer.state.savepoint_files import data_path, files_below, location
-from sessionizer.state.savepoint_state import SavepointState
-from sessionizer.state.shelf import examined, savepoints_in
-from sessionizer.state.standing import standing_of
-from sessionizer.state.verifying import Damage, findings
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.beginning import Condemned, reading, write_data_record
+from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.manifest import read_manifest
+from sessionizer.state.savepoints.native import install, make_native_savepoint
+from sessionizer.state.savepoints.removing import remove
+from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.shelf import examined, savepoints_in
+from sessionizer.state.savepoints.verifying import Damage, findings
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def folder(hdfs_folder: UPath) -> DataPath:
     """As a person would name it."""
-    return data_path(location(hdfs_folder)) / "clicks"
+    return folder_at(uri_of(hdfs_folder)) / "clicks"
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_they_are_made_used_and_removed_there(
     spark: SparkSession, stage: Stage, folder: DataPath, tmp_path: Path
 ) -> None:
     home, standing = stage.stream_home, standing_of(stage.stream_home)
-    assert location(folder).startswith("hdfs://")
+    assert uri_of(folder).startswith("hdfs://")
     made = make_savepoint(spark, home, standing, Wish(folder, "tests", "a"), lambda _: None)
     native = make_native_savepoint(home, standing, Wish(folder, "tests", "b"), lambda _: None)
     canonical, copied = savepoints_in(folder, epoch_ms())

@@ -17,8 +17,8 @@ from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.initial_rows import initial_rows
-from sessionizer.state.handover import Step
-from sessionizer.state.origin import read_origin
+from sessionizer.state.lineages.handover import Step
+from sessionizer.state.lineages.origin import read_origin
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import landed

@@ -8,7 +8,7 @@ import pytest
 from delta.tables import DeltaTable
 
 from sessionizer.spark.state.taking_back import later_rows_of, take_back
-from sessionizer.state.later_rows import LaterRows, RowsOfTable
+from sessionizer.state.restores.later_rows import LaterRows, RowsOfTable
 
 if TYPE_CHECKING:
     from pathlib import Path

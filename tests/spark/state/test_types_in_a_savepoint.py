@@ -16,9 +16,9 @@ from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
 from sessionizer.spark.state.savepoint import make_savepoint
-from sessionizer.state.making import Wish
-from sessionizer.state.shelf import savepoint_of
-from sessionizer.state.standing import standing_of
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.shelf import savepoint_of
 from support.processes.in_process import catch_up
 from support.streams.payload_sql import as_sql
 from support.streams.payloads import CATALOGUE

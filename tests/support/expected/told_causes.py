@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.table import CAUSES, Verdict
+from sessionizer.causes.cause import Verdict
+from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.supervision.failures import GO_ON
 
 if TYPE_CHECKING:

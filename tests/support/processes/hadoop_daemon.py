@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import pyspark
@@ -19,6 +20,7 @@ from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import TracebackType
 
 HADOOP_JARS = REPOSITORY / ".jars" / "hadoop"
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
@@ -147,3 +149,32 @@ def _environment() -> dict[str, str]:
     ours = ("PYTHONPATH", "PYSPARK_PYTHON", "JAVA_TOOL_OPTIONS")
     dropped = ("SESSIONIZER_", "AIRFLOW_", "SPARK_", "HADOOP_", "YARN_")
     return {name: value for name, value in os.environ.items() if name not in ours and not name.startswith(dropped)}
+
+
+class HadoopService(ABC):
+    """Daemons that make up one service: started on entering the context, killed on leaving it."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start what is down, at the same place with the same data, and return when it can be used."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """SIGKILL to all of it."""
+
+    def prepare(self) -> None:  # noqa: B027  most have nothing to do
+        """What is done once, before the first start."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.prepare()
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()

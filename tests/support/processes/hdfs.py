@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from support.processes.hadoop_daemon import HadoopDaemon, free_addresses, write_settings
+from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, free_addresses, write_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 SERVER = "org.apache.hadoop.hdfs.server"
 
 
-class Hdfs:
+class Hdfs(HadoopService):
     """Starts on entering the context, on leaving it is killed; ``folder`` gets settings, data and logs."""
 
     def __init__(self, folder: Path) -> None:
@@ -30,19 +29,9 @@ class Hdfs:
         self.name_node = HadoopDaemon(f"{SERVER}.namenode.NameNode", folder, self.configuration)
         self.data_node = HadoopDaemon(f"{SERVER}.datanode.DataNode", folder, self.configuration)
 
-    def __enter__(self) -> Self:
-        try:
-            self.name_node.run("-format", "-nonInteractive")
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
+    def prepare(self) -> None:
+        """Format the NameNode's folder."""
+        self.name_node.run("-format", "-nonInteractive")
 
     def start(self) -> None:
         """Start what is down, at the same place with the same data, and return when files can be written."""

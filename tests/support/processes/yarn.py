@@ -8,21 +8,20 @@ import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped]
 
-from support.processes.hadoop_daemon import HadoopDaemon, free_addresses, write_settings
+from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, free_addresses, write_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
 SERVER = "org.apache.hadoop.yarn.server"
 MEMORY_MB = 3072
 
 
-class Yarn:
+class Yarn(HadoopService):
     """Starts on entering the context, on leaving it is killed with all it runs.
 
     ``folder`` gets settings, work and logs; ``core`` is a ``core-site.xml``: the file system of its applications.
@@ -51,19 +50,6 @@ class Yarn:
         self.node_manager = HadoopDaemon(
             f"{SERVER}.nodemanager.NodeManager", folder, self.configuration, {"JAVA_HOME": java_home()}
         )
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
 
     def start(self) -> None:
         """Start what is down, at the same place, and return when applications can be given containers."""

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
-from sessionizer.state.beginning import Engaged, write_data_record
-from sessionizer.state.data_digest import data_files
-from sessionizer.state.manifest import (
+from sessionizer.state.lineages.origin import Origin, write_origin
+from sessionizer.state.lineages.standing import Position
+from sessionizer.state.savepoints.beginning import Engaged, write_data_record
+from sessionizer.state.savepoints.data_digest import data_files
+from sessionizer.state.savepoints.manifest import (
     Counts,
     Fingerprint,
     Kind,
     Manifest,
-    Position,
     SinkTable,
     write_manifest,
 )
-from sessionizer.state.savepoint_files import write_data_json
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
 
 SPEC = {"name": "clicks", "key_groups": 4, "rules": {"gap_timeout": "30 seconds"}, "description": "x"}
 NOBODY = 2**22 + 1
@@ -85,6 +86,7 @@ def read_elsewhere(home: SavepointHome, since: int | None = None) -> None:
     write_data_record(home.reader("far"), engaged)
 
 
-def note_origin(lineage: DataPath, savepoint: str) -> None:
-    """Have a lineage, whose directory of records is given, be one that started from ``savepoint``."""
-    write_data_json(lineage / "origin.json", {"verb": "restore", "savepoint": savepoint})
+def note_origin(home: StreamHome, lineage: str, savepoint: str) -> None:
+    """Have a lineage be one that began with ``savepoint``."""
+    home.lineage(lineage).records.mkdir(parents=True)
+    write_origin(home, lineage, Origin("restore", 0, "20261121T105500-000000", 7, savepoint))

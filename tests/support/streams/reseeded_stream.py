@@ -18,8 +18,8 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.reseeding import Reseeding
 from sessionizer.spark.state.seeding import Seeding
-from sessionizer.state.origin import Origin
-from sessionizer.state.standing import standing_of
+from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.in_process import catch_up
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Batch
-    from sessionizer.state.handover import Step
+    from sessionizer.state.lineages.handover import Step
     from support.streams.strategies import Log
 
 SEED_BATCH = 0

@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.beginning import reading
+from sessionizer.state.savepoints.beginning import reading
 from support.streams.fabricated_savepoints import begin, fabricate
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import multiprocessing
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.table import HUNG
+from sessionizer.causes.of_drivers import HUNG
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.desired_state import DesiredState, write_desired

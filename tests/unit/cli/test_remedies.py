@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer import errors
+from sessionizer.causes.cause import Verdict
+from sessionizer.causes.of_drivers import OF_PROCESSES, OF_QUERIES
+from sessionizer.causes.of_errors import OF_ERRORS
+from sessionizer.causes.of_launches import OF_LAUNCHES, OF_STARTS
 from sessionizer.causes.remedies import cause_of_error, remedy_for
-from sessionizer.causes.table import CAUSES, OF_ERRORS, OF_LAUNCHES, OF_PROCESSES, OF_QUERIES, OF_STARTS, Verdict
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, in_words, progress_line
 from sessionizer.errors import SessionizerError

@@ -12,9 +12,8 @@ import pytest
 from sessionizer.errors import DamagedFile, DataElsewhere, UnreadableLineage
 from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.active import start_lineage, with_its_data
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, difference, require_readable_lineage
-from sessionizer.lineage.data_place import with_its_data
 
 if TYPE_CHECKING:
     from pathlib import Path

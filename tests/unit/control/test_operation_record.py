@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.causes.remedies import remedy_for
-from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.operation_record import (
-    OperationRecord,
-    Outcome,
-    Step,
+    Ending,
+    Reached,
     pending_operation,
     read_operations,
     require_no_operation,
@@ -20,23 +18,12 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import DamagedFile, OperationPending
 from sessionizer.home.stream_home import StreamHome
+from support.streams.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGUN = OperationRecord(
-    id="20261123T080000-abc123",
-    verb="restore",
-    stream="clicks",
-    by="alice",
-    digest="0123456789abcdef",
-    savepoint="20261122T080000-abc123",
-    lineage_from="20261121T080000-abc123",
-    batch_from=60,
-    wanted=DesiredState.RUNNING,
-    begun_at=1_795_420_800_000,
-    step_at=1_795_420_800_000,
-)
+BEGUN = begun_restore(savepoint="20261122T080000-abc123")
 
 
 @pytest.fixture
@@ -52,21 +39,25 @@ def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:
 
 
 def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
-    write_operation(home, BEGUN.after(Step.STOPPED))
+    write_operation(home, BEGUN.after(Reached.STOPPED))
     with pytest.raises(OperationPending, match=r"restore of 'clicks' to 20261122T080000-abc123.*'stopped'") as raised:
         require_no_operation(home)
     assert "type the same command again" in remedy_for(raised.value)
-    write_operation(home, replace(BEGUN, outcome=Outcome.DONE))
+    write_operation(home, replace(BEGUN, outcome=Ending.DONE))
     require_no_operation(home)
     assert pending_operation(home) is None
 
 
 def test_it_says_what_each_step_took_and_what_it_made() -> None:
-    record = BEGUN.after(Step.STOPPED).after(Step.SEEDED, lineage_to="20261123T090000-abc123").after(Step.TAKEN_BACK)
+    record = (
+        BEGUN.after(Reached.STOPPED)
+        .after(Reached.SEEDED, lineage_to="20261123T090000-abc123")
+        .after(Reached.TAKEN_BACK)
+    )
     assert record.lineage_to == "20261123T090000-abc123"
     assert [part.split()[0] for part in record.seconds.split(", ")] == ["stopped", "seeded", "taken_back"]
-    assert record.has_done(Step.SEEDED)
-    assert not record.has_done(Step.ACTIVATED)
+    assert record.has_done(Reached.SEEDED)
+    assert not record.has_done(Reached.ACTIVATED)
 
 
 def test_one_that_is_damaged_is_not_taken_for_none(home: StreamHome) -> None:

@@ -11,7 +11,8 @@ import pytest
 from upath import UPath
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
-from sessionizer.home.data_files import make_writable, names_in, publish_json, remove_tree
+from sessionizer.home.data_files import names_in, publish_json, remove_tree
+from sessionizer.home.data_reach import make_writable
 from sessionizer.home.data_root import data_root, is_local, uri_of
 from sessionizer.home.platform_home import home_at, platform_home
 from sessionizer.home.stream_home import StreamHome

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
-from sessionizer.state.abandoned import abandoned_lineages
-from sessionizer.state.agreement import GroupDigest, disagreement
-from sessionizer.state.handover import records_beside
-from sessionizer.state.origin import Origin, read_origin, write_origin
+from sessionizer.state.lineages.abandoned import abandoned_lineages
+from sessionizer.state.lineages.handover import GroupDigest, disagreement, records_beside
+from sessionizer.state.lineages.origin import Origin, read_origin, write_origin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.state.later_rows import LaterRows, RowsOfTable, rows_after
+from sessionizer.state.restores.later_rows import LaterRows, RowsOfTable, rows_after
 
 
 def test_later_batches_of_the_lineage_and_all_of_those_that_came_after_it() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessionizer.state.replay import replay_of_delta, replay_of_files, replay_of_topic
-from sessionizer.state.restore_plan import Replay
+from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
+from sessionizer.state.restores.restore_plan import Replay
 
 
 def test_files_that_were_read_since_come_again() -> None:
@@ -24,8 +24,6 @@ def test_versions_of_a_delta_table_that_its_log_has_lost_are_missed() -> None:
     assert replay_of_delta(None, {3}) == Replay("the Delta table from its beginning")
 
 
-def test_offsets_that_a_broker_has_dropped_are_missed() -> None:
-    offset = {"clicks": {"0": 100, "1": 50}}
-    assert replay_of_topic(offset, {"clicks": {"0": 100, "1": 60}}).missing == ("clicks-1 from 50 to 59",)
-    assert replay_of_topic(offset, {"clicks": {"0": 0, "1": 0}}).missing == ()
-    assert replay_of_topic(None, None) == Replay("Kafka as the spec says")
+def test_of_a_topic_only_the_position_is_told() -> None:
+    assert replay_of_topic({"clicks": {"0": 100}}) == Replay('Kafka from {"clicks": {"0": 100}} on')
+    assert replay_of_topic(None) == Replay("Kafka as the spec says")

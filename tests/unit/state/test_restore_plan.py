@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sessionizer.state.later_rows import RowsOfTable
-from sessionizer.state.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.restores.later_rows import RowsOfTable
+from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
 
 DECISION = Decision(
     "clicks", "20261123T080000-abc123", "f" * 64, "20261122T000000-000001", 41, "20261122T000000-000001", "1" * 16

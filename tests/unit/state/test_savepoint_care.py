@@ -10,16 +10,17 @@ from upath import UPath
 
 from sessionizer.errors import UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import files_below, relative_name
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.state.beginning import Condemned, Failure, reading, write_data_record
-from sessionizer.state.data_digest import found_files
-from sessionizer.state.manifest import read_manifest
-from sessionizer.state.pruning import Candidate, Policy, pruning_plan
-from sessionizer.state.removing import being_read, origins, remove
-from sessionizer.state.savepoint_files import files_below, relative_name
-from sessionizer.state.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
-from sessionizer.state.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
-from sessionizer.state.verifying import Damage, findings
+from sessionizer.state.lineages.origin import savepoints_begun_from
+from sessionizer.state.savepoints.beginning import Condemned, Failure, reading, write_data_record
+from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.manifest import read_manifest
+from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
+from sessionizer.state.savepoints.removing import being_read, remove
+from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
+from sessionizer.state.savepoints.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
+from sessionizer.state.savepoints.verifying import Damage, findings
 from support.streams.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 
 if TYPE_CHECKING:
@@ -233,8 +234,8 @@ def test_who_comes_when_it_is_condemned_is_turned_away(folder: DataPath) -> None
 
 def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome) -> None:
     home = fabricate(stream.savepoints, "a")
-    note_origin(stream.lineage_records / "20261121T105501-3fa9c2", "/elsewhere/a")
-    assert origins(stream) == {"a"}
+    note_origin(stream, "20261121T105501-3fa9c2", "a")
+    assert savepoints_begun_from(stream) == {"a"}
     assert remove(home, stream) == "a lineage started from it"
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.state.differing import differences
-from sessionizer.state.manifest import CHECKSUM, Manifest, checksum, read_manifest, write_manifest
+from sessionizer.state.savepoints.differing import differences
+from sessionizer.state.savepoints.manifest import CHECKSUM, Manifest, checksum, read_manifest, write_manifest
 from support.streams.fabricated_savepoints import manifest_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def home(tmp_path: Path) -> SavepointHome:
     found = SavepointHome.of(tmp_path, "a")
+    found.root.mkdir()
     write_manifest(found, manifest_of("a"))
     return found
 

@@ -12,9 +12,9 @@ from sessionizer.home.lineage_home import commit_log
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
-from sessionizer.state.beginning import Engaged, write_data_record
-from sessionizer.state.manifest import write_manifest
-from sessionizer.state.schedule import Reached, judge, judged, plan_for_scheduled, reached_by, reason
+from sessionizer.state.savepoints.beginning import Engaged, write_data_record
+from sessionizer.state.savepoints.manifest import write_manifest
+from sessionizer.state.savepoints.schedule import Reached, judge, judged, plan_for_scheduled, reached_by, reason
 from sessionizer.stream_spec.document.savepoints import Savepoints
 from support.streams.fabricated_savepoints import begin, fabricate, manifest_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

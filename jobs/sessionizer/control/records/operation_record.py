@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
-class Step(StrEnum):
+class Reached(StrEnum):
     """How far an operation has come: what is named has been done."""
 
     APPROVED = "approved"
@@ -28,7 +28,7 @@ class Step(StrEnum):
     ACTIVATED = "activated"
 
 
-class Outcome(StrEnum):
+class Ending(StrEnum):
     """How an operation ended."""
 
     DONE = "done"
@@ -55,24 +55,24 @@ class OperationRecord(JsonRecord):
     batch_from: int
     wanted: DesiredState
     begun_at: int
-    step: Step = Step.APPROVED
+    step: Reached = Reached.APPROVED
     step_at: int
     lineage_to: str | None = None
     seconds: str = ""
     counts: str = ""
     days: str = ""
-    outcome: Outcome | None = None
+    outcome: Ending | None = None
 
-    def after(self, step: Step, *, lineage_to: str | None = None) -> Self:
+    def after(self, step: Reached, *, lineage_to: str | None = None) -> Self:
         """The record once ``step`` has been done, now."""
         now = epoch_ms()
         took = f"{step} {(now - self.step_at) / 1000:.1f}"
         seconds = f"{self.seconds}, {took}" if self.seconds else took
         return replace(self, step=step, step_at=now, seconds=seconds, lineage_to=lineage_to or self.lineage_to)
 
-    def has_done(self, step: Step) -> bool:
+    def has_done(self, step: Reached) -> bool:
         """Whether it has come so far."""
-        steps = list(Step)
+        steps = list(Reached)
         return steps.index(self.step) >= steps.index(step)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.home.atomic_file import JsonObject
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.lineage_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -85,7 +86,7 @@ class TimeoutTable:
         if changes:
             # Said first, remembered second: a kill in between says it twice, which changes nothing.
             change_timeouts(self.punctuations, changes)
-            write_json(self.announced, stamped({_TIMEOUTS: {**known, **changes}}))
+            write_json(self.announced, announcement({**known, **changes}))
         return changes
 
     def _read(self) -> dict[str, int]:
@@ -95,6 +96,11 @@ class TimeoutTable:
             return read_timeouts(self.spark, self.location)
         except (PySparkException, JavaError) as error:
             raise TimeoutsUnread(self.location, first_line(error)) from error
+
+
+def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
+    """The file that says that these were passed on, client to ms."""
+    return stamped({_TIMEOUTS: dict(timeouts_ms)})
 
 
 def announced_timeouts(file: Path) -> dict[str, int]:

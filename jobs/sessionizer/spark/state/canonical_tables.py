@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -11,12 +10,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessions
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.open_events import open_payload
-from sessionizer.state.savepoint_files import location
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.state.savepoints.manifest import saved_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,20 +25,20 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.core.wire import schema
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
 
 _WHOSE: Final = ("key", "event_id", "clock_ms")
 
 
 def savepoint_table(spark: SparkSession, home: SavepointHome, part: str) -> DataFrame:
     """One of the tables of a canonical savepoint."""
-    return spark.read.format("delta").load(location(home.part(part)))
+    return spark.read.format("delta").load(uri_of(home.part(part)))
 
 
 def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:
     """The sessions that are open in a savepoint, by ``would_be_schema``, with their key group."""
     payload = open_payload(KeptTypes(manifest.time_mode, manifest.payload_types))
-    rules = rules_of(recorded_spec(manifest.spec, Path(location(home.manifest))))
+    rules = rules_of(saved_spec(home, manifest))
     shape = from_arrow_schema(would_be_schema(payload), prefer_timestamp_ntz=False)
     events = savepoint_table(spark, home, OPEN_EVENTS)
     return events.groupBy(KEY_GROUP).applyInArrow(_sessions(rules, payload), shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -15,9 +14,7 @@ from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.canonical_tables import savepoint_table
-from sessionizer.state.manifest import Counts
-from sessionizer.state.savepoint_files import location
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.state.savepoints.manifest import Counts, saved_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
 
 _BEFORE_ALL: Final = -1
 _OF_GROUP: Final = "events bigint, keys bigint, sessions bigint, due_ms bigint"
@@ -60,7 +57,7 @@ def held_in(open_events: DataFrame, rules: SessionRules) -> Held:
 def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> tuple[Counts, int | None]:
     """What the tables of a canonical savepoint hold, and the earliest end, counted as when it was made."""
     tables = {part: savepoint_table(spark, home, part) for part in (OPEN_EVENTS, TIMEOUTS, SEEN_FILES)}
-    held = held_in(tables[OPEN_EVENTS], rules_of(recorded_spec(manifest.spec, Path(location(home.manifest)))))
+    held = held_in(tables[OPEN_EVENTS], rules_of(saved_spec(home, manifest)))
     counts = held.counts(tables[TIMEOUTS].count(), tables[SEEN_FILES].count())
     return counts, held.earliest_due_ms
 

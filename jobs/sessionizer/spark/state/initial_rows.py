@@ -13,7 +13,7 @@ from sessionizer.core.wire.codec import encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.rows import INITIAL
 from sessionizer.spark.query.assembly import group_of
-from sessionizer.state.agreement import GroupDigest
+from sessionizer.state.lineages.handover import GroupDigest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

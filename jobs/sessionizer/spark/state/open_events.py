@@ -23,9 +23,9 @@ from sessionizer.core.wire.canonical import canonical_schema, typed_rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.schema import event_schema
+from sessionizer.home.data_root import uri_of
 from sessionizer.spark.ingest.guard import arrow_fields
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.state.savepoint_files import location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -109,7 +109,7 @@ def reading_state(spark: SparkSession) -> Iterator[None]:
 def _variable(spark: SparkSession, state: KeptState, name: str) -> DataFrame:
     reader = spark.read.format("statestore").option("stateVarName", name).option("batchId", state.batch_id)
     # a row for each element, in the order of the list: a list as one row would have to fit into memory thrice
-    return reader.option("flattenCollectionTypes", "true").load(location(state.checkpoint))
+    return reader.option("flattenCollectionTypes", "true").load(uri_of(state.checkpoint))
 
 
 def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -16,13 +16,13 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
-from sessionizer.state.handover import Handover, records_beside, unread_punctuations
+from sessionizer.state.lineages.handover import Handover, records_beside, unread_punctuations
 
 if TYPE_CHECKING:
     from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.spark.state.seeding import Seeding
-    from sessionizer.state.origin import Origin
-    from sessionizer.state.standing import Standing
+    from sessionizer.state.lineages.origin import Origin
+    from sessionizer.state.lineages.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)

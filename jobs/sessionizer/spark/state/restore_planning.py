@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import NothingToSave, UnusableSavepoint
+from sessionizer.home.data_files import entries_in
+from sessionizer.home.data_root import folder_at
 from sessionizer.home.savepoint_home import SEEN_FILES
 from sessionizer.home.table_places import located, table_locations
 from sessionizer.lineage.active import active_lineage
@@ -13,22 +14,20 @@ from sessionizer.lineage.checkpoint import begun_batch, seen_files
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.taking_back import later_rows_of
-from sessionizer.state.later_rows import LaterRows, rows_after
-from sessionizer.state.manifest import checksum
-from sessionizer.state.origin import parents_of
-from sessionizer.state.replay import replay_of_delta, replay_of_files, replay_of_topic
-from sessionizer.state.restore_plan import Decision, Replay, RestorePlan
-from sessionizer.state.savepoint_files import data_path, entries_in, location
-from sessionizer.state.sink_versions import COMMIT
+from sessionizer.state.lineages.origin import parents_of
+from sessionizer.state.restores.later_rows import LaterRows, rows_after
+from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
+from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.savepoints.manifest import checksum, saved_spec
+from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.stream_spec.decisions import spec_fingerprint
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
 
 
 def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> RestorePlan:
@@ -41,7 +40,7 @@ def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome
     leaves = active_lineage(home)
     if leaves is None:
         raise NothingToSave(home.name, "it never ran")
-    newest, savepoint_file = begun_batch(home.checkpoint(leaves)), Path(location(savepoint.manifest))
+    newest = begun_batch(home.checkpoint(leaves))
     return RestorePlan(
         decision=Decision(
             stream=home.name,
@@ -50,7 +49,7 @@ def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome
             lineage=manifest.lineage,
             batch_id=manifest.batch_id,
             leaves=leaves,
-            spec=spec_fingerprint(recorded_spec(manifest.spec, savepoint_file)),
+            spec=spec_fingerprint(saved_spec(savepoint, manifest)),
         ),
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
@@ -79,12 +78,12 @@ def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, man
             then = [row.uri for row in savepoint_table(spark, savepoint, SEEN_FILES).select("uri").collect()]
             newest = begun_batch(home.checkpoint(leaves))
             now = [] if newest is None else [file.uri for file in seen_files(home.checkpoint(leaves), newest)]
-            return replay_of_files(then, now, lambda uri: data_path(uri).exists())
+            return replay_of_files(then, now, lambda uri: folder_at(uri).exists())
         case "delta":
-            log = data_path(located(str(source["path"]), home.platform)) / "_delta_log"
+            log = folder_at(located(str(source["path"]), home.platform)) / "_delta_log"
             commits = filter(None, (COMMIT.fullmatch(entry.name) for entry in entries_in(log)))
             return replay_of_delta(offset, {int(commit[1]) for commit in commits})
         case "kafka":
-            return replay_of_topic(offset, None)
+            return replay_of_topic(offset)
         case other:
             return Replay(f"a {other}, which cannot be read again")

@@ -10,22 +10,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import write_desired
-from sessionizer.control.records.operation_record import OperationRecord, Outcome, write_operation
-from sessionizer.control.records.operation_record import Step as Reached
+from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
 from sessionizer.errors import RowsLeft
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.restore_planning import rows_to_take_back, tables_of
 from sessionizer.spark.state.seeding import Seeding
 from sessionizer.spark.state.taking_back import later_rows_of, take_back
-from sessionizer.state.handover import Handover, Step
-from sessionizer.state.origin import Origin
-from sessionizer.stream_spec.loading.spec_file import recorded_spec
+from sessionizer.state.lineages.handover import Handover, Step
+from sessionizer.state.lineages.origin import Origin, read_origin
+from sessionizer.state.restores.restore_plan import VERB
+from sessionizer.state.savepoints.manifest import saved_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +38,8 @@ if TYPE_CHECKING:
     from sessionizer.control.lease.lease import Lease
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
 
-VERB: Final = "restore"
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
@@ -55,19 +57,33 @@ class Restoring:
 
     def run(self) -> OperationRecord:
         """The record, done. Raises RowsLeft, what keeps a lineage from beginning (see ``Seeding.run``), LeaseLost."""
+        lineage = self._activated()
+        return self._over(self._carried_out() if lineage is None else lineage)
+
+    def _activated(self) -> str | None:
+        """The lineage of this restore where one that was killed has come to make it the active one."""
+        active = active_lineage(self.home)
+        origin = read_origin(self.home, active) if active else None
+        if origin is None or origin.at < self.record.begun_at or origin.savepoint != self.record.savepoint:
+            return None
+        return active
+
+    def _over(self, lineage: str) -> OperationRecord:
+        self.record = replace(self.record.after(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE)
+        write_operation(self.home, self.record)
+        return self.record
+
+    def _carried_out(self) -> str:
         self._reached(Reached.STOPPED)
         try:
-            lineage = self._begin_anew()
+            return self._begin_anew()
         except Exception:
             if not self.record.has_done(Reached.SEEDED):
                 self._abandon()
             raise
-        self.record = replace(self.record.after(Reached.ACTIVATED, lineage_to=lineage), outcome=Outcome.DONE)
-        write_operation(self.home, self.record)
-        return self.record
 
     def _begin_anew(self) -> str:
-        spec = recorded_spec(self.manifest.spec, self.home.control_files.operation(self.record.id))
+        spec = saved_spec(self.savepoint, self.manifest)
         seeding = Seeding(
             spark=self.spark,
             home=self.home,
@@ -81,7 +97,7 @@ class Restoring:
 
     def _abandon(self) -> None:
         """No table has lost a row: the stream goes on as it was."""
-        self.record = replace(self.record, outcome=Outcome.ABANDONED)
+        self.record = replace(self.record, outcome=Ending.ABANDONED)
         write_operation(self.home, self.record)
         write_desired(self.home, self.record.wanted, by=self.record.by, why=f"{VERB} {self.record.id} was abandoned")
 
@@ -111,7 +127,8 @@ class Restoring:
 
     def _handover(self) -> Handover:
         manifest, now = self.manifest, epoch_ms()
-        timeouts = savepoint_table(self.spark, self.savepoint, TIMEOUTS).collect()
+        rows = savepoint_table(self.spark, self.savepoint, TIMEOUTS).collect()
+        timeouts = {row.client: row.timeout_ms for row in rows}
         seen = savepoint_table(self.spark, self.savepoint, SEEN_FILES).collect()
         return Handover(
             origin=Origin(VERB, now, manifest.lineage, manifest.batch_id, manifest.id),
@@ -120,9 +137,13 @@ class Restoring:
             watermark_ms=manifest.watermark_ms,
             offset=manifest.position.offset,
             seen=tuple(SeenFile(row.uri, row.changed_at_ms) for row in seen),
-            timeouts={row.client: row.timeout_ms for row in timeouts},
+            timeouts=timeouts,
+            # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
+            records={ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {},
         )
 
-    def _reached(self, step: Reached) -> None:
-        self.record = self.record.after(step)
+    def _reached(self, stage: Reached) -> None:
+        if self.record.has_done(stage):  # by a run that was killed: what it did to the tables is not forgotten
+            return
+        self.record = self.record.after(stage)
         write_operation(self.home, self.record)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.canonical_tables import savepoint_table
@@ -18,10 +19,9 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
-from sessionizer.state.making import Making
-from sessionizer.state.manifest import Kind
-from sessionizer.state.savepoint_files import location
-from sessionizer.state.standing import require_unchanged
+from sessionizer.state.lineages.standing import require_unchanged
+from sessionizer.state.savepoints.making import Making
+from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.making import Wish
-    from sessionizer.state.manifest import Manifest
-    from sessionizer.state.standing import Standing
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.savepoints.making import Wish
+    from sessionizer.state.savepoints.manifest import Manifest
 
 _FILES_PER_TABLE: Final = 64
 """At most: a savepoint is read whole, and the fewer its files the fewer requests."""
@@ -111,7 +111,7 @@ class _Tables:
         return self.spark.createDataFrame(table).coalesce(1)
 
     def _write(self, part: str, frame: DataFrame) -> None:
-        frame.write.format("delta").mode("errorifexists").save(location(self.making.home.part(part)))
+        frame.write.format("delta").mode("errorifexists").save(uri_of(self.making.home.part(part)))
 
 
 def _java(spark: SparkSession) -> str:

@@ -28,10 +28,9 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
-from sessionizer.state.abandoned import abandoned_lineages, remove_lineage
-from sessionizer.state.agreement import disagreement
-from sessionizer.state.handover import Step, furnish
-from sessionizer.state.origin import write_origin
+from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
+from sessionizer.state.lineages.handover import Step, disagreement, furnish
+from sessionizer.state.lineages.origin import write_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.handover import Handover
+    from sessionizer.state.lineages.handover import Handover
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _SEED_BATCH: Final = 0

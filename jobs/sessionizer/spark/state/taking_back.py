@@ -12,14 +12,14 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from sessionizer.spark.sinks.tables import table_exists
-from sessionizer.state.later_rows import RowsOfTable
+from sessionizer.state.restores.later_rows import RowsOfTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.state.later_rows import LaterRows
+    from sessionizer.state.restores.later_rows import LaterRows
 
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 

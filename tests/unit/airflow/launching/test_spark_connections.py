@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
+from sessionizer.causes.cause import Verdict
 from sessionizer.causes.remedies import cause_of_error
-from sessionizer.causes.table import Verdict, cause_of
+from sessionizer.causes.table import cause_of
 from sessionizer.errors import TransientError
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import launch_settings

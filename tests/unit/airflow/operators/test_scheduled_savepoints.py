@@ -10,8 +10,8 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import commit_log
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.state.beginning import Engaged, write_data_record
-from sessionizer.state.schedule import reason
+from sessionizer.state.savepoints.beginning import Engaged, write_data_record
+from sessionizer.state.savepoints.schedule import reason
 from sessionizer_airflow.errors import SavepointsNotRemoved
 from sessionizer_airflow.operators.failed_job import told_failure
 from sessionizer_airflow.operators.failed_task import PersonNeeded

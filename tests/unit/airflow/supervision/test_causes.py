@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.table import CAUSES, KILLED, OF_ERRORS, Verdict
+from sessionizer.causes.cause import Verdict
+from sessionizer.causes.of_drivers import KILLED
+from sessionizer.causes.of_errors import OF_ERRORS
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.patience import MINUTE
 from sessionizer.control.records.desired_state import Desired, DesiredState

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.causes.table import CAUSES, NO_PROGRESS
+from sessionizer.causes.of_drivers import NO_PROGRESS
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.causes.of_launches import OF_STARTS
 from sessionizer.causes.start_problem import StartFault, StartProblem, start_problem
-from sessionizer.causes.table import CAUSES, OF_STARTS
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_record import SupervisionRecord

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.table import CAUSES, Verdict
+from sessionizer.causes.cause import Verdict
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import read_exit
-from sessionizer.control.records.operation_record import OperationRecord, write_operation
-from sessionizer.home.clock import epoch_ms
+from sessionizer.control.records.operation_record import write_operation
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
@@ -24,6 +24,7 @@ from support.faults.small_disk import fill
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC
 from support.processes.file_notifier import settle_and_tell, settle_until
+from support.streams.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,20 +93,7 @@ def lineage_damaged(watched: WatchedStream) -> None:
 
 def restore_cut_short(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
-    restore = OperationRecord(
-        id="1f2e",
-        verb="restore",
-        stream="clicks",
-        by="ops",
-        digest="0",
-        savepoint="nightly",
-        lineage_from="old",
-        batch_from=3,
-        wanted=DesiredState.RUNNING,
-        begun_at=epoch_ms(),
-        step_at=epoch_ms(),
-    )
-    write_operation(watched.home, restore)
+    write_operation(watched.home, begun_restore())
 
 
 def desired_damaged(watched: WatchedStream) -> None:

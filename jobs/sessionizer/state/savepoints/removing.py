@@ -8,28 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import is_alive
-from sessionizer.home.atomic_file import read_json
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.room import unwritable
-from sessionizer.state.beginning import Condemned, read_engaged, readers_of, write_data_record
-from sessionizer.state.pruning import Candidate, pruning_plan
-from sessionizer.state.savepoint_files import location, remove_tree
-from sessionizer.state.savepoint_state import SavepointState, is_at_work
+from sessionizer.state.lineages.origin import savepoints_begun_from
+from sessionizer.state.savepoints.beginning import Condemned, read_engaged, readers_of, write_data_record
+from sessionizer.state.savepoints.pruning import Candidate, pruning_plan
+from sessionizer.state.savepoints.savepoint_state import SavepointState, is_at_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.beginning import Engaged
-    from sessionizer.state.pruning import Policy, Verdict
-    from sessionizer.state.shelf import Savepoint
+    from sessionizer.state.savepoints.beginning import Engaged
+    from sessionizer.state.savepoints.pruning import Policy, Verdict
+    from sessionizer.state.savepoints.shelf import Savepoint
 
 
 def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
     """A verdict on each savepoint of the stream of ``home``, in their order. Raises OSError."""
     candidates = [candidate(each) for each in savepoints]
-    return pruning_plan(candidates, origins(home), being_read(savepoints, now), policy, now)
+    return pruning_plan(candidates, savepoints_begun_from(home), being_read(savepoints, now), policy, now)
 
 
 def candidate(savepoint: Savepoint) -> Candidate:
@@ -40,14 +41,6 @@ def candidate(savepoint: Savepoint) -> Candidate:
 def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:
     """Those that a process reads which lives, or may. Raises OSError."""
     return {each.id for each in savepoints if any(_at_work(reader, now) for reader in readers_of(each.home))}
-
-
-def origins(home: StreamHome) -> set[str]:
-    """The savepoints that a lineage of the stream started from."""
-    told = (read_json(file) for file in home.lineage_records.glob("*/origin.json"))
-    return {
-        str(origin["savepoint"]).rstrip("/").rpartition("/")[2] for origin in told if origin and origin.get("savepoint")
-    }
 
 
 def remove(home: SavepointHome, stream: StreamHome) -> str | None:
@@ -64,7 +57,7 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
         home.manifest.unlink(missing_ok=True)
         remove_tree(home.root)
     except OSError as error:
-        raise unwritable(location(home.root), "a savepoint that is to be removed", error) from error
+        raise unwritable(uri_of(home.root), "a savepoint that is to be removed", error) from error
     return None
 
 
@@ -73,7 +66,7 @@ def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
     now = epoch_ms()
     if any(_at_work(reader, now) for reader in readers_of(home)):
         return "somebody reads it"
-    if home.id in origins(stream):
+    if home.id in savepoints_begun_from(stream):
         return "a lineage started from it"
     begun = read_engaged(home.begun)
     if not home.manifest.exists() and not home.failed.exists() and begun is not None and _at_work(begun, now):

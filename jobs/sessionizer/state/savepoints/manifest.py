@@ -6,21 +6,24 @@ reads it years later knows whether it is what was written.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.stamp import require_known_format, stamped
-from sessionizer.state.savepoint_files import examine_data_json, write_data_json
+from sessionizer.home.data_files import examine_data_json, publish_json
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.stamp import json_digest, require_known_format, stamped
+from sessionizer.state.lineages.standing import Position
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.stream_spec.decisions import Document
+    from sessionizer.stream_spec.document.stream import StreamSpec
 
 FORMAT: Final = 1
 CHECKSUM: Final = "sha256"
@@ -79,14 +82,6 @@ class DataFile:
     path: str
     bytes: int
     sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where the source of events stands: ``offset`` as Spark writes it, None where nothing was read yet."""
-
-    format: str
-    offset: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +154,7 @@ class Manifest:
 def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
     """Complete the savepoint. Raises UnwritablePath, DiskFull."""
     content = stamped(manifest.to_json(), FORMAT)
-    write_data_json(home.manifest, {**content, CHECKSUM: checksum(content)})
+    publish_json(home.manifest, {**content, CHECKSUM: checksum(content)})
 
 
 def read_manifest(home: SavepointHome) -> Manifest | None:
@@ -178,11 +173,14 @@ def read_manifest(home: SavepointHome) -> Manifest | None:
         raise DamagedFile(home.manifest, str(error)) from error
 
 
+def saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:
+    """The spec that the savepoint's lineage ran by; raises InvalidSpec when this release would refuse it."""
+    return recorded_spec(manifest.spec, Path(uri_of(home.manifest)))
+
+
 def checksum(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a manifest, whatever the order of its fields; its own field does not count."""
-    others = {name: value for name, value in content.items() if name != CHECKSUM}
-    canonical = json.dumps(others, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return json_digest({name: value for name, value in content.items() if name != CHECKSUM})
 
 
 def _part(kind: type[Part], value: Mapping[str, Any]) -> Part:

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.state.savepoint_files import entries_in
+from sessionizer.home.data_files import entries_in
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath

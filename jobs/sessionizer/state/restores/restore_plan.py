@@ -6,17 +6,18 @@ figures: a stream that runs on while somebody reads the plan writes more rows th
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.home.stamp import json_digest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.state.later_rows import RowsOfTable
+    from sessionizer.state.restores.later_rows import RowsOfTable
 
+VERB: Final = "restore"
 _DIGITS: Final = 16
 """Of the digest that people type: 64 bits, which nobody meets by chance."""
 _LISTED: Final = 5
@@ -51,8 +52,7 @@ class Decision:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+        return json_digest(asdict(self))[:_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.home.data_files import names_in
+from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
-from sessionizer.state.origin import read_origin
-from sessionizer.state.savepoint_files import remove_tree
+from sessionizer.state.lineages.origin import read_origin
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.state.restore_plan import Replay
+from sessionizer.state.restores.restore_plan import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -31,13 +31,6 @@ def replay_of_delta(offset: Any, versions: Collection[int]) -> Replay:  # noqa: 
     return Replay(f"the Delta table from version {first} on", max(0, newest - first + 1), gone)
 
 
-def replay_of_topic(offset: Any, earliest: dict[str, dict[str, int]] | None) -> Replay:  # noqa: ANN401  JSON
-    """Of Kafka; ``offset``, and the ``earliest`` that the broker still has (None: not asked), by partition."""
-    described = f"Kafka from {json.dumps(offset, sort_keys=True)} on" if offset else "Kafka as the spec says"
-    gone = tuple(
-        f"{topic}-{partition} from {at} to {earliest[topic][partition] - 1}"
-        for topic, partitions in sorted((offset or {}).items())
-        for partition, at in sorted(partitions.items())
-        if earliest is not None and earliest.get(topic, {}).get(partition, 0) > at
-    )
-    return Replay(described, missing=gone)
+def replay_of_topic(offset: Any) -> Replay:  # noqa: ANN401  JSON
+    """Of Kafka; ``offset`` by topic and partition. The broker is not asked what it still has."""
+    return Replay(f"Kafka from {json.dumps(offset, sort_keys=True)} on" if offset else "Kafka as the spec says")

@@ -9,17 +9,17 @@ from sessionizer.control.status.progress_line import in_words
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batch
 from sessionizer.lineage.drained import read_drain
-from sessionizer.state.pruning import Policy
-from sessionizer.state.removing import planned
-from sessionizer.state.savepoint_state import SavepointState
-from sessionizer.state.shelf import savepoints_in
+from sessionizer.state.savepoints.pruning import Policy
+from sessionizer.state.savepoints.removing import planned
+from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer.stream_spec.document.duration import format_duration
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.manifest import Manifest
-    from sessionizer.state.pruning import Verdict
-    from sessionizer.state.shelf import Savepoint
+    from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer.state.savepoints.pruning import Verdict
+    from sessionizer.state.savepoints.shelf import Savepoint
     from sessionizer.stream_spec.document.savepoints import Savepoints
 
 SCHEDULED: Final = "scheduled"

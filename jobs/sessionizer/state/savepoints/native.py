@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import UnusableSavepoint
+from sessionizer.home.data_files import files_below, relative_name, remove_tree
+from sessionizer.home.data_root import uri_of, with_scheme
 from sessionizer.home.room import unwritable
 from sessionizer.home.savepoint_home import CHECKPOINT
 from sessionizer.lineage.native_copy import copy_batch, move_schema
-from sessionizer.state.making import Making
-from sessionizer.state.manifest import Kind
-from sessionizer.state.savepoint_files import files_below, location, relative_name, remove_tree, spark_uri
-from sessionizer.state.standing import FILES, require_unchanged
+from sessionizer.state.lineages.standing import FILES, require_unchanged
+from sessionizer.state.savepoints.making import Making
+from sessionizer.state.savepoints.manifest import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.making import Wish
-    from sessionizer.state.manifest import Manifest
-    from sessionizer.state.standing import Standing
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.state.savepoints.making import Wish
+    from sessionizer.state.savepoints.manifest import Manifest
 
 
 def make_native_savepoint(stream: StreamHome, standing: Standing, wish: Wish, after: Callable[[str], None]) -> Manifest:
@@ -60,6 +61,6 @@ def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> No
             target = checkpoint / relative_name(file, home.part(CHECKPOINT))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.read_bytes())
-        move_schema(checkpoint, spark_uri(checkpoint))
+        move_schema(checkpoint, with_scheme(checkpoint))
     except OSError as error:
-        raise unwritable(location(checkpoint), "the checkpoint of a new lineage", error) from error
+        raise unwritable(uri_of(checkpoint), "the checkpoint of a new lineage", error) from error

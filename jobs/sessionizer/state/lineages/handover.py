@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
-from sessionizer.home.data_files import names_in, publish_json
+from sessionizer.home.data_files import examine_data_json, names_in, publish_json
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
 from sessionizer.lineage.kept_types import write_kept_types
-from sessionizer.state.savepoint_files import examine_data_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from sessionizer.lineage.checkpoint import SeenFile
     from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.lineage.kept_types import KeptTypes
-    from sessionizer.state.origin import Origin
-    from sessionizer.state.standing import Standing
+    from sessionizer.state.lineages.origin import Origin
+    from sessionizer.state.lineages.standing import Standing
 
 
 class Step(StrEnum):
@@ -82,3 +81,22 @@ def furnish(home: StreamHome, lineage: str, handover: Handover) -> None:
     for name, value in handover.punctuations.items():
         publish_json(home.punctuations(lineage) / name, value)
     write_kept_types(home, lineage, handover.kept)
+
+
+class GroupDigest(NamedTuple):
+    """How many events a key group holds, and a checksum of them that their order does not change."""
+
+    events: int
+    checksum: int
+
+
+def disagreement(handed_over: Mapping[int, GroupDigest], found: Mapping[int, GroupDigest]) -> str | None:
+    """What differs in the key groups of a new lineage, by their numbers there; None if nothing does."""
+    nothing = GroupDigest(0, 0)
+    for group in sorted({*handed_over, *found}):
+        before, now = handed_over.get(group, nothing), found.get(group, nothing)
+        if before.events != now.events:
+            return f"key group {group} should hold {before.events} open events and holds {now.events}"
+        if before.checksum != now.checksum:
+            return f"the {now.events} open events of key group {group} are others than were handed over"
+    return None

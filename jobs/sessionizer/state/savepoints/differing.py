@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.stream_spec.decisions import Change, changes_between, decided_by
+from sessionizer.stream_spec.decisions import Change, changes_between, decided_by, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sessionizer.state.manifest import Manifest
+    from sessionizer.state.savepoints.manifest import Manifest
 
 _OF_EACH_ONE: Final = ("id", "files", "made_at", "live", "format", "writer", "sha256", "spec")
 """What differs between any two."""
@@ -24,12 +22,4 @@ def _told(manifest: Manifest) -> dict[str, Any]:
     content = {name: value for name, value in manifest.to_json().items() if name not in _OF_EACH_ONE}
     content["sinks"] = {sink.pop("name"): sink for sink in content["sinks"]}
     spec = {f"spec.{field}": value for field, value in decided_by(manifest.spec).items()}
-    return {**dict(_leaves(content)), **spec}
-
-
-def _leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in block.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+    return {**dict(leaves(content)), **spec}

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.errors import ControlUnreachable, DamagedFile, UnknownSavepoint, UnusableSavepoint
+from sessionizer.home.data_files import entries_in
 from sessionizer.home.names import is_identifier
 from sessionizer.home.savepoint_home import SavepointHome
-from sessionizer.state.beginning import read_engaged, read_failure
-from sessionizer.state.manifest import Kind, Manifest, read_manifest
-from sessionizer.state.savepoint_files import entries_in
-from sessionizer.state.savepoint_state import Evidence, SavepointState, state_by
+from sessionizer.state.savepoints.beginning import read_engaged, read_failure
+from sessionizer.state.savepoints.manifest import Kind, Manifest, read_manifest
+from sessionizer.state.savepoints.savepoint_state import Evidence, SavepointState, state_by
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
-    from sessionizer.state.beginning import Engaged, Failure
+    from sessionizer.state.savepoints.beginning import Engaged, Failure
 
 
 @dataclass(frozen=True, slots=True)

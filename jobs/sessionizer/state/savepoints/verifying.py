@@ -14,7 +14,7 @@ from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sessionizer.state.manifest import DataFile
+    from sessionizer.state.savepoints.manifest import DataFile
 
 WHAT_IT_HOLDS: Final = {
     OPEN_EVENTS: "open events",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.home.data_files import names_in
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.names import is_identifier
+from sessionizer.home.stream_home import LINEAGES
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -34,8 +35,17 @@ def read_origin(home: StreamHome, lineage: str) -> Origin | None:
     return require_undamaged(Origin, home.lineage(lineage).origin)
 
 
+def origins_of(home: StreamHome) -> dict[str, Origin | None]:
+    """Every lineage that control knows, also one whose data is gone, with its origin. Raises DamagedFile, OSError."""
+    noted = {*names_in(home.lineage_records), *names_in(home.root / LINEAGES)}  # the second: as earlier releases put it
+    return {name: read_origin(home, name) for name in sorted(filter(is_identifier, noted))}
+
+
 def parents_of(home: StreamHome) -> dict[str, str | None]:
-    """Every lineage of the stream, with the one its first state came from. Raises DamagedFile, OSError."""
-    names = filter(is_identifier, names_in(home.lineages))
-    origins = {name: read_origin(home, name) for name in sorted(names)}
-    return {name: origin.parent if origin is not None else None for name, origin in origins.items()}
+    """Every lineage of the stream, with the one its first state came from. Raises as ``origins_of``."""
+    return {name: origin.parent if origin is not None else None for name, origin in origins_of(home).items()}
+
+
+def savepoints_begun_from(home: StreamHome) -> set[str]:
+    """The savepoints that a lineage of the stream began with. Raises as ``origins_of``."""
+    return {origin.savepoint for origin in origins_of(home).values() if origin is not None and origin.savepoint}

@@ -13,25 +13,34 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.home.names import minted_id
-from sessionizer.home.room import unwritable
+from sessionizer.home.room import first_line, unwritable
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import committed_batches
-from sessionizer.state.beginning import Engaged, Failure, write_data_record
-from sessionizer.state.data_digest import data_files
-from sessionizer.state.manifest import Counts, Fingerprint, Kind, Manifest, SinkTable, read_manifest, write_manifest
-from sessionizer.state.savepoint_files import data_path, location, remove_tree
-from sessionizer.state.savepoint_state import SavepointState
-from sessionizer.state.shelf import examined
-from sessionizer.state.sink_versions import version_with_batch
+from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record
+from sessionizer.state.savepoints.data_digest import data_files
+from sessionizer.state.savepoints.manifest import (
+    Counts,
+    Fingerprint,
+    Kind,
+    Manifest,
+    SinkTable,
+    read_manifest,
+    write_manifest,
+)
+from sessionizer.state.savepoints.savepoint_state import SavepointState
+from sessionizer.state.savepoints.shelf import examined
+from sessionizer.state.savepoints.sink_versions import version_with_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.standing import Standing
+    from sessionizer.state.lineages.standing import Standing
 
 SINKS: Final = ("sessions", "quarantine", "late_events")
 _PACKAGES: Final = {"spark": "pyspark", "delta-spark": "delta-spark", "pyarrow": "pyarrow"}
@@ -79,7 +88,7 @@ class Making:
             try:
                 remove_tree(home.root)
             except OSError as error:
-                raise unwritable(location(home.root), "a savepoint", error) from error
+                raise unwritable(uri_of(home.root), "a savepoint", error) from error
         write_data_record(home.begun, Engaged.now(self.wish.why))
         if home.condemned.exists():  # looked for after: who removes it looks for us after that was written
             raise UnusableSavepoint(home.id, "it is being removed")
@@ -93,7 +102,7 @@ class Making:
             yield
         except Exception as error:
             cause = self._explained(error)
-            write_data_record(self.home.failed, Failure(epoch_ms(), (str(cause).splitlines() or [repr(cause)])[0]))
+            write_data_record(self.home.failed, Failure(epoch_ms(), first_line(cause)))
             raise cause from error
 
     def complete(
@@ -134,12 +143,12 @@ class Making:
             return error
         if standing.batch_id in committed_batches(self.stream.checkpoint(standing.lineage)):
             return error
-        return BatchOutrun(self.stream.name, standing.batch_id, (str(error).splitlines() or [repr(error)])[0])
+        return BatchOutrun(self.stream.name, standing.batch_id, first_line(error))
 
     def _sinks(self) -> list[SinkTable]:
         lineage, batch_id = self.standing.lineage, self.standing.batch_id
         places = table_locations(self.stream, self.stream.platform, self.standing.spec["sink"]["path"])
-        versions = {name: version_with_batch(data_path(places[name]), lineage, batch_id) for name in SINKS}
+        versions = {name: version_with_batch(folder_at(places[name]), lineage, batch_id) for name in SINKS}
         return [SinkTable(name, places[name], version) for name, version in versions.items()]
 
 

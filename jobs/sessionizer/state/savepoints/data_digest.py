@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.state.manifest import DataFile
-from sessionizer.state.savepoint_files import entries_in, files_below, relative_name
+from sessionizer.home.data_files import entries_in, files_below, relative_name
+from sessionizer.state.savepoints.manifest import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
 from sessionizer.home.json_record import require_undamaged
@@ -22,11 +22,9 @@ from sessionizer.lineage.checkpoint_record import CheckpointRecord, require_read
 from sessionizer.lineage.drained import read_drain
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.lineage.kept_types import read_kept_types
-from sessionizer.state.manifest import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.checkpoint import SeenFile
@@ -35,6 +33,14 @@ if TYPE_CHECKING:
 
 FILES: Final = "files"
 """The format of a source of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the source of events stands: ``offset`` as Spark writes it, None where nothing was read yet."""
+
+    format: str
+    offset: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Self
 from sessionizer.control.records.process_identity import ProcessIdentity, this_process
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import entries_in, examine_data_json, publish_json
+from sessionizer.home.data_reach import refused
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import minted_id
 from sessionizer.home.stamp import stamped, unknown_format
-from sessionizer.state.savepoint_files import entries_in, examine_data_json, write_data_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +62,12 @@ class Condemned(JsonRecord):
 
 
 def write_data_record(path: DataPath, record: JsonRecord) -> None:
-    """Write ``record`` with its format and its writer. Raises UnwritablePath, DiskFull."""
-    write_data_json(path, stamped(record.to_json(), record.FORMAT))
+    """Write ``record`` with its format and its writer; its folder is made. Raises as ``refused``."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refused(path.parent, "a savepoint", error) from error
+    publish_json(path, stamped(record.to_json(), record.FORMAT))
 
 
 def read_engaged(path: DataPath) -> Engaged | None:

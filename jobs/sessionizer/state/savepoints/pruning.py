@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.state.savepoint_state import SavepointState
+from sessionizer.state.savepoints.savepoint_state import SavepointState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -57,52 +57,34 @@ def pruning_plan(
     ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read.
     """
     rank = _ranks(candidates)
-    return [_verdict(each, rank.get(each.id), origins, in_use, policy, now) for each in candidates]
+    needed = {**dict.fromkeys(origins, "a lineage started from it"), **dict.fromkeys(in_use, "somebody reads it")}
+    return [_verdict(each, rank.get(each.id), needed.get(each.id), policy, now) for each in candidates]
 
 
 def _ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
     """The place of each complete one among those of its kind, the newest first."""
     found: dict[str, int] = {}
     of_kind = Counter[str]()
-    for each in sorted(candidates, key=_newest_first):
+    for each in sorted(candidates, key=lambda candidate: (-(candidate.at or 0), candidate.id)):
         if each.state is SavepointState.COMPLETE:
             found[each.id] = of_kind[each.kind]
             of_kind[each.kind] += 1
     return found
 
 
-def _newest_first(candidate: Candidate) -> tuple[int, str]:
-    return (-(candidate.at or 0), candidate.id)
-
-
-def _verdict(
-    candidate: Candidate,
-    rank: int | None,
-    origins: Collection[str],
-    in_use: Collection[str],
-    policy: Policy,
-    now: int,
-) -> Verdict:
-    kept = _reason_to_keep(candidate, rank, origins, in_use, policy, now)
+def _verdict(candidate: Candidate, rank: int | None, needed: str | None, policy: Policy, now: int) -> Verdict:
+    """``rank``: of a complete one, from 0. ``needed``: why it must stay, whatever the policy says."""
+    if candidate.state is SavepointState.MAKING:
+        kept: str | None = "it is being made"
+    else:
+        kept = needed or _kept_by_policy(candidate, rank, policy, now)
     if kept is not None:
         return Verdict(candidate.id, goes=False, because=kept)
-    return Verdict(candidate.id, goes=True, because=_reason_to_go(candidate, rank))
+    old = f"it is {candidate.state}" if rank is None else f"it is old, and number {rank + 1} of the newest"
+    return Verdict(candidate.id, goes=True, because=old)
 
 
-def _reason_to_keep(  # noqa: PLR0911  one reason a line
-    candidate: Candidate,
-    rank: int | None,
-    origins: Collection[str],
-    in_use: Collection[str],
-    policy: Policy,
-    now: int,
-) -> str | None:
-    if candidate.state is SavepointState.MAKING:
-        return "it is being made"
-    if candidate.id in in_use:
-        return "somebody reads it"
-    if candidate.id in origins:
-        return "a lineage started from it"
+def _kept_by_policy(candidate: Candidate, rank: int | None, policy: Policy, now: int) -> str | None:
     if rank is None:
         return None
     if rank < max(policy.count, LEAST_KEPT):
@@ -110,7 +92,3 @@ def _reason_to_keep(  # noqa: PLR0911  one reason a line
     if candidate.at is None or now - candidate.at < policy.age_ms:
         return "it is young"
     return None
-
-
-def _reason_to_go(candidate: Candidate, rank: int | None) -> str:
-    return f"it is {candidate.state}" if rank is None else f"it is old, and number {rank + 1} of the newest"

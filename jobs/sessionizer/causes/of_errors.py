@@ -1,0 +1,109 @@
+"""What each of our errors means to whoever reads it, by the name of its class."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sessionizer.causes.cause import PLAIN_SPARK, TERMINAL, TRANSIENT, UNCLEAR, Cause
+
+OF_ERRORS: Final = (
+    Cause("InvalidSpec", "the spec is wrong", TERMINAL, "correct the spec; `sessionizer spec check --deep` proves it"),
+    Cause("UnknownStream", "there is no spec", TERMINAL, "put the spec back into the folder of streams"),
+    Cause(
+        "DuplicateStream", "two specs have one name", TERMINAL,
+        "keep one of the files, or give the other stream and its file another name",
+    ),
+    Cause(
+        "UnwritablePath", "a path cannot be written", TERMINAL,
+        "make the path in the message writable, or choose another place: --home (SESSIONIZER_HOME) or sink.path "
+        "in the spec",
+    ),
+    Cause(
+        "LeaseHeld", "another driver has the lease", TRANSIENT,
+        "`sessionizer status` shows the live driver, `sessionizer stop` ends it",
+    ),
+    Cause("LeaseLost", "another driver took over", TRANSIENT, "nothing to do: the other driver goes on"),
+    Cause(
+        "DamagedFile", "a control file is damaged", TERMINAL,
+        "restore the file in the message from a copy; nothing else knows what it said (without a desired.json the "
+        "stream is wanted RUNNING; a spec.json may be removed if the stream's file says what it ran by)",
+    ),
+    Cause("PrivateDoorBroken", "this Spark or Delta has moved what is private in it", TERMINAL, PLAIN_SPARK),
+    Cause("DiskFull", "a disk is full", TRANSIENT, "free some space; the stream then goes on where it was"),
+    Cause(
+        "TableOwned", "another stream owns a table", TERMINAL,
+        "give sink.path a folder of its own; a table takes the sessions of one stream of one home",
+    ),
+    Cause(
+        "StreamDrained", "the stream was drained", TERMINAL,
+        "it needs no further run; for runs that go on where the last one ended use `--until caught-up`. To read all "
+        "again, start over: another name, or another home (and sink.path)",
+        for_good=True,
+    ),
+    Cause(
+        "UnreadableLineage", "another release made the checkpoint", TERMINAL,
+        "have the release that made it go on with the stream, or end it there (`sessionizer run … --until drained` "
+        "closes every session for good) and start over here: another name, or another home (and sink.path). Nothing "
+        "was changed",
+    ),
+    Cause(
+        "OperationPending", "a change of its state is not over", TERMINAL,
+        "finish it: type the same command again (`sessionizer restore …`); it goes on where it was",
+    ),
+    Cause(
+        "UnknownSavepoint", "there is no such savepoint", TERMINAL,
+        "`sessionizer savepoint list` shows those that there are; `--in` names another folder",
+    ),
+    Cause(
+        "UnusableSavepoint", "the savepoint cannot be used", TERMINAL,
+        "go on from another complete one (`sessionizer savepoint list`), or make a new one (`savepoint create`)",
+    ),
+    Cause(
+        "HalfWrittenBatch", "a batch is half-written", TERMINAL,
+        "let it finish that batch by the spec that it ran by: `sessionizer run … --until caught-up`",
+    ),
+    Cause(
+        "UnfaithfulState", "a new lineage came out wrong", TERMINAL,
+        "the stream is as it was and can go on; keep its checkpoint and the message for whoever maintains this",
+    ),
+    Cause(
+        "NothingToSave", "there is nothing to save", TERMINAL,
+        "let the stream run until a batch of it is over: `sessionizer run`",
+    ),
+    Cause(
+        "BatchOutrun", "the stream was faster", TRANSIENT,
+        "make another one; if that happens again and again, make it with a stop (`savepoint create --stop`)",
+    ),
+    Cause(
+        "DataElsewhere", "the data root is another one", TERMINAL,
+        "set SESSIONIZER_DATA (or --data) to where the lineage has its data, and unset it where that is the home. "
+        "Nothing was changed",
+    ),
+    Cause(
+        "PlanChanged", "the plan has changed", TERMINAL, "look at the plan again, and approve the digest it has now",
+    ),
+    Cause(
+        "EventsGone", "events are no longer in the source", TERMINAL,
+        "put back what the plan names, or go back to a savepoint that needs none of it (`sessionizer savepoint list`)",
+    ),
+    Cause(
+        "RowsLeft", "rows came back", TERMINAL,
+        "find who writes into the table (its history names them) and end that; then type the same command again",
+    ),
+    Cause(
+        "SourceUnreachable", "the source does not answer", TRANSIENT,
+        "start what should answer at the address in the message, or correct source in the spec",
+    ),
+    Cause(
+        "ControlUnreachable", "the control directory cannot be reached", TRANSIENT,
+        "check the mount and the limit of open files",
+    ),
+    Cause(
+        "DriverStillRuns", "a driver has not ended yet", TRANSIENT,
+        "wait until its batch is over (`sessionizer status`), then try again, or give it longer (--wait)",
+    ),
+    Cause("SessionizerError", "it failed", UNCLEAR, "correct what the message says, then try again"),
+    Cause("TerminalError", "it is refused", TERMINAL, "correct what the message says"),
+    Cause("TransientError", "something does not answer", TRANSIENT, "see to what the message names"),
+)  # fmt: skip
+"""By the name of the error's class, of a driver that had no query yet."""

@@ -1,0 +1,112 @@
+"""Everything this module raises on purpose.
+
+::
+
+    SessionizerError
+    ├── TerminalError            a retry cannot help
+    │   ├── InvalidSpec          a field of a stream spec
+    │   ├── UnknownStream        no spec of that name
+    │   ├── DuplicateStream      two specs of one name
+    │   ├── UnwritablePath       a directory we must write to
+    │   ├── LeaseHeld            another live driver owns the stream
+    │   ├── LeaseLost            this driver was replaced: it writes nothing more
+    │   ├── TableOwned           a table that another stream writes
+    │   ├── StreamDrained        a stream whose every session was closed for good
+    │   ├── UnreadableLineage    a checkpoint of another release or stream
+    │   ├── OperationPending     a restore or the like that was begun and is not over
+    │   ├── UnknownSavepoint     no savepoint of that id
+    │   ├── UnusableSavepoint    a savepoint that nothing can be started from
+    │   ├── NothingToSave        a stream without a batch that a savepoint could be of
+    │   ├── DataElsewhere        a lineage whose data root is not the one that is given
+    │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
+    │   ├── UnfaithfulState      a new lineage that does not hold what it was given
+    │   ├── PlanChanged          a plan that is not the one that was approved
+    │   ├── EventsGone           what a restore would have to read again is no longer in the source
+    │   ├── RowsLeft             rows that were to leave a table and are there again
+    │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
+    │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
+    │   └── QueryFailed          the streaming query failed, and would again
+    └── TransientError           the same call may succeed later
+        ├── ControlUnreachable   the control directory cannot be reached just now
+        ├── DriverStillRuns      a driver that was asked to stop and has not ended yet
+        ├── DiskFull             a path that has no room just now
+        ├── BatchOutrun          a running stream no longer keeps the batch that is being saved
+        ├── StoreUnreachable     a store or name node that does not answer
+        ├── SourceUnreachable    a broker or socket that does not answer
+        └── QueryInterrupted     the streaming query failed through its surroundings (disk, memory, network)
+
+The facts are fields; the message is composed from them. What to do about it is not said here but at the edge
+(``sessionizer.causes.remedies``), where it is known who reads it.
+"""
+
+from __future__ import annotations
+
+from sessionizer.errors.drivers import (
+    DriverStillRuns,
+    LeaseHeld,
+    LeaseLost,
+    PrivateDoorBroken,
+    QueryFailed,
+    QueryInterrupted,
+    TableOwned,
+)
+from sessionizer.errors.of_state import (
+    BatchOutrun,
+    DataElsewhere,
+    EventsGone,
+    HalfWrittenBatch,
+    NothingToSave,
+    OperationPending,
+    PlanChanged,
+    RowsLeft,
+    StreamDrained,
+    UnfaithfulState,
+    UnknownSavepoint,
+    UnreadableLineage,
+    UnusableSavepoint,
+)
+from sessionizer.errors.specs import DuplicateStream, InvalidSpec, UnknownStream
+from sessionizer.errors.surroundings import (
+    ControlUnreachable,
+    DamagedFile,
+    DiskFull,
+    SourceUnreachable,
+    StoreUnreachable,
+    UnwritablePath,
+)
+from sessionizer.errors.tree import SessionizerError, TerminalError, TransientError
+
+__all__ = [
+    "BatchOutrun",
+    "ControlUnreachable",
+    "DamagedFile",
+    "DataElsewhere",
+    "DiskFull",
+    "DriverStillRuns",
+    "DuplicateStream",
+    "EventsGone",
+    "HalfWrittenBatch",
+    "InvalidSpec",
+    "LeaseHeld",
+    "LeaseLost",
+    "NothingToSave",
+    "OperationPending",
+    "PlanChanged",
+    "PrivateDoorBroken",
+    "QueryFailed",
+    "QueryInterrupted",
+    "RowsLeft",
+    "SessionizerError",
+    "SourceUnreachable",
+    "StoreUnreachable",
+    "StreamDrained",
+    "TableOwned",
+    "TerminalError",
+    "TransientError",
+    "UnfaithfulState",
+    "UnknownSavepoint",
+    "UnknownStream",
+    "UnreadableLineage",
+    "UnusableSavepoint",
+    "UnwritablePath",
+]

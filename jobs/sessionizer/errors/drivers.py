@@ -1,0 +1,79 @@
+"""Who may drive a stream and write its tables, and what a query ends of."""
+
+from __future__ import annotations
+
+from sessionizer.errors.tree import TerminalError, TransientError
+
+
+class LeaseHeld(TerminalError):
+    """The stream already has a live driver: starting a second one would corrupt nothing, so it is refused."""
+
+    exit_code = 14
+
+    def __init__(self, stream: str, uid: str, pid: int, host: str) -> None:
+        self.stream, self.uid, self.pid, self.host = stream, uid, pid, host
+        super().__init__(f"stream {stream!r} is driven by {uid} (pid {pid} on {host})")
+
+
+class LeaseLost(TerminalError):
+    """A newer driver took over (``newest`` token > ours): whatever we wrote now could be written twice."""
+
+    exit_code = 15
+
+    def __init__(self, stream: str, token: int, newest: int) -> None:
+        self.stream, self.token, self.newest = stream, token, newest
+        reason = f"{newest} was given out" if newest > token else "its lease record is gone or another's"
+        super().__init__(f"driver of {stream!r} holds fencing token {token}, but {reason}")
+
+
+class DriverStillRuns(TransientError):
+    """Driver ``uid`` of ``stream`` was asked to stop, and its batch was not over after ``waited_s`` seconds."""
+
+    exit_code = 3
+
+    def __init__(self, stream: str, uid: str, waited_s: float) -> None:
+        self.stream, self.uid, self.waited_s = stream, uid, waited_s
+        super().__init__(f"driver {uid} of {stream!r} still runs {waited_s:g} s after it was asked to stop")
+
+
+class TableOwned(TerminalError):
+    """The table at ``location`` belongs to ``owner``: a second writer would put every session into it once more.
+
+    ``stream`` is who was refused; owners are streams of a platform home, such as ``clicks@1f2e…``.
+    """
+
+    exit_code = 18
+
+    def __init__(self, location: str, owner: str, stream: str) -> None:
+        self.location, self.owner, self.stream = location, owner, stream
+        super().__init__(f"the table at {location} belongs to {owner}, not to {stream}")
+
+
+class QueryFailed(TerminalError):
+    """The streaming query ended with ``cause`` (a condition name) and would end the same way again."""
+
+    exit_code = 16
+
+    def __init__(self, stream: str, cause: str, detail: str) -> None:
+        self.stream, self.cause, self.detail = stream, cause, detail
+        super().__init__(f"the query of {stream!r} failed ({cause}): {detail}")
+
+
+class QueryInterrupted(TransientError):
+    """The streaming query ended with ``cause`` that its surroundings, not its input or code, explain."""
+
+    exit_code = 22
+
+    def __init__(self, stream: str, cause: str, detail: str) -> None:
+        self.stream, self.cause, self.detail = stream, cause, detail
+        super().__init__(f"the query of {stream!r} was interrupted ({cause}): {detail}")
+
+
+class PrivateDoorBroken(TerminalError):
+    """What ``door`` uses of Spark, Delta or PySpark without a public name is not there: ``missing`` says what."""
+
+    exit_code = 16
+
+    def __init__(self, door: str, missing: str) -> None:
+        self.door, self.missing = door, missing
+        super().__init__(f"the door {door!r} to what is private in Spark or Delta is broken: {missing}")

@@ -1,0 +1,134 @@
+"""What keeps a stream's state from being gone on with, saved or brought back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.errors.tree import TerminalError, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class StreamDrained(TerminalError):
+    """``lineage`` of ``stream`` was drained at ``batch_id``: its watermark is at the end of time, all would be late."""
+
+    exit_code = 19
+
+    def __init__(self, stream: str, lineage: str, batch_id: int | None, at: str) -> None:
+        self.stream, self.lineage, self.batch_id, self.at = stream, lineage, batch_id, at
+        after = "" if batch_id is None else f" after batch {batch_id}"
+        super().__init__(f"stream {stream!r} was drained on {at}{after}: every session is closed, and it is over")
+
+
+class UnreadableLineage(TerminalError):
+    """The checkpoint of ``lineage`` is none that a driver of ``stream`` can go on with: ``cause``."""
+
+    exit_code = 17
+
+    def __init__(self, stream: str, lineage: str, cause: str) -> None:
+        self.stream, self.lineage, self.cause = stream, lineage, cause
+        super().__init__(f"stream {stream!r} cannot go on with its lineage {lineage}: {cause}")
+
+
+class DataElsewhere(TerminalError):
+    """``lineage`` of ``stream`` has its data at ``kept``, and ``field`` says ``now``: nothing of it is there."""
+
+    exit_code = 17
+
+    def __init__(self, stream: str, lineage: str, field: str, kept: str, now: str) -> None:
+        self.stream, self.lineage, self.field, self.kept, self.now = stream, lineage, field, kept, now
+        super().__init__(f"{field} is {now!r}, but lineage {lineage} of stream {stream!r} has its data at {kept!r}")
+
+
+class OperationPending(TerminalError):
+    """``verb`` of ``stream`` (to ``savepoint``) was begun and came as far as ``step``: nothing else may start."""
+
+    exit_code = 30
+
+    def __init__(self, stream: str, verb: str, savepoint: str, step: str) -> None:
+        self.stream, self.verb, self.savepoint, self.step = stream, verb, savepoint, step
+        super().__init__(f"a {verb} of {stream!r} to {savepoint} was begun and is not over: it has come to {step!r}")
+
+
+class NothingToSave(TerminalError):
+    """There is no batch of ``stream`` that a savepoint could be of: ``cause``."""
+
+    def __init__(self, stream: str, cause: str) -> None:
+        self.stream, self.cause = stream, cause
+        super().__init__(f"there is nothing of stream {stream!r} to save: {cause}")
+
+
+class BatchOutrun(TransientError):
+    """The stream went on so far while its batch ``batch_id`` was read that it no longer keeps all of it: ``cause``."""
+
+    def __init__(self, stream: str, batch_id: int, cause: str) -> None:
+        self.stream, self.batch_id, self.cause = stream, batch_id, cause
+        super().__init__(f"batch {batch_id} of stream {stream!r} is no longer whole: {cause}")
+
+
+class HalfWrittenBatch(TerminalError):
+    """Tables of ``stream`` have rows of ``batch_id``, which is not committed: only its own lineage can finish it."""
+
+    def __init__(self, stream: str, batch_id: int) -> None:
+        self.stream, self.batch_id = stream, batch_id
+        super().__init__(f"batch {batch_id} of stream {stream!r} was cut short after it had written to the tables")
+
+
+class UnfaithfulState(TerminalError):
+    """A new lineage of ``stream`` did not come to hold what it was given: ``difference``. It was not activated."""
+
+    exit_code = 17
+
+    def __init__(self, stream: str, difference: str) -> None:
+        self.stream, self.difference = stream, difference
+        super().__init__(f"a new lineage of stream {stream!r} does not hold what it was given: {difference}")
+
+
+class UnknownSavepoint(TerminalError):
+    """No savepoint is called ``savepoint``; ``known`` are those that are there."""
+
+    exit_code = 12
+
+    def __init__(self, savepoint: str, known: Iterable[str]) -> None:
+        self.savepoint, self.known = savepoint, tuple(known)
+        super().__init__(f"no savepoint {savepoint!r}; there are: {', '.join(self.known) or 'none'}")
+
+
+class UnusableSavepoint(TerminalError):
+    """Nothing can be started from ``savepoint``: ``cause``."""
+
+    exit_code = 17
+
+    def __init__(self, savepoint: str, cause: str) -> None:
+        self.savepoint, self.cause = savepoint, cause
+        super().__init__(f"savepoint {savepoint} cannot be used: {cause}")
+
+
+class PlanChanged(TerminalError):
+    """What would be done to ``stream`` now has the digest ``now``, not ``approved``."""
+
+    def __init__(self, stream: str, approved: str, now: str) -> None:
+        self.stream, self.approved, self.now = stream, approved, now
+        super().__init__(f"the plan for stream {stream!r} has the digest {now}, and {approved} was approved")
+
+
+class EventsGone(TerminalError):
+    """``missing`` are the parts of the source that a restore of ``stream`` would have to read again and cannot."""
+
+    exit_code = 31
+
+    def __init__(self, stream: str, missing: Iterable[str]) -> None:
+        self.stream, self.missing = stream, tuple(missing)
+        named = ", ".join(self.missing[:3])
+        super().__init__(f"{len(self.missing)} parts of the source of {stream!r} are gone, such as {named}")
+
+
+class RowsLeft(TerminalError):
+    """``rows`` that a restore of ``stream`` took back are in the table at ``location`` again: somebody writes there."""
+
+    exit_code = 32
+
+    def __init__(self, stream: str, location: str, rows: int) -> None:
+        self.stream, self.location, self.rows = stream, location, rows
+        super().__init__(f"{rows} rows that the restore of {stream!r} takes back are in {location} again")

@@ -1,0 +1,74 @@
+"""What a file, a disk, a store or a source says no to, now or until somebody mends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from sessionizer.errors.tree import TerminalError, TransientError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from upath import UPath
+
+
+class UnwritablePath(TerminalError):
+    """``path`` is needed as ``purpose`` but cannot be written: ``cause``."""
+
+    exit_code = 13
+
+    def __init__(self, path: Path | str, purpose: str, cause: str) -> None:
+        self.path, self.purpose, self.cause = path, purpose, cause
+        super().__init__(f"cannot write {purpose} at {path}: {cause}")
+
+
+class DamagedFile(TerminalError):
+    """A control file at ``path`` that exists or must exist, but whose content is lost: ``cause``."""
+
+    exit_code = 17
+
+    def __init__(self, path: Path | UPath, cause: str) -> None:
+        self.path, self.cause = path, cause
+        super().__init__(f"{path} is damaged: {cause}")
+
+
+class ControlUnreachable(TransientError):
+    """What is at ``path`` cannot be reached just now: ``cause`` (a stale mount, too many open files)."""
+
+    exit_code = 23
+
+    def __init__(self, path: Path | UPath | str, cause: str) -> None:
+        self.path, self.cause = path, cause
+        super().__init__(f"cannot reach {path}: {cause}")
+
+
+class DiskFull(TransientError):
+    """``path`` is needed as ``purpose``, and there is no room for it (or no quota) just now: ``detail``."""
+
+    exit_code = 24
+    cause: ClassVar[str] = "disk_full"
+
+    def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
+        self.path, self.purpose, self.detail = path, purpose, detail
+        super().__init__(f"no room for {purpose} at {path}: {detail}")
+
+
+class StoreUnreachable(TransientError):
+    """The store or name node of ``path``, needed as ``purpose``, does not answer just now: ``detail``."""
+
+    exit_code = 25
+    cause: ClassVar[str] = "unreachable"
+
+    def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
+        self.path, self.purpose, self.detail = path, purpose, detail
+        super().__init__(f"no answer about {purpose} at {path}: {detail}")
+
+
+class SourceUnreachable(TransientError):
+    """A broker or socket did not answer at ``address``: ``cause``."""
+
+    exit_code = 21
+
+    def __init__(self, address: str, cause: str) -> None:
+        self.address, self.cause = address, cause
+        super().__init__(f"source at {address} is unreachable: {cause}")
