@@ -31,6 +31,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
+        # what comes once a minute in life is to come in a test that takes less
+        "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
         "spark.driver.extraJavaOptions": QUICK_JVM,
     }
     session = spark_session("tests", master="local[2]", extra=settings)

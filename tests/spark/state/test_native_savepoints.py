@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 FILES = 12
 """As many batches: Spark takes snapshots of the state and compacts its list of files on the way."""
+DELTAS_UNTIL_SNAPSHOT = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 SAVED = (1, 10)
 """Before and after that."""
 
@@ -52,7 +53,11 @@ SAVED = (1, 10)
 def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Stage, ClickFiles]:
     stage = Stage.set_up(tmp_path_factory.mktemp("stage"), clicks_spec())
     files = write_click_files(stage.feed, FILES, rate=6)
-    catch_up(spark, stage)
+    spark.conf.set(DELTAS_UNTIL_SNAPSHOT, "4")
+    try:
+        catch_up(spark, stage)
+    finally:
+        spark.conf.unset(DELTAS_UNTIL_SNAPSHOT)
     assert stage.lineage
     write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
     return stage, files

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -127,16 +126,6 @@ def write_settings(file: Path, settings: Mapping[str, str]) -> None:
         SubElement(entry, "name").text = name
         SubElement(entry, "value").text = value
     ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)
-
-
-def free_addresses(count: int) -> list[str]:
-    """Places on the loopback that were free a moment ago, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _java() -> str:

@@ -7,7 +7,8 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
-from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, free_addresses, write_settings
+from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, write_settings
+from support.processes.ports import free_addresses
 
 if TYPE_CHECKING:
     from pathlib import Path

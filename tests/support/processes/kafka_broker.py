@@ -6,7 +6,6 @@ import base64
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -19,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from sessionizer.errors import SourceUnreachable
 from support.places import REPOSITORY
+from support.processes.ports import free_ports
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -66,7 +66,7 @@ class KafkaBroker:
         self._properties = directory / "server.properties"
         self._class_path = str(jars / "*")
         self._process: subprocess.Popen[bytes] | None = None
-        port, controller_port = _free_ports(2)
+        port, controller_port = free_ports(2)
         self.bootstrap_servers = f"127.0.0.1:{port}"
         self._properties.write_text(
             _PROPERTIES.format(port=port, controller_port=controller_port, data=directory / "data"), encoding="utf-8"
@@ -174,13 +174,3 @@ class KafkaBroker:
 def _led_partitions(admin: AdminClient, topic: str) -> int:
     partitions = admin.list_topics(topic, timeout=_UP_WITHIN_S).topics[topic].partitions
     return sum(partition.leader >= 0 for partition in partitions.values())
-
-
-def _free_ports(count: int) -> list[int]:
-    """Loopback ports that were free a moment ago, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped]
 
-from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, free_addresses, write_settings
+from support.processes.hadoop_daemon import HadoopDaemon, HadoopService, write_settings
+from support.processes.ports import free_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

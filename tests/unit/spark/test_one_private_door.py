@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from traceback import format_exception
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,8 +91,8 @@ def test_what_fails_for_another_reason_passes_the_door(error: Exception) -> None
 
 
 def test_a_query_that_dies_of_a_broken_door_is_not_tried_again() -> None:
-    said = f"Return Message: Traceback ...\n{PrivateDoorBroken('batch clock', 'Method f([]) does not exist')!r}"
-    ended = classified("clicks", RuntimeError(said))
+    broken = PrivateDoorBroken("batch clock", "Method f([]) does not exist")
+    ended = classified("clicks", RuntimeError(f"Return Message: {''.join(format_exception(broken))}"))
     assert (type(ended).__name__, getattr(ended, "cause", None)) == ("QueryFailed", "private_door")
 
 

@@ -14,7 +14,8 @@ from sessionizer_airflow.errors import ClusterUnreachable, ResourceManagerUnknow
 from sessionizer_airflow.launching.hadoop_settings import resolved, settings_in, web_addresses
 from sessionizer_airflow.launching.resource_manager import ResourceManager, log_of
 from sessionizer_airflow.launching.yarn import YarnManager
-from support.processes.hadoop_daemon import free_addresses, write_settings
+from support.processes.hadoop_daemon import write_settings
+from support.processes.ports import free_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
