@@ -20,18 +20,16 @@ from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.differing import differences
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
-from sessionizer.state.savepoints.removing import planned, remove
+from sessionizer.state.savepoints.removing import newest_that_stay, planned, remove
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 from sessionizer.state.savepoints.verifying import findings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.pruning import Verdict
-    from sessionizer.state.savepoints.shelf import Savepoint
 
 DAY_MS = 86_400_000
 
@@ -148,22 +146,11 @@ def prune(  # noqa: PLR0913  one parameter per option
         return
     if not yes:
         typer.confirm(f"carry out the plan ({len(going)} to remove)?", abort=True, err=True)
-    for stays in _newest_that_stay(found, verdicts):
+    for stays in newest_that_stay(list(found.values()), verdicts):
         _require_sound(*stays, "; it would stay, so nothing was removed")
     for savepoint in going:
         needed = remove(found[savepoint].home, where)
         say(f"removed {savepoint}" if needed is None else f"kept {savepoint} after all: {needed}")
-
-
-def _newest_that_stay(
-    found: Mapping[str, Savepoint], verdicts: Sequence[Verdict]
-) -> list[tuple[SavepointHome, Manifest]]:
-    """Of each kind that something goes of: what there is to fall back on afterwards."""
-    going = {found[verdict.id].kind for verdict in verdicts if verdict.goes}
-    staying = [found[verdict.id] for verdict in verdicts if not verdict.goes]
-    # the oldest come first
-    newest = {each.kind: (each.home, each.manifest) for each in staying if each.is_complete and each.manifest}
-    return [each for kind, each in newest.items() if kind in going]
 
 
 def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
 
-from sessionizer.errors import SessionizerError
+from sessionizer.errors import SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import with_its_data
-from sessionizer.state.savepoints.removing import remove
+from sessionizer.state.savepoints.data_digest import found_files
+from sessionizer.state.savepoints.removing import newest_that_stay, remove
 from sessionizer.state.savepoints.schedule import judge, plan_for_scheduled, reason
+from sessionizer.state.savepoints.verifying import findings
 from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.errors import SavepointsNotRemoved
 from sessionizer_airflow.launching.argv import SavepointCall
@@ -21,10 +22,10 @@ from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from airflow.sdk import Context
 
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.savepoints import Savepoints
     from sessionizer_airflow.project import Project
 
@@ -43,7 +44,7 @@ class FindDueStreams(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:  # noqa: ARG002 - the interface
         """Look at all streams whose spec asks for savepoints."""
-        return due_streams(self.project.home, self.project.streams, self.log.info)
+        return due_streams(self.project, self.log.info)
 
 
 class TakeSavepoint(SparkBatchJob):
@@ -67,18 +68,18 @@ class PruneSavepoints(BaseOperator):
     def execute(self, context: Context) -> None:  # noqa: ARG002 - the interface
         """Look at all streams whose spec asks for savepoints."""
         try:
-            prune_scheduled(self.project.home, self.project.streams, self.log.info)
+            prune_scheduled(self.project, self.log.info)
         except SavepointsNotRemoved as error:
             raise PersonNeeded.by(error) from None
 
 
-def due_streams(platform_home: Path, streams: Path, say: Callable[[str], None]) -> list[dict[str, str]]:
+def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str]]:
     """Those that are due, by name, and a line for each that asks.
 
     One that cannot be looked at counts as due: its own job then fails of it, and nobody else's.
     """
     now, due = epoch_ms(), []
-    for home, _, every_ms in _asking(platform_home, streams):
+    for home, _, every_ms in _asking(project):
         try:
             judgement = judge(home, every_ms, now)
             is_due, because = judgement.due, judgement.because
@@ -90,10 +91,10 @@ def due_streams(platform_home: Path, streams: Path, say: Callable[[str], None]) 
     return due
 
 
-def prune_scheduled(platform_home: Path, streams: Path, say: Callable[[str], None]) -> None:
+def prune_scheduled(project: Project, say: Callable[[str], None]) -> None:
     """Remove what the specs do not keep. Raises SavepointsNotRemoved, at the end, for streams where that failed."""
     wrong = []
-    for home, wanted, _ in _asking(platform_home, streams):
+    for home, wanted, _ in _asking(project):
         try:
             _prune(home, wanted, say)
         except (SessionizerError, OSError) as error:
@@ -105,6 +106,11 @@ def prune_scheduled(platform_home: Path, streams: Path, say: Callable[[str], Non
 
 def _prune(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> None:
     found, verdicts = plan_for_scheduled(home, wanted, epoch_ms())
+    for stays, manifest in newest_that_stay(found, verdicts):
+        files = found_files(stays)
+        wrong = findings(manifest.files, files.files, files.unreadable)
+        if wrong:
+            raise UnusableSavepoint(stays.id, f"{wrong[0]}; it would stay, so nothing was removed")
     for savepoint, verdict in zip(found, verdicts, strict=True):
         if not verdict.goes:
             continue
@@ -113,9 +119,9 @@ def _prune(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> 
         say(f"{home.name}: removed {savepoint.id}: {verdict.because}" if needed is None else kept)
 
 
-def _asking(platform_home: Path, streams: Path) -> Iterator[tuple[StreamHome, Savepoints, int]]:
+def _asking(project: Project) -> Iterator[tuple[StreamHome, Savepoints, int]]:
     """The streams whose spec asks for savepoints, with what it says and the time between them, in ms."""
-    for name, spec in survey_streams(streams).specs.items():
+    for name, spec in survey_streams(project.streams).specs.items():
         wanted = spec.savepoints
         if wanted.every_ms is not None:
-            yield with_its_data(StreamHome.of(platform_home, name)), wanted, wanted.every_ms
+            yield with_its_data(project.home_of(name)), wanted, wanted.every_ms

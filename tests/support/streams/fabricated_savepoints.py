@@ -55,9 +55,9 @@ def manifest_of(savepoint: str, batch_id: int = 7, made_at: int = 1_000) -> Mani
     )
 
 
-def fabricate(folder: DataPath, savepoint: str, made_at: int = 1_000) -> SavepointHome:
+def fabricate(folder: DataPath, savepoint: str, made_at: int = 1_000, why: str = "tests") -> SavepointHome:
     """A complete savepoint with a file of each kind."""
-    home = begin(folder, savepoint)
+    home = begin(folder, savepoint, why=why)
     for part in (OPEN_EVENTS, TIMEOUTS, SEEN_FILES):
         log = home.part(part) / "_delta_log"
         log.mkdir(parents=True)
@@ -67,10 +67,10 @@ def fabricate(folder: DataPath, savepoint: str, made_at: int = 1_000) -> Savepoi
     return home
 
 
-def begin(folder: DataPath, savepoint: str, *, by_the_dead: bool = False) -> SavepointHome:
+def begin(folder: DataPath, savepoint: str, *, by_the_dead: bool = False, why: str = "tests") -> SavepointHome:
     """A savepoint that this process, or one that was killed, has begun to make."""
     home = SavepointHome.of(folder, savepoint)
-    ours = Engaged.now("tests")
+    ours = Engaged.now(why)
     write_data_record(home.begun, replace(ours, pid=NOBODY) if by_the_dead else ours)
     return home
 

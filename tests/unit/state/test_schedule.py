@@ -13,7 +13,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain
 from sessionizer.state.savepoints.beginning import Engaged, write_data_record
-from sessionizer.state.savepoints.manifest import write_manifest
+from sessionizer.state.savepoints.manifest import Kind, write_manifest
 from sessionizer.state.savepoints.schedule import Reached, judge, judged, plan_for_scheduled, reached_by, reason
 from sessionizer.stream_spec.document.savepoints import Savepoints
 from support.streams.fabricated_savepoints import begin, fabricate, manifest_of
@@ -77,12 +77,14 @@ def test_only_a_batch_that_can_be_gone_on_from_is_saved(stream: StreamHome) -> N
     assert reached_by(stream) is None
 
 
-def test_only_the_newest_complete_one_counts(stream: StreamHome) -> None:
+def test_only_the_newest_complete_canonical_one_counts(stream: StreamHome) -> None:
     now = epoch_ms()
     commit(stream, start_lineage(stream), 8)
     fabricate(stream.savepoints, "s2", made_at=now - HOUR // 2)
     fabricate(stream.savepoints, "s3", made_at=now - HOUR)
     begin(stream.savepoints, "s4", by_the_dead=True)
+    native = fabricate(stream.savepoints, "s6")
+    write_manifest(native, replace(manifest_of("s6", made_at=now), kind=Kind.NATIVE))
     assert judge(stream, HOUR // 2, now).due
     assert judge(stream, HOUR, now).because == "s2 was made 30 m ago"
     begin(stream.savepoints, "s5")

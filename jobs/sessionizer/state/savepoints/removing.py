@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.beginning import Engaged
+    from sessionizer.state.savepoints.manifest import Manifest
     from sessionizer.state.savepoints.pruning import Policy, Verdict
     from sessionizer.state.savepoints.shelf import Savepoint
 
@@ -31,6 +32,17 @@ def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, n
     """A verdict on each savepoint of the stream of ``home``, in their order. Raises OSError."""
     candidates = [candidate(each) for each in savepoints]
     return pruning_plan(candidates, savepoints_begun_from(home), being_read(savepoints, now), policy, now)
+
+
+def newest_that_stay(
+    savepoints: Sequence[Savepoint], verdicts: Sequence[Verdict]
+) -> list[tuple[SavepointHome, Manifest]]:
+    """Of each kind that something goes of: what there is to fall back on afterwards. The oldest come first."""
+    goes = {verdict.id: verdict.goes for verdict in verdicts}
+    going = {each.kind for each in savepoints if goes[each.id]}
+    staying = [each for each in savepoints if not goes[each.id]]
+    newest = {each.kind: (each.home, each.manifest) for each in staying if each.is_complete and each.manifest}
+    return [each for kind, each in newest.items() if kind in going]
 
 
 def candidate(savepoint: Savepoint) -> Candidate:

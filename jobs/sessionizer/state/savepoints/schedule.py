@@ -9,6 +9,7 @@ from sessionizer.control.status.progress_line import in_words
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batch
 from sessionizer.lineage.drained import read_drain
+from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removing import planned
 from sessionizer.state.savepoints.savepoint_state import SavepointState
@@ -43,7 +44,7 @@ class Judgement:
 
 
 def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, making: bool, now: int) -> Judgement:
-    """Whether a stream that has ``reached`` a batch is due, ``newest`` being that of its newest complete savepoint.
+    """Whether a stream that has ``reached`` a batch is due; ``newest`` is its newest complete canonical savepoint.
 
     A stream whose newest batch has been saved is not, however long ago that was: it would be saved once more as it is.
     ``making``: one is being made. ``now`` is epoch ms.
@@ -63,8 +64,7 @@ def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, m
 def judge(home: StreamHome, every_ms: int, now: int) -> Judgement:
     """Look at the stream of ``home``. Raises DamagedFile, ControlUnreachable."""
     found = savepoints_in(home.savepoints, now)
-    complete = [each.manifest for each in found if each.manifest is not None and each.is_complete]
-    newest = max(complete, key=lambda manifest: manifest.made_at, default=None)
+    newest = max(filter(_is_canonical, _complete(found)), key=lambda manifest: manifest.made_at, default=None)
     making = any(each.state is SavepointState.MAKING for each in found)
     return judged(every_ms, reached_by(home), newest, making=making, now=now)
 
@@ -87,6 +87,15 @@ def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[
     """The savepoints that were made by themselves, and a verdict on each; those of people are not looked at."""
     made = [each for each in savepoints_in(home.savepoints, now) if _is_scheduled(each)]
     return made, planned(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
+
+
+def _complete(savepoints: list[Savepoint]) -> list[Manifest]:
+    return [each.manifest for each in savepoints if each.manifest is not None and each.is_complete]
+
+
+def _is_canonical(manifest: Manifest) -> bool:
+    """A native one is no substitute: a restore does not take it, nor does another line of Spark."""
+    return manifest.kind is Kind.CANONICAL
 
 
 def _is_scheduled(savepoint: Savepoint) -> bool:

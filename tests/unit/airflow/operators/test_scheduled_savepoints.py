@@ -10,7 +10,6 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import commit_log
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
-from sessionizer.state.savepoints.beginning import Engaged, write_data_record
 from sessionizer.state.savepoints.schedule import reason
 from sessionizer_airflow.errors import SavepointsNotRemoved
 from sessionizer_airflow.operators.failed_job import told_failure
@@ -46,17 +45,20 @@ def specs(tmp_path: Path) -> Path:
     return folder
 
 
+def project(tmp_path: Path) -> Project:
+    return Project.from_environment({"SESSIONIZER_HOME": str(tmp_path), "SESSIONIZER_STREAMS": str(tmp_path / "specs")})
+
+
 def old(tmp_path: Path, name: str) -> None:
     """Two that were made by themselves, of which one may go."""
     folder = StreamHome.of(tmp_path, name).savepoints
     for savepoint, age in (("s1", 3), ("s2", 2)):
-        home = fabricate(folder, savepoint, made_at=epoch_ms() - age * HOUR)
-        write_data_record(home.begun, Engaged.now(reason(HOUR)))
+        fabricate(folder, savepoint, made_at=epoch_ms() - age * HOUR, why=reason(HOUR))
 
 
 def test_those_are_due_that_ask_and_have_none(specs: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    due = due_streams(tmp_path, specs, said.append)
+    due = due_streams(project(tmp_path), said.append)
     assert [(each["stream"], each["why"]) for each in due] == [
         ("asking", "scheduled, every 1 hour"),
         ("other", "scheduled, every 1 hour"),
@@ -67,7 +69,7 @@ def test_those_are_due_that_ask_and_have_none(specs: Path, tmp_path: Path) -> No
 def test_one_that_cannot_be_looked_at_fails_in_its_own_task(specs: Path, tmp_path: Path) -> None:
     said: list[str] = []
     StreamHome.of(tmp_path, "asking").control_files.lineage.write_text("{")
-    assert [each["stream"] for each in due_streams(tmp_path, specs, said.append)] == ["asking", "other"]
+    assert [each["stream"] for each in due_streams(project(tmp_path), said.append)] == ["asking", "other"]
     assert said[0].startswith("asking: due: it cannot be looked at: ")
 
 
@@ -78,26 +80,34 @@ def test_what_is_old_goes_of_each_stream_whatever_is_wrong_with_another(specs: P
     folder = StreamHome.of(tmp_path, "asking").savepoints
     (folder / "s1" / "condemned.json").mkdir()  # nobody can write there
     with pytest.raises(SavepointsNotRemoved, match=r"^asking: ") as failure:
-        prune_scheduled(tmp_path, specs, said.append)
+        prune_scheduled(project(tmp_path), said.append)
     assert "prune <stream> --plan" in PersonNeeded.by(failure.value).remedy
     assert said[1:] == ["other: removed s1: it is old, and number 2 of the newest"]
     left = {name: sorted(each.name for each in StreamHome.of(tmp_path, name).savepoints.iterdir()) for name in
             ("other", "silent")}  # fmt: skip
     assert left == {"other": ["s2"], "silent": ["s1", "s2"]}
     (folder / "s1" / "condemned.json").rmdir()
-    prune_scheduled(tmp_path, specs, said.append)
+    prune_scheduled(project(tmp_path), said.append)
     assert [each.name for each in folder.iterdir()] == ["s2"]
 
 
+def test_nothing_is_removed_while_the_newest_that_would_stay_is_hurt(specs: Path, tmp_path: Path) -> None:
+    old(tmp_path, "other")
+    folder = StreamHome.of(tmp_path, "other").savepoints
+    (folder / "s2" / "open_events" / "part-0.parquet").write_bytes(b"hurt")
+    with pytest.raises(SavepointsNotRemoved, match="so nothing was removed"):
+        prune_scheduled(project(tmp_path), print)
+    assert sorted(each.name for each in folder.iterdir()) == ["s1", "s2"]
+
+
 def test_the_job_of_a_stream_makes_the_savepoint_that_was_named_for_it(tmp_path: Path) -> None:
-    project = Project.from_environment({"SESSIONIZER_HOME": str(tmp_path), "SESSIONIZER_STREAMS": str(tmp_path / "s")})
     task = TakeSavepoint(
-        task_id="create", stream="clicks", savepoint="x1", why="scheduled, every 1 hour", project=project
+        task_id="create", stream="clicks", savepoint="x1", why="scheduled, every 1 hour", project=project(tmp_path)
     )
     assert task.job.name == "clicks.savepoint"
     assert task.job.arguments == (
         "savepoint", "create", "clicks", "--id", "x1", "--why", "scheduled, every 1 hour",
-        "--home", str(tmp_path), "--streams", str(tmp_path / "s"),
+        "--home", str(tmp_path), "--streams", str(tmp_path / "specs"),
     )  # fmt: skip
 
 
