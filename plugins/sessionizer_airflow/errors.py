@@ -115,6 +115,18 @@ class SavepointsNotRemoved(TerminalError):
         super().__init__(redacted("; ".join(lines)))
 
 
+class PlanImpossible(TerminalError):
+    """What was asked for ``stream`` cannot be carried out; ``text`` is its plan, which says why."""
+
+    def __init__(self, stream: str, text: str) -> None:
+        self.stream, self.text = stream, text
+        self.remedy = (
+            "put back what the plan names, then run this DAG again; or run it again for a savepoint that needs none of "
+            f"it: `sessionizer savepoint list {stream}`"
+        )
+        super().__init__(text)
+
+
 class JobFailed(TerminalError):
     """A batch job ended with one of our errors: its ``message``, and the ``remedy`` that it printed."""
 

@@ -15,7 +15,7 @@ from support.places import REPOSITORY
 
 STREAM_COUNT = 50
 DAGS_PER_STREAM = 4
-DAGS_OF_THE_PLATFORM = 2
+DAGS_OF_THE_PLATFORM = 3
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
 READS_PER_SPEC = 5
 """One for each DAG file of streams, and one that asks whether any wants savepoints."""

@@ -13,6 +13,7 @@ from airflow.providers.apache.spark.hooks import spark_submit
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.connection import SparkTarget
+from sessionizer_airflow.operating.jobs import OperateJob
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
@@ -60,12 +61,13 @@ def test_submit_commands(
 
 
 def command_of(task: object) -> list[str] | None:
+    """None as well for the jobs of a form: what those are called with is known when it is filled in."""
     if isinstance(task, SuperviseStream):
         assert isinstance(task.launcher, ConnectionLauncher)
         folders = Folders(home=task.project.home, streams=task.project.streams)
         call = DriverCall(stream=task.stream, uid=UID, folders=folders)
         return task.launcher.command(call, settings_of(task.launcher))
-    if isinstance(task, SparkBatchJob):
+    if isinstance(task, SparkBatchJob) and not isinstance(task, OperateJob):
         task.fit_to_connection()
         return [str(word) for word in task._get_hook()._build_spark_submit_command(task.application)]
     return None

@@ -15,6 +15,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
+from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
 from sessionizer.errors import EventsGone, InvalidSpec, OperationPending, PlanChanged, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
@@ -39,6 +40,10 @@ def restore(  # noqa: PLR0913  one parameter per option
     approve: Annotated[str | None, typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.")] = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0,
     by: Annotated[str | None, typer.Option(help="Who approves; else you.")] = None,
+    keep_plan: Annotated[
+        str | None,
+        typer.Option(metavar="REQUEST", help="Keep the plan under this name, for whoever approves it elsewhere."),
+    ] = None,
     folder: Folder = None,
     as_json: AsJson = False,
     home: Home = None,
@@ -62,6 +67,8 @@ def restore(  # noqa: PLR0913  one parameter per option
         plan = plan_restore(spark, where, kept, manifest)
         digest = pending.digest if pending else plan.decision.digest
         _show(plan, digest, as_json=as_json)
+        if keep_plan is not None:
+            _keep(where, plan, digest, keep_plan)
         if approve is None:
             return
         if approve != digest:
@@ -107,6 +114,25 @@ def _show(plan: RestorePlan, digest: str, *, as_json: bool) -> None:
         typer.echo(line)
     if plan.is_possible:
         typer.echo(f"to do so: the same command with --approve {digest}")
+
+
+def _keep(where: StreamHome, plan: RestorePlan, digest: str, request: str) -> None:
+    """The first plan of a request stays: what was shown to somebody is not replaced behind their back."""
+    kept = keep_plan_of(
+        where,
+        PlanRecord(
+            request=request,
+            verb=VERB,
+            stream=plan.decision.stream,
+            savepoint=plan.decision.savepoint,
+            digest=digest,
+            possible=plan.is_possible,
+            text="\n".join(plan.lines()),
+            made_at=epoch_ms(),
+        ),
+    )
+    same = kept.digest == digest
+    say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
 
 
 def _new_record(where: StreamHome, plan: RestorePlan, by: str) -> OperationRecord:

@@ -20,7 +20,7 @@ ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""
 
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
-"""Seconds for which exit records, stop markers and submissions of earlier drivers are kept for people to read."""
+"""Seconds for which exit records, stop markers and submissions of earlier drivers, and plans, are kept for people."""
 
 LOGS_KEPT: Final = 20
 """Earlier drivers whose logs are kept."""
@@ -35,6 +35,7 @@ def sweep(home: StreamHome, uid: str) -> None:
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
     for pattern in PATTERNS_OF_DRIVERS:
         _remove_older(home.control, pattern, FORGOTTEN_AFTER_S)
+    _remove_older(home.control_files.plans, "*.json", FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)
 

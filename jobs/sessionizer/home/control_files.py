@@ -86,6 +86,15 @@ class ControlFiles:
         """What became of the operation of that id."""
         return self.operations / f"{checked_identifier('operation', operation)}.json"
 
+    @property
+    def plans(self) -> Path:
+        """What was asked for and waits for approval, or has been answered: a file for each request."""
+        return self.root / "plans"
+
+    def plan(self, request: str) -> Path:
+        """The plan of that request."""
+        return self.plans / f"{checked_identifier('request', request)}.json"
+
     def exit(self, uid: str) -> Path:
         """How driver ``uid`` ended."""
         return self.root / f"exit.{checked_identifier('uid', uid)}.json"

@@ -28,6 +28,8 @@ class Kind(StrEnum):
     """Its driver runs, but no spec describes it."""
     UNWATCHED = "unwatched"
     """The run that watches it is overdue, or nobody does anything about its dead driver."""
+    WANTS_APPROVAL = "wants_approval"
+    """A plan for it waits for somebody to approve or reject it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

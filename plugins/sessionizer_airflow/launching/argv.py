@@ -38,8 +38,14 @@ class Folders:
 
     def argv(self) -> tuple[str, ...]:
         """The options that name the folders."""
-        data = () if self.data is None else ("--data", self.data)
-        return ("--home", str(self.home), "--streams", str(self.streams), *data)
+        return ("--home", str(self.home), "--streams", str(self.streams), *self._data_option())
+
+    def argv_without_streams(self) -> tuple[str, ...]:
+        """The same for verbs of a stream that ran, which keeps its spec."""
+        return ("--home", str(self.home), *self._data_option())
+
+    def _data_option(self) -> tuple[str, ...]:
+        return () if self.data is None else ("--data", self.data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +97,46 @@ class SavepointCall:
         """What follows ``jobs/main.py``."""
         of = (self.stream, "--id", self.savepoint, "--why", self.why)
         return ("savepoint", "create", *of, *self.folders.argv())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanCall:
+    """Make the plan of a restore to ``savepoint``, or the newest not after ``time``, and keep it as ``request``'s."""
+
+    stream: str
+    savepoint: str | None
+    time: str | None
+    request: str
+    folders: Folders
+
+    def __post_init__(self) -> None:
+        checked_name("name", self.stream)
+        checked_identifier("request", self.request)
+        if self.savepoint is not None:
+            checked_identifier("savepoint", self.savepoint)
+
+    def argv(self) -> tuple[str, ...]:
+        """What follows ``jobs/main.py``."""
+        to = ("--time", str(self.time)) if self.savepoint is None else (self.savepoint,)
+        return ("restore", self.stream, *to, "--keep-plan", self.request, *self.folders.argv_without_streams())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreCall:
+    """Carry out the restore to ``savepoint`` whose plan ``by`` approved by its ``digest``."""
+
+    stream: str
+    savepoint: str
+    digest: str
+    by: str
+    folders: Folders
+
+    def __post_init__(self) -> None:
+        checked_name("name", self.stream)
+        checked_identifier("savepoint", self.savepoint)
+        checked_identifier("digest", self.digest)
+
+    def argv(self) -> tuple[str, ...]:
+        """What follows ``jobs/main.py``."""
+        approved = ("--approve", self.digest, "--by", self.by)
+        return ("restore", self.stream, self.savepoint, *approved, *self.folders.argv_without_streams())

@@ -17,6 +17,7 @@ from sessionizer.causes.remedies import cause_of_error
 from sessionizer_airflow.errors import (
     JobFailed,
     OrphanedDrivers,
+    PlanImpossible,
     SavepointsNotRemoved,
     SupervisionEnded,
     UnwatchedStreams,
@@ -31,7 +32,9 @@ WIDTH: Final = 100
 """Columns that a task's log shows on an ordinary screen without scrolling."""
 INDENT: Final = "    "
 WHAT_TO_DO: Final = "What to do:"
-KNOW_THEIR_REMEDY: Final = (SupervisionEnded, OrphanedDrivers, UnwatchedStreams, SavepointsNotRemoved, JobFailed)
+KNOW_THEIR_REMEDY: Final = (
+    SupervisionEnded, OrphanedDrivers, UnwatchedStreams, SavepointsNotRemoved, PlanImpossible, JobFailed,
+)  # fmt: skip
 GO_ON: Final = "then unpause this DAG"
 
 log = logging.getLogger(__name__)

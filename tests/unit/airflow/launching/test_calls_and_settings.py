@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.patience import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import uri_of
-from sessionizer_airflow.launching.argv import DriverCall, Folders, ReportCall, SavepointCall
+from sessionizer_airflow.launching.argv import DriverCall, Folders, PlanCall, ReportCall, RestoreCall, SavepointCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
@@ -35,6 +35,8 @@ def test_every_job_is_told_of_the_data_root(data: str) -> None:
         DriverCall(stream="clicks", uid="0123ab", folders=folders),
         ReportCall(stream="clicks", folders=folders),
         SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b"),
+        PlanCall(stream="clicks", folders=folders, savepoint="a", time=None, request="r"),
+        RestoreCall(stream="clicks", folders=folders, savepoint="a", digest="d", by="somebody"),
     ):
         assert call.argv()[-2:] == ("--data", data)
 

@@ -1,0 +1,82 @@
+"""One DAG for all streams: what a person asks of the state of one, in a form. Wiring only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param
+
+from sessionizer.home.names import IDENTIFIER_PATTERN, is_name
+from sessionizer.stream_spec.loading.folder import spec_files
+from sessionizer_airflow.house import platform_dag_options
+from sessionizer_airflow.operating.approval import PATIENCE, ApprovePlan
+from sessionizer_airflow.operating.jobs import CarryOutRestore, MakeSavepoint, PlanRestore, ReadForm
+from sessionizer_airflow.operating.request import Operation
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.policy import SupervisionSettings
+
+DOCUMENTATION = """
+Makes a savepoint of a stream, or takes the stream back to one.
+
+Fill in the form: **savepoint** saves what is open now, while the stream runs on. **restore** goes back to the savepoint
+of that id, or to the newest one that is not after a time. First a plan is made, which changes nothing: what is taken
+back, what is read again. It waits under **Required Actions** until somebody approves or rejects it, at most four
+hours. Approved, exactly that plan is carried out, and the stream runs again; rejected, nothing is.
+
+`sessionizer savepoint list <stream>` shows the ids.
+"""
+
+project = Project.from_environment()
+settings = SupervisionSettings.from_environment()
+# Also those whose spec is broken: they run on by the one that they have, and may be in need.
+streams = sorted({file.stem for file in spec_files(project.streams) if is_name(file.stem)})
+
+FORM = {
+    "verb": Param(type="string", enum=[str(verb) for verb in Operation], title="What to do"),
+    "stream": Param(type="string", enum=streams or ["no stream has a spec"], title="Stream"),
+    "savepoint": Param(
+        None,
+        type=["null", "string"],
+        pattern=f"^{IDENTIFIER_PATTERN}$",
+        title="Savepoint",
+        description="To restore: its id.",
+    ),
+    "time": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title="Or a time",
+        description="To restore, instead of an id: the newest savepoint that is not after it.",
+    ),
+    "why": Param(
+        None, type=["null", "string"], maxLength=500, title="Why", description="Optional. Shown to whoever approves."
+    ),
+}
+JOB: dict[str, Any] = {
+    "project": project,
+    # Each takes a worker and a JVM for a while: not those that supervision needs.
+    "pool": settings.report_pool,
+    "execution_timeout": timedelta(hours=1),
+    "retry_delay": timedelta(minutes=1),
+}
+
+with DAG(
+    **{
+        **platform_dag_options("operate", DOCUMENTATION, run_limit=PATIENCE + timedelta(hours=4)),
+        # One that waits for its approval keeps nobody from another stream; a stream itself takes one at a time.
+        "max_active_runs": 16,
+    },
+    schedule=None,
+    params=FORM,
+    allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
+    # One that waits for somebody to unpause it is no help to whoever needs it.
+    is_paused_upon_creation=False,
+):
+    first_task = {Operation.SAVEPOINT: "savepoint", Operation.RESTORE: "plan"}
+    asked = ReadForm(task_id="read_form", first_task=first_task, retries=1, retry_delay=timedelta(seconds=10))
+    asked >> MakeSavepoint(task_id="savepoint", retries=1, **JOB)
+    plan = PlanRestore(task_id="plan", retries=1, **JOB)
+    approve = ApprovePlan(task_id="approve", project=project, retries=1, retry_delay=timedelta(seconds=10))
+    restore = CarryOutRestore(task_id="restore", approval="approve", settings=settings, retries=3, **JOB)
+    asked >> plan >> approve >> restore

@@ -1,0 +1,53 @@
+"""``plans/<request>.json``: what a verb would do, for whoever approves it elsewhere than where it was made.
+
+A request has one plan: the first that was made. Whoever reads it later reads what was read before, whatever has become
+of the stream meanwhile; that it is still the same is checked by its digest when it is carried out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import DamagedFile
+from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanRecord(JsonRecord):
+    """A ``verb`` and the ``savepoint`` it goes by, approved by ``digest``; ``text`` is the plan in lines, for people.
+
+    ``possible``: whether it could be carried out. ``made_at`` is epoch ms.
+    """
+
+    request: str
+    verb: str
+    stream: str
+    savepoint: str
+    digest: str
+    possible: bool
+    text: str
+    made_at: int
+
+
+def keep_plan_of(home: StreamHome, plan: PlanRecord) -> PlanRecord:
+    """Keep it unless its request has one; returns the one that the request has. Raises UnwritablePath, DamagedFile."""
+    home.control_files.plans.mkdir(parents=True, exist_ok=True)
+    create_record(home.control_files.plan(plan.request), plan)
+    return require_plan(home, plan.request)
+
+
+def read_plan(home: StreamHome, request: str) -> PlanRecord | None:
+    """The plan of the request; None if it has none. Raises DamagedFile, ControlUnreachable, InvalidSpec."""
+    return require_undamaged(PlanRecord, home.control_files.plan(request))
+
+
+def require_plan(home: StreamHome, request: str) -> PlanRecord:
+    """As ``read_plan``; one that is gone is damage, too."""
+    plan = read_plan(home, request)
+    if plan is None:
+        raise DamagedFile(home.control_files.plan(request), "it is gone")
+    return plan

@@ -1,0 +1,138 @@
+"""The approval of a plan by a person: what is shown is what is carried out, or nothing is."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseNotifier
+
+from sessionizer.control.records.plan_record import PlanRecord, require_plan
+from sessionizer.errors import TerminalError
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.notification import notify
+from sessionizer_airflow.errors import PlanImpossible
+from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sessionizer_airflow.project import Project
+
+PATIENCE: Final = timedelta(hours=4)
+"""A plan that nobody has answered by then is rejected."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approved:
+    """What was approved: the plan of that ``digest``, which goes to ``savepoint``; ``by`` is who did."""
+
+    savepoint: str
+    digest: str
+    by: str
+
+
+class ApprovePlan(ApprovalOperator):
+    """Shows the plan of the run's request and waits, without a worker; returns what was approved.
+
+    Fails closed: no answer within ``PATIENCE`` is a rejection, after which nothing else runs.
+
+    Airflow keeps what an approval showed, and shows it again when the task is cleared. So does the request keep its
+    plan: what is shown and what is approved cannot be two things.
+    """
+
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(
+            subject="A plan waits for approval",
+            defaults=[self.REJECT],
+            response_timeout=PATIENCE,
+            notifiers=[TellApprovers()],
+            **kwargs,
+        )
+        self.project = project
+
+    def execute(self, context: Context) -> None:
+        """Show the plan, and park the task."""
+        request, plan = self._asked(context)
+        if not plan.possible:
+            raise PersonNeeded.by(PlanImpossible(plan.stream, plan.text))
+        self.subject, self.body = subject_of(plan), body_of(plan, request.why)
+        super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, str] | None:
+        """The answer is there: skip what follows, or hand on what was approved."""
+        answer = super().execute_complete(context, event)
+        by = name_of(answer["responded_by_user"])
+        self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
+        if answer["chosen_options"] != [self.APPROVE]:
+            return None
+        _, plan = self._asked(context)
+        return asdict(Approved(savepoint=plan.savepoint, digest=plan.digest, by=f"{by} (Airflow)"))
+
+    def _asked(self, context: Context) -> tuple[Request, PlanRecord]:
+        try:
+            request = Request.of_run(context["run_id"], context["params"])
+            return request, require_plan(self.project.home_of(request.stream), request.id)
+        except TerminalError as error:
+            raise PersonNeeded(str(error), "run this DAG again: a run has the plan that was made in it") from None
+
+
+class TellApprovers(BaseNotifier):
+    """Tells people, through the notifier of the installation, that they are waited for, and where."""
+
+    def notify(self, context: Context) -> None:
+        """Never raises."""
+        task = context["task"]
+        assert isinstance(task, ApprovePlan)  # noqa: S101  it is theirs
+        request = Request.of_run(context["run_id"], context["params"])
+        notify(approval_alert(request.stream, task.subject, link_to(task, context)), log.warning)
+
+
+def link_to(task: ApprovePlan, context: Context) -> str | None:
+    """Where the plan can be answered; None where Airflow has not been told its own address."""
+    try:
+        return task.generate_link_to_ui_from_context(context=context)
+    except ValueError:
+        return None
+
+
+def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
+    """That somebody is waited for."""
+    where = link or "Required Actions in Airflow"
+    return Alert(
+        stream=stream,
+        kind=Kind.WANTS_APPROVAL,
+        reason=subject,
+        what_to_do=f"read the plan, then approve or reject it: {where}",
+    )
+
+
+def subject_of(plan: PlanRecord) -> str:
+    """In one line."""
+    return f"{plan.verb.capitalize()} {plan.stream} to savepoint {plan.savepoint}?"
+
+
+def body_of(plan: PlanRecord, why: str) -> str:
+    """The plan as it is, in a block in which nothing is markup, and what an answer does."""
+    lines = [plan.text, *([f"why: {why}"] if why else [])]
+    fenced = "\n".join(lines).replace("```", "'''")
+    return (
+        f"```\n{fenced}\n```\n\n"
+        f"Digest `{plan.digest}`. **Approve** carries out this plan: the stream is stopped at its next batch boundary, "
+        "and runs again when it is done. If by then the plan would be another one, nothing is done, and the run says "
+        f"so. **Reject** does nothing; so does no answer within {PATIENCE.total_seconds() / 3600:.0f} hours.\n"
+    )
+
+
+def name_of(user: Any) -> str:  # noqa: ANN401  what Airflow says of a user
+    """Who answered; an answer that Airflow gave itself is nobody's."""
+    if user is None:
+        return "nobody: the time was up"
+    name = user.get("name") if isinstance(user, dict) else getattr(user, "name", None)
+    return str(name or "an unnamed user")

@@ -1,0 +1,144 @@
+"""The Spark jobs of ``sessionizer.operate``: what each is called with comes from the form of its run."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import asdict
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.standard.operators.branch import BaseBranchOperator
+from airflow.sdk import AssetAlias
+
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.errors import TerminalError
+from sessionizer_airflow.assets import report_due_asset, sessions_asset
+from sessionizer_airflow.launching.argv import PlanCall, RestoreCall, SavepointCall
+from sessionizer_airflow.operating.approval import Approved
+from sessionizer_airflow.operating.request import Operation, Request
+from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow.sdk import Context
+    from pydantic import JsonValue
+
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer_airflow.project import Project
+    from sessionizer_airflow.supervision.policy import SupervisionSettings
+
+RESTORED: Final = AssetAlias("sessionizer.restored", group="sessionizer")
+"""Stands for the tables of whichever stream was restored: which that is, only the form says."""
+
+
+class ReadForm(BaseBranchOperator):
+    """Goes on with the task that begins what the form asks for; ``first_task`` has one for each operation."""
+
+    def __init__(self, *, first_task: dict[Operation, str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.first_task = first_task
+
+    def choose_branch(self, context: Context) -> str | Iterable[str] | None:
+        """Say no before anything is started."""
+        request = requested(context)
+        self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
+        return self.first_task[request.operation]
+
+
+class OperateJob(SparkBatchJob):
+    """A job whose arguments are known when the form is."""
+
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(job=job_of(project, "sessionizer.operate", ()), **kwargs)
+        self.project = project
+
+    def execute(self, context: Context) -> None:
+        """Put the arguments together, then run."""
+        request = requested(context)
+        try:
+            self.application_args = list(self.arguments(request, context))
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
+        self.name = f"{request.stream}.{request.operation}"
+        super().execute(context)
+
+    @abstractmethod
+    def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
+        """What follows ``jobs/main.py``."""
+
+
+class MakeSavepoint(OperateJob):
+    """Makes a savepoint; a new try makes the same one."""
+
+    def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
+        """Its id is of the moment at which its run was asked for."""
+        asked_at = context["dag_run"].run_after
+        savepoint = f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request.id[:6]}"
+        why = request.why or f"asked for in Airflow ({context['run_id']})"
+        return SavepointCall(stream=request.stream, savepoint=savepoint, why=why, folders=self.project.folders).argv()
+
+
+class PlanRestore(OperateJob):
+    """Has the plan made, and kept in the stream's control directory under the request's id."""
+
+    def arguments(self, request: Request, context: Context) -> tuple[str, ...]:  # noqa: ARG002 - the interface
+        """A plan that the request has stays."""
+        return PlanCall(
+            stream=request.stream,
+            savepoint=request.savepoint,
+            time=request.time,
+            request=request.id,
+            folders=self.project.folders,
+        ).argv()
+
+
+class CarryOutRestore(OperateJob):
+    """Carries out the plan of the digest that was approved, then tells those who read the stream's tables."""
+
+    def __init__(self, *, settings: SupervisionSettings, approval: str, **kwargs: Any) -> None:
+        super().__init__(outlets=[RESTORED], **kwargs)
+        self.settings = settings
+        self.approval = approval
+
+    def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
+        """What was approved, nothing fresher: the job itself refuses it if it no longer is what would be done."""
+        approved = asdict(self._approved(context))
+        return RestoreCall(stream=request.stream, folders=self.project.folders, **approved).argv()
+
+    def execute(self, context: Context) -> None:
+        """Run the job unless it was done before a try that was killed; then have the report run."""
+        request, approved = requested(context), self._approved(context)
+        stream = self.project.home_of(request.stream)
+        done = restore_of(read_operations(stream), approved)
+        if done is None:
+            super().execute(context)
+            done = restore_of(read_operations(stream), approved)
+        else:
+            self.log.info("%s was restored to %s by an earlier try", request.stream, approved.savepoint)
+        days: list[JsonValue] = [*done.days.split()] if done else []
+        extra: dict[str, JsonValue] = {"stream": request.stream, "restored_to": approved.savepoint, "days": days}
+        home, settings = self.project.home, self.settings
+        for asset in (
+            sessions_asset(request.stream, home, settings.landing_interval_ms),
+            report_due_asset(request.stream, home, settings.report_interval_ms),
+        ):
+            context["outlet_events"][RESTORED].add(asset, extra=extra)
+
+    def _approved(self, context: Context) -> Approved:
+        return Approved(**context["ti"].xcom_pull(task_ids=self.approval))
+
+
+def requested(context: Context) -> Request:
+    """What the form of the run asks for. Raises PersonNeeded where it contradicts itself."""
+    try:
+        return Request.of_run(context["run_id"], context["params"])
+    except TerminalError as error:
+        raise PersonNeeded(str(error), "run this DAG again, and fill the form in so") from None
+
+
+def restore_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
+    """The newest of the stream's ``operations`` that carried out what was approved."""
+    done = [each for each in operations if each.digest == approved.digest and each.outcome is Ending.DONE]
+    return max(done, key=lambda each: each.step_at, default=None)
