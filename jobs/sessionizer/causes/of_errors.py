@@ -71,6 +71,14 @@ OF_ERRORS: Final = (
         "let the stream run until a batch of it is over: `sessionizer run`",
     ),
     Cause(
+        "NothingToShow", "there is nothing to show", TERMINAL,
+        "`sessionizer state timeline` shows the batches that are kept; a stream that never ran has none",
+    ),
+    Cause(
+        "DamagedCheckpoint", "the checkpoint is damaged", TERMINAL,
+        "stop the query; then do what stands with each finding, on a copy of the checkpoint first",
+    ),
+    Cause(
         "BatchOutrun", "the stream was faster", TRANSIENT,
         "make another one; if that happens again and again, make it with a stop (`savepoint create --stop`)",
     ),

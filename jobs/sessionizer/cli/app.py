@@ -7,6 +7,8 @@ import sys
 import typer
 
 from sessionizer.cli.history import history, report
+from sessionizer.cli.looking.checkpoint import checkpoint
+from sessionizer.cli.looking.state import state
 from sessionizer.cli.restore import restore
 from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
@@ -23,6 +25,8 @@ for command in (run, stop, restore, status, tables, history, report):
 app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.add_typer(spec, name="spec")
 app.add_typer(savepoint, name="savepoint")
+app.add_typer(state, name="state")
+app.add_typer(checkpoint, name="checkpoint")
 
 
 def main() -> None:

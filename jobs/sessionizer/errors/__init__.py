@@ -17,6 +17,8 @@
     │   ├── UnknownSavepoint     no savepoint of that id
     │   ├── UnusableSavepoint    a savepoint that nothing can be started from
     │   ├── NothingToSave        a stream without a batch that a savepoint could be of
+    │   ├── NothingToShow        a stream without a batch that could be looked into
+    │   ├── DamagedCheckpoint    a checkpoint with a file that is cut, changed or gone
     │   ├── DataElsewhere        a lineage whose data root is not the one that is given
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
     │   ├── UnfaithfulState      a new lineage that does not hold what it was given
@@ -52,10 +54,12 @@ from sessionizer.errors.drivers import (
 )
 from sessionizer.errors.of_state import (
     BatchOutrun,
+    DamagedCheckpoint,
     DataElsewhere,
     EventsGone,
     HalfWrittenBatch,
     NothingToSave,
+    NothingToShow,
     OperationPending,
     PlanChanged,
     RowsLeft,
@@ -79,6 +83,7 @@ from sessionizer.errors.tree import SessionizerError, TerminalError, TransientEr
 __all__ = [
     "BatchOutrun",
     "ControlUnreachable",
+    "DamagedCheckpoint",
     "DamagedFile",
     "DataElsewhere",
     "DiskFull",
@@ -90,6 +95,7 @@ __all__ = [
     "LeaseHeld",
     "LeaseLost",
     "NothingToSave",
+    "NothingToShow",
     "OperationPending",
     "PlanChanged",
     "PrivateDoorBroken",

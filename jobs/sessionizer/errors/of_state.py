@@ -59,6 +59,25 @@ class NothingToSave(TerminalError):
         super().__init__(f"there is nothing of stream {stream!r} to save: {cause}")
 
 
+class NothingToShow(TerminalError):
+    """There is no batch of ``stream`` that could be looked into: ``cause``."""
+
+    def __init__(self, stream: str, cause: str) -> None:
+        self.stream, self.cause = stream, cause
+        super().__init__(f"there is nothing of stream {stream!r} to show: {cause}")
+
+
+class DamagedCheckpoint(TerminalError):
+    """Files of the checkpoint at ``location`` are damaged, so many of them that matter: ``count``."""
+
+    exit_code = 17
+
+    def __init__(self, location: str, count: int) -> None:
+        self.location, self.count = location, count
+        what = "1 finding" if count == 1 else f"{count} findings"
+        super().__init__(f"the checkpoint at {location} is damaged: {what}")
+
+
 class BatchOutrun(TransientError):
     """The stream went on so far while its batch ``batch_id`` was read that it no longer keeps all of it: ``cause``."""
 

@@ -44,6 +44,8 @@ EXAMPLES: list[SessionizerError] = [
     errors.UnknownSavepoint("b", ["a"]),
     errors.UnusableSavepoint("a", "it is abandoned"),
     errors.NothingToSave("clicks", "it never ran"),
+    errors.NothingToShow("clicks", "batch 7 is not there; those that its lineage a keeps are 8 to 107"),
+    errors.DamagedCheckpoint("/srv/checkpoint", 2),
     errors.HalfWrittenBatch("clicks", 7),
     errors.UnfaithfulState("clicks", "key group 1 should hold 2 open events and holds 1"),
     errors.BatchOutrun("clicks", 7, "offsets/7 is gone"),

@@ -72,9 +72,13 @@ def _widest(name: str, types: list[Any]) -> pa.Field:
 
 def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
     """Every open event, by ``canonical_schema``; evaluate it in ``reading_state``."""
-    log = _variable(spark, state, "log").selectExpr("key.key_group as label", "list_element.blob as blob")
     shape = from_arrow_schema(canonical_schema(state.events), prefer_timestamp_ntz=False)
-    return log.mapInArrow(_opener(state.key_groups, state.events), shape)
+    return log_blobs(spark, state).mapInArrow(_opener(state.key_groups, state.events), shape)
+
+
+def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:
+    """The logs of all groups: ``label`` and ``blob``, those of a group together and in order."""
+    return _variable(spark, state, "log").selectExpr("key.key_group as label", "list_element.blob as blob")
 
 
 def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
@@ -117,14 +121,15 @@ def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordB
 
     def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = {label: number for number, label in enumerate(group_labels(key_groups).tolist())}
-        for label, blobs in groupby(_blobs(batches), key=lambda found: found[0]):
+        for label, blobs in groupby(labelled_blobs(batches), key=lambda found: found[0]):
             rows = typed_rows([decode(blob) for _, blob in blobs], numbers[label], events)
             yield from rows.to_batches(max_chunksize=ROWS_AT_A_TIME)
 
     return open_groups
 
 
-def _blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+def labelled_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    """The rows of ``log_blobs``, as they come to a worker."""
     for batch in batches:
         yield from zip(batch.column("label").to_pylist(), batch.column("blob").to_pylist(), strict=True)
 

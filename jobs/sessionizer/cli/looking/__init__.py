@@ -1,0 +1,1 @@
+"""``sessionizer state`` and ``checkpoint``: what is in a state, without changing it."""

@@ -1,0 +1,64 @@
+"""``sessionizer checkpoint inspect``: what any Spark checkpoint is, how far it is, and what of it is damaged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sessionizer.cli.looking.inspection_words import finding_lines, inspection_lines
+from sessionizer.cli.places import AsJson, Master, spark_master
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.errors import DamagedCheckpoint, InvalidSpec
+from sessionizer.home.data_root import folder_at, is_local
+
+if TYPE_CHECKING:
+    from sessionizer.inspection.inspecting import Inspection
+
+checkpoint = typer.Typer(no_args_is_help=True, help="Look into a checkpoint of Spark's, whoever made it.")
+
+
+@checkpoint.callback()
+def _group() -> None:
+    """Look into a checkpoint of Spark's, whoever made it; nothing is changed."""
+
+
+@checkpoint.command("inspect")
+def inspect_checkpoint(
+    location: Annotated[str, typer.Argument(metavar="FOLDER-OR-URI", help="The query's checkpointLocation.")],
+    *,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every file of the state, not only those of the newest batch.")
+    ] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Also have Spark count the rows of the state.")] = False,
+    settings: Annotated[bool, typer.Option("--settings", help="Also the settings that are pinned.")] = False,
+    as_json: AsJson = False,
+    master: Master = None,
+) -> None:
+    """Tell what a checkpoint is and what of it is damaged; if a query cannot go on with it, the exit code is 17."""
+    from sessionizer.inspection.inspecting import inspect  # noqa: PLC0415  fast --help
+
+    folder = folder_at(location, "FOLDER-OR-URI")
+    found = inspect(folder, deep=deep)
+    if found is None:
+        raise InvalidSpec("FOLDER-OR-URI", location, "the checkpointLocation of a query: offsets, commits, metadata")
+    counts = _counted(found, spark_master(master), local_data=is_local(folder)) if rows else None
+    if as_json:
+        typer.echo(json.dumps({**found.to_json(), "rows": counts}, indent=1))
+    else:
+        lines = inspection_lines(found, counts, settings=settings)
+        typer.echo("\n".join([*lines, *finding_lines(found.findings)]))
+    if found.harmful:
+        raise DamagedCheckpoint(found.checkpoint.files.location, found.harmful)
+
+
+def _counted(found: Inspection, master: str | None, *, local_data: bool) -> list[dict[str, Any]]:
+    from sessionizer.spark.state.foreign_rows import count_rows  # noqa: PLC0415  fast --help
+
+    say("starting Spark to count the rows of the state")
+    spark = started_spark("sessionizer checkpoint inspect", master, local_data=local_data)
+    with named_failures("checkpoint"):
+        counts = count_rows(spark, found)
+    spark.stop()
+    return counts

@@ -1,0 +1,123 @@
+"""``sessionizer state compare``: what is open in one state and not in another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessionizer.cli.looking.look import Look
+from sessionizer.cli.looking.words import moment, table_text
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.savepoint_words import Folder, savepoints_folder
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.errors import NothingToShow, UnusableSavepoint
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import is_local
+from sessionizer.home.names import is_identifier
+from sessionizer.home.savepoint_home import OPEN_EVENTS
+from sessionizer.state.lineages.retained import Retained, retained_batch
+from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.state.comparing import Comparison
+    from sessionizer.state.savepoints.manifest import Manifest
+
+    Side = Retained | tuple[SavepointHome, Manifest]
+
+_Which = Annotated[
+    str, typer.Argument(help="A batch of the active lineage, LINEAGE or LINEAGE:BATCH, or a canonical savepoint.")
+]
+
+
+def compare(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    before: _Which,
+    now: _Which,
+    *,
+    most: Annotated[int, typer.Option(help="How many of the keys that differ most.", min=0)] = 10,
+    folder: Folder = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Tell which open events are only in the one state, only in the other, or in both, and of which keys."""
+    where = stream_home(home, stream, data)
+    shelf = savepoints_folder(where, folder)
+    sides = [side_of(where, shelf, each) for each in (before, now)]
+    from sessionizer.spark.state.comparing import compared  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
+
+    say(f"starting Spark to compare two states of {stream}")
+    spark = started_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
+    with named_failures(stream), reading_state(spark):
+        found = compared(open_events(spark, sides[0]), open_events(spark, sides[1]), most)
+        for side in sides:
+            if isinstance(side, Retained):
+                side.require_unchanged()
+    if as_json:
+        typer.echo(json.dumps({"before": name_of(sides[0]), "now": name_of(sides[1]), **asdict(found)}, indent=1))
+    else:
+        typer.echo("\n".join(_lines(sides, found)))
+    spark.stop()
+
+
+def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
+    """What a person named. Raises NothingToShow, UnusableSavepoint, and as ``retained_batch``."""
+    if text.isdecimal():
+        return retained_batch(home, int(text))
+    lineage, _, batch = text.partition(":")
+    if not is_identifier(lineage) or (batch and not batch.isdecimal()):
+        raise NothingToShow(home.name, f"{text!r} is no batch, lineage or savepoint")
+    if batch or home.lineage(lineage).records.is_dir():
+        return retained_batch(home, int(batch) if batch else None, lineage)
+    known = {each.id for each in savepoints_in(shelf, epoch_ms())}
+    if lineage not in known:
+        raise NothingToShow(home.name, f"it has no lineage or savepoint {lineage}")
+    found, manifest = complete_savepoint(shelf, lineage, epoch_ms())
+    if manifest.kind is not Kind.CANONICAL:
+        raise UnusableSavepoint(lineage, f"it is {manifest.kind}, and has no tables")
+    return found, manifest
+
+
+def open_events(spark: SparkSession, side: Side) -> DataFrame:
+    """The canonical rows of one side; evaluate them in ``reading_state``."""
+    from sessionizer.spark.state.canonical_tables import savepoint_table  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
+
+    if isinstance(side, Retained):
+        return read_open_events(spark, Look.of(spark, side).state)
+    return savepoint_table(spark, side[0], OPEN_EVENTS)
+
+
+def name_of(side: Side) -> str:
+    """What a side is, for people and programs."""
+    if isinstance(side, Retained):
+        return f"lineage {side.lineage}, batch {side.batch_id} of {moment(side.at_ms)}"
+    return f"savepoint {side[1].id}, batch {side[1].batch_id} of {moment(side[1].batch_at)}"
+
+
+def _lines(sides: list[Side], found: Comparison) -> list[str]:
+    rows = [
+        ("open events", found.events_only_before, found.events_only_now, found.events_in_both, ""),
+        ("keys", found.keys_only_before, found.keys_only_now, found.keys_same, f"{found.keys_changed:,}"),
+    ]
+    told = [[what, *(f"{count:,}" for count in counts), changed] for what, *counts, changed in rows]
+    lines = [f"A  {name_of(sides[0])}", f"B  {name_of(sides[1])}"]
+    lines.append(table_text(("", "only in A", "only in B", "the same", "changed"), told, left=("",)))
+    if found.keys:
+        rows_of_keys = [
+            [each.key, *(f"{count:,}" for count in (each.only_before, each.only_now, each.both))] for each in found.keys
+        ]
+        lines += ["keys that differ most, with their open events"]
+        lines.append(table_text(("key", "only in A", "only in B", "in both"), rows_of_keys, left=("key",)))
+    return lines

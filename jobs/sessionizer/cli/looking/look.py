@@ -1,0 +1,110 @@
+"""A batch whose state Spark reads, for people: what it finds comes as JSON and as lines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.cli.looking.words import groups_text, keys_text, moment, session_lines, size, where_line
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_root import uri_of
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.definition.rules import SessionRules
+    from sessionizer.core.key_group.contents import GroupContents
+    from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.state.lineages.retained import Retained
+
+_SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A batch whose state Spark reads; what it finds comes as JSON and as lines."""
+
+    spark: SparkSession
+    found: Retained
+    state: KeptState
+    rules: SessionRules
+    payload: list[pa.Field]
+
+    @classmethod
+    def of(cls, spark: SparkSession, found: Retained) -> Look:
+        """Raises InvalidSpec where this release refuses what the lineage ran by."""
+        from sessionizer.spark.query.assembly import rules_of  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.open_events import (  # noqa: PLC0415
+            KeptState,
+            open_event_schema,
+            open_payload,
+        )
+
+        groups = int(found.spec["key_groups"])
+        kept = KeptState(found.checkpoint, found.batch_id, groups, open_event_schema(found.kept))
+        spec = recorded_spec(found.spec, Path(uri_of(found.checkpoint)))
+        return cls(spark, found, kept, rules_of(spec), open_payload(found.kept))
+
+    def key(self, key: str) -> tuple[dict[str, Any], list[str]]:
+        """What is open of one key."""
+        from sessionizer.core.key_group.contents import sessions_of_key  # noqa: PLC0415  fast --help
+        from sessionizer.core.wire.codec import decode  # noqa: PLC0415
+        from sessionizer.spark.state.looking import key_group_of, read_log  # noqa: PLC0415
+        from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
+
+        group = key_group_of(self.spark, key, self.state.key_groups)
+        with reading_state(self.spark):
+            log = [decode(blob) for blob in read_log(self.spark, self.state, group)]
+        sessions = sessions_of_key(log, key, self.rules, self.payload)
+        head = f"{where_line(self.found)}; watermark {moment(self.found.watermark_ms)}"
+        said = (
+            f"key {key}, in key group {group}: {len(sessions) or 'no'} open session{'s' if len(sessions) != 1 else ''}"
+        )
+        lines = [head, said, *(line for session in sessions for line in session_lines(session))]
+        return {"key": key, "key_group": group, "sessions": sessions}, lines
+
+    def groups(self, group: int | None, heaviest: int) -> tuple[dict[str, Any], list[str]]:
+        """What all key groups hold, or one."""
+        from sessionizer.spark.state.looking import read_contents, read_timers  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
+
+        if group is not None and group >= self.state.key_groups:
+            raise InvalidSpec("--group", group, f"a key group from 0 to {self.state.key_groups - 1}")
+        with reading_state(self.spark):
+            contents = read_contents(self.spark, self.state, self.rules, heaviest, group)
+            timers = read_timers(self.spark, self.state)
+        timers = {number: at for number, at in timers.items() if group in {None, number}}
+        return _groups_json(contents, timers), self._group_lines(contents, timers, heaviest)
+
+    def _group_lines(
+        self, contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]], heaviest: int
+    ) -> list[str]:
+        from sessionizer.core.key_group.contents import heaviest_of  # noqa: PLC0415  fast --help
+
+        total = {name: sum(getattr(each, name) for each in contents.values()) for name in _SUMS}
+        ends = [each.first_due_ms for each in contents.values() if each.first_due_ms is not None]
+        held = f"{total['events']:,} events of {total['keys']:,} keys in {total['sessions']:,} sessions"
+        stored = f"{size(total['blob_bytes'])} in {total['blobs']:,} blobs, {size(total['bytes'])} decoded"
+        keys = heaviest_of((key for each in contents.values() for key in each.heaviest), heaviest)
+        lines = [
+            where_line(self.found),
+            f"  watermark   {moment(self.found.watermark_ms)}",
+            f"  open        {held}; the first could end {moment(min(ends, default=None))}",
+            f"  state       {stored}, in {len(contents)} of {self.state.key_groups} key groups",
+            f"  timers      {sum(map(len, timers.values()))}, of {len(timers)} key groups",
+        ]
+        if contents:
+            lines += ["", "heaviest key groups", groups_text(contents, timers, heaviest)]
+            lines += ["", "heaviest keys", keys_text(keys)]
+        return lines
+
+
+def _groups_json(contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]]) -> dict[str, Any]:
+    groups = [{**asdict(each), "timers": list(timers.get(each.key_group, ()))} for each in contents.values()]
+    idle = {str(group): list(at) for group, at in timers.items() if group not in contents}
+    return {"groups": groups, "timers_of_empty_groups": idle}

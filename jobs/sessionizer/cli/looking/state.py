@@ -1,0 +1,57 @@
+"""``sessionizer state``: what is open in a stream after a batch that it still keeps."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from sessionizer.cli.looking.comparing import compare
+from sessionizer.cli.looking.look import Look
+from sessionizer.cli.looking.timeline import timeline
+from sessionizer.cli.looking.words import where_json
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_root import is_local
+from sessionizer.state.lineages.retained import retained_batch
+
+state = typer.Typer(no_args_is_help=True, help="Look into what is open in a stream; nothing is changed.")
+
+Batch = Annotated[int | None, typer.Option(help="A batch that is kept; the newest that is over if not given.")]
+
+
+@state.command()
+def show(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    key: Annotated[str | None, typer.Option(help="Only what is open of this key, event by event.")] = None,
+    group: Annotated[int | None, typer.Option(help="Only this key group, with its heaviest keys.", min=0)] = None,
+    batch: Batch = None,
+    heaviest: Annotated[int, typer.Option(help="How many of the heaviest groups and keys.", min=1)] = 10,
+    as_json: AsJson = False,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Show what is open after a batch: in all, of one key group, or of one key. The stream may run on."""
+    if key is not None and group is not None:
+        raise InvalidSpec("--group", group, "nothing beside --key: a key is in one group")
+    where = stream_home(home, stream, data)
+    retained_batch(where, batch)  # what is wrong is told before Spark starts
+    say(f"starting Spark to look into {stream}")
+    spark = started_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
+    with named_failures(stream):
+        look = Look.of(spark, retained_batch(where, batch))
+        if key is not None:
+            shown, lines = look.key(key)
+        else:
+            shown, lines = look.groups(group, heaviest)
+        look.found.require_unchanged()
+    typer.echo(json.dumps({**where_json(look.found), **shown}, indent=1) if as_json else "\n".join(lines))
+    spark.stop()
+
+
+for command in (compare, timeline):
+    state.command()(command)

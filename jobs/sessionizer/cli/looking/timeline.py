@@ -1,0 +1,155 @@
+"""``sessionizer state timeline``: the batches that a lineage keeps, without Spark but for what is open after each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sessionizer.cli.looking.look import Look
+from sessionizer.cli.looking.words import moment, size, table_text
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, home_folder, spark_master, stream_home
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.errors import BatchOutrun
+from sessionizer.home.data_root import folder_at, is_local
+from sessionizer.home.table_places import table_locations
+from sessionizer.inspection.files import files_of
+from sessionizer.inspection.state_files import version_files
+from sessionizer.inspection.timeline import kept_batches
+from sessionizer.lineage.checkpoint import files_of_batch
+from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.written_rows import rows_of_batches
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.inspection.timeline import KeptBatch
+    from sessionizer.state.lineages.retained import Retained
+
+_TABLES: Final = ("sessions", "late_events", "quarantine")
+_EVENTS: Final = "0"
+"""The place of the events among the sources: the other is that of punctuations."""
+_NOTHING: Final = "–"
+
+
+def timeline(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    last: Annotated[int, typer.Option(help="So many of the newest batches.", min=1)] = 20,
+    with_open: Annotated[
+        bool, typer.Option("--open", help="Also have Spark count what was open after each: a second or so a batch.")
+    ] = False,
+    lineage: Annotated[str | None, typer.Option(help="Another lineage than the active one.")] = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Show the batches that are kept: when, what they read and wrote, the watermark. The stream may run on."""
+    where = stream_home(home, stream, data)
+    found = retained_batch(where, lineage=lineage)
+    batches = [_with_files(found, batch) for batch in _batches(found)[-last:]]
+    rows = _rows(where, home_folder(home), found, batches)
+    held = _open(where, found, batches, spark_master(master)) if with_open else {}
+    if as_json:
+        told = [
+            {**asdict(batch), "rows": rows.get(batch.batch_id), "open": held.get(batch.batch_id)} for batch in batches
+        ]
+        typer.echo(json.dumps({"stream": stream, "lineage": found.lineage, "batches": told}, indent=1))
+        return
+    typer.echo(f"stream {stream}, lineage {found.lineage}")
+    typer.echo(_text(batches, rows, held, with_open=with_open))
+
+
+def _batches(found: Retained) -> list[KeptBatch]:
+    from sessionizer.inspection.checkpoint_read import read_logs  # noqa: PLC0415  fast --help
+
+    files = files_of(found.checkpoint)
+    offsets, commits = read_logs(files)
+    return kept_batches(offsets, commits, version_files(files), files)
+
+
+def _rows(
+    where: StreamHome, platform: Path, found: Retained, batches: Sequence[KeptBatch]
+) -> Mapping[int, Mapping[str, int]]:
+    """By batch, how many rows it wrote to each table."""
+    spec = recorded_spec(found.spec, where.lineage(found.lineage).spec)
+    places = table_locations(where, platform, spec.sink.path)
+    rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
+    for name in _TABLES:
+        written = rows_of_batches(folder_at(places[name]), found.lineage, min(rows, default=0))
+        for batch, count in written.items():
+            if batch in rows:
+                rows[batch][name] = count
+    return rows
+
+
+def _with_files(found: Retained, batch: KeptBatch) -> KeptBatch:
+    """Of a source of files, how many; its offsets count lists of them."""
+    if batch.read.get(_EVENTS) != "files":
+        return batch
+    try:
+        files = len(files_of_batch(found.checkpoint, batch.batch_id))
+    except OSError:  # the list before it is gone by now
+        return batch
+    return replace(batch, read={**batch.read, _EVENTS: f"{files:,} file{'s' if files != 1 else ''}"})
+
+
+def _open(
+    where: StreamHome, found: Retained, batches: Sequence[KeptBatch], master: str | None
+) -> dict[int, dict[str, Any]]:
+    """By batch, how much was open after it; nothing of one that the stream has outrun meanwhile."""
+    say(f"starting Spark to look into {len(batches)} batches of {where.name}")
+    spark = started_spark(f"sessionizer state {where.name}", master, local_data=is_local(where.data))
+    held: dict[int, dict[str, Any]] = {}
+    with named_failures(where.name):
+        for batch in (each for each in batches if each.is_over):
+            try:
+                shown, _ = Look.of(spark, retained_batch(where, batch.batch_id, found.lineage)).groups(None, 1)
+            except BatchOutrun:
+                continue
+            groups = shown["groups"]
+            held[batch.batch_id] = {
+                name: sum(group[name] for group in groups) for name in ("sessions", "events", "bytes")
+            }
+    spark.stop()
+    return held
+
+
+def _text(
+    batches: Sequence[KeptBatch],
+    rows: Mapping[int, Mapping[str, int]],
+    held: Mapping[int, Mapping[str, Any]],
+    *,
+    with_open: bool,
+) -> str:
+    columns = ["batch", "begun", "watermark", "read", *_TABLES, "state changes", "snapshots"]
+    columns += ["open sessions", "open events"] if with_open else []
+    lines = [_line(batch, rows.get(batch.batch_id, {}), held.get(batch.batch_id), with_open) for batch in batches]
+    return table_text(columns, lines, left=("read",))
+
+
+def _line(
+    batch: KeptBatch,
+    rows: Mapping[str, int],
+    held: Mapping[str, Any] | None,
+    with_open: bool,  # noqa: FBT001
+) -> list[str]:
+    number = str(batch.batch_id) if batch.is_over else f"{batch.batch_id} (not over)"
+    watermark = moment(batch.watermark_ms if batch.next_watermark_ms is None else batch.next_watermark_ms)
+    cells = [
+        number,
+        moment(batch.at_ms),
+        watermark,
+        batch.read.get(_EVENTS) or _NOTHING,
+        *(f"{rows.get(name, 0):,}" for name in _TABLES),
+    ]
+    cells += [size(batch.change_bytes), size(batch.whole_bytes) if batch.whole_bytes else _NOTHING]
+    if with_open:
+        cells += [f"{held[name]:,}" if held else _NOTHING for name in ("sessions", "events")]
+    return cells

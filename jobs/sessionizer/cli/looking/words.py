@@ -1,0 +1,111 @@
+"""How the commands tell what a state holds."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sessionizer.core.key_group.contents import GroupContents, KeyWeight
+    from sessionizer.state.lineages.retained import Retained
+
+NEVER: Final = "never"
+_WIDTH: Final = 200
+_TIMES: Final = ("started_at", "last_event_at", "would_end_at")
+_OF_EVENT: Final = ("event_time", "event_id", "closes")
+_GROUP_COLUMNS: Final = ("group", "events", "keys", "sessions", "blobs", "stored", "decoded", "first end", "timer")
+
+
+def moment(ms: int | None) -> str:
+    """Epoch ms as UTC, to the second."""
+    if ms is None:
+        return NEVER
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):  # a drained stream's watermark is beyond every calendar
+        return f"{ms} ms"
+
+
+def size(count: int) -> str:
+    """Bytes, in the unit that fits."""
+    for unit, factor in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}"
+    return f"{count} B"
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
+    """Rows beneath their columns, nothing cut; those in ``left`` are text."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(width=_WIDTH, no_color=True, markup=False)
+    with console.capture() as captured:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())
+
+
+def where_line(found: Retained) -> str:
+    """Of which batch what follows is."""
+    return f"stream {found.stream}, lineage {found.lineage}, batch {found.batch_id} of {moment(found.at_ms)}"
+
+
+def where_json(found: Retained) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "stream": found.stream,
+        "lineage": found.lineage,
+        "batch_id": found.batch_id,
+        "batch_at": found.at_ms,
+        "watermark_ms": found.watermark_ms,
+    }
+
+
+def groups_text(contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]], count: int) -> str:
+    """The key groups with the most bytes."""
+    heaviest = sorted(contents.values(), key=lambda each: (-each.bytes, each.key_group))[:count]
+    rows = [
+        [
+            *(f"{number:,}" for number in (each.key_group, each.events, each.keys, each.sessions, each.blobs)),
+            size(each.blob_bytes),
+            size(each.bytes),
+            moment(each.first_due_ms),
+            ", ".join(map(moment, timers.get(each.key_group, ()))) or "none",
+        ]
+        for each in heaviest
+    ]
+    return table_text(_GROUP_COLUMNS, rows)
+
+
+def keys_text(keys: Sequence[KeyWeight]) -> str:
+    """The keys with the most bytes."""
+    rows = [[each.key, str(each.key_group), f"{each.events:,}", size(each.bytes)] for each in keys]
+    return table_text(("key", "group", "events", "decoded"), rows, left=("key",))
+
+
+def session_lines(session: Mapping[str, Any]) -> list[str]:
+    """One open session with its events."""
+    ends = f"would end {_clock(session.get('would_end_at'))} ({session['would_close_reason']})"
+    client = f", client {session['client']}" if "client" in session else ""
+    head = f"session of {session['event_count']} events since {_clock(session['started_at'])}{client}: {ends}"
+    return [head, *(f"  {_event_line(event)}" for event in session["events"])]
+
+
+def _event_line(event: Mapping[str, Any]) -> str:
+    payload = {name: value for name, value in event.items() if name not in _OF_EVENT}
+    closes = "  closes" if event.get("closes") else ""
+    return f"{_clock(event.get('event_time'))}  {event['event_id']}{closes}  {json.dumps(payload, ensure_ascii=False)}"
+
+
+def _clock(text: str | None) -> str:
+    """ISO 8601 to the millisecond, as the rest of the output has moments."""
+    return NEVER if text is None else f"{text.replace('T', ' ').rstrip('Z')[:23]} UTC"

@@ -1,0 +1,111 @@
+"""What a key group holds, for people to look at: how much, of whom, until when, and what is open of one key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.core.key_group.merging import merge
+from sessionizer.core.key_group.would_be import would_be_sessions
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.event_size import sizes_of_values
+from sessionizer.core.wire.json_text import json_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sessionizer.core.definition.rules import SessionRules
+
+_BEFORE_ALL = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWeight:
+    """How many open events a key has, repeats among them, and how many bytes they come to, decoded."""
+
+    key: str
+    key_group: int
+    events: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupContents:
+    """What one key group holds.
+
+    ``blobs`` of ``blob_bytes`` in the state, ``bytes`` of events, decoded. The ``sessions`` are without repeats; the
+    first of them could end at ``first_due_ms`` (epoch ms), the last at ``last_due_ms``, None for never.
+    """
+
+    key_group: int
+    blobs: int
+    blob_bytes: int
+    bytes: int
+    events: int
+    keys: int
+    sessions: int
+    first_due_ms: int | None
+    last_due_ms: int | None
+    heaviest: tuple[KeyWeight, ...]
+
+    @classmethod
+    def from_json(cls, text: str) -> GroupContents:
+        """What ``json.dumps(asdict(…))`` made."""
+        value: dict[str, Any] = json.loads(text)
+        return cls(**{**value, "heaviest": tuple(KeyWeight(**each) for each in value["heaviest"])})
+
+
+def contents_of(
+    log: Sequence[pa.Table], key_group: int, blob_bytes: int, rules: SessionRules, heaviest: int
+) -> GroupContents:
+    """What a group's ``log`` comes to, oldest table first, with its ``heaviest`` keys."""
+    merged = merge(log, _BEFORE_ALL, rules, [])
+    weights = _weights(log, key_group)
+    return GroupContents(
+        key_group=key_group,
+        blobs=len(log),
+        blob_bytes=blob_bytes,
+        bytes=sum(each.bytes for each in weights),
+        events=sum(table.num_rows for table in log),
+        keys=len(weights),
+        sessions=merged.open_sessions,
+        first_due_ms=merged.due_ms,
+        last_due_ms=merged.latest_due_ms,
+        heaviest=tuple(heaviest_of(weights, heaviest)),
+    )
+
+
+def heaviest_of(weights: Iterable[KeyWeight], count: int) -> list[KeyWeight]:
+    """The keys with the most bytes, the heaviest first."""
+    return sorted(weights, key=lambda each: (-each.bytes, each.key))[:count]
+
+
+def _weights(log: Sequence[pa.Table], key_group: int) -> list[KeyWeight]:
+    """Of every key."""
+    parts = [pa.table([table.column(schema.KEY), pa.array(_sizes(table))], names=["key", "bytes"]) for table in log]
+    of_keys = pa.concat_tables(parts).group_by("key").aggregate([("bytes", "count"), ("bytes", "sum")])
+    columns = (of_keys.column(name).to_pylist() for name in ("key", "bytes_count", "bytes_sum"))
+    return [KeyWeight(key, key_group, events, size) for key, events, size in zip(*columns, strict=True)]
+
+
+def _sizes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    sizes = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        sizes += np.concatenate([np.empty(0, np.int64), *map(sizes_of_values, column.chunks)])
+    return sizes
+
+
+def sessions_of_key(
+    log: Sequence[pa.Table], key: str, rules: SessionRules, payload: schema.Payload
+) -> list[dict[str, Any]]:
+    """The sessions that are open of one key, by ``would_be_schema`` in JSON: times in ISO 8601, no nulls."""
+    # a table without a row of the key stays: which of them came with one batch is told by their places
+    ours = [table.filter(pc.equal(table.column(schema.KEY), key)) for table in log]
+    if not any(table.num_rows for table in ours):
+        return []
+    return [json.loads(text) for part in would_be_sessions(ours, rules, payload) for text in json_objects(part)]

@@ -1,0 +1,218 @@
+"""A checkpoint as its files tell it: what Spark would go on from, and which of the files cannot be understood."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sessionizer.inspection.logs import commit_entry, offset_entry, query_id, source_entries, text_of
+from sessionizer.inspection.operators import FILES, operator_of, source_kind
+from sessionizer.inspection.schema_file import schema_version
+from sessionizer.inspection.soundness import hadoop_file, wrong_checksum, wrong_with
+from sessionizer.inspection.state_files import STATE, chain_of, ids_of, shared_in, version_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from sessionizer.inspection.files import Files
+    from sessionizer.inspection.logs import CommitEntry, OffsetEntry
+    from sessionizer.inspection.operators import Operator
+    from sessionizer.inspection.state_files import Chain, StorePlace, VersionFile
+
+METADATA: Final = "metadata"
+OFFSETS: Final = "offsets"
+COMMITS: Final = "commits"
+SOURCES: Final = "sources"
+OPERATOR_FILE: Final = re.compile(rf"{STATE}/(\d+)/_metadata/(?:metadata|v2/(\d+))")
+SCHEMA_FILE: Final = re.compile(rf"{STATE}/\d+/(?:_stateSchema/[^/]+/[^./][^/]*|\d+/(?:[^/]+/)?_metadata/schema)")
+_LISTED: Final = re.compile(rf"{SOURCES}/[^/]+/\d+(?:\.compact)?")
+
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was read. ``wrong``: of each file that is damaged, what is wrong with it.
+
+    ``altered``: those of them that can be understood all the same: only Hadoop's checksum tells, which Spark does not
+    look at.
+    ``listed``: by source, the numbers of the parts of its list of files. ``shared``: of each ``.zip`` the files that it
+    leaves to others, with their bytes.
+    """
+
+    files: Files
+    query_id: str | None
+    offsets: Mapping[int, OffsetEntry]
+    commits: Mapping[int, CommitEntry]
+    operators: Mapping[int, Operator]
+    stores: Mapping[StorePlace, Sequence[VersionFile]]
+    listed: Mapping[str, Mapping[int, str]]
+    shared: Mapping[str, Mapping[str, int]]
+    wrong: Mapping[str, str]
+    altered: AbstractSet[str]
+
+    @property
+    def begun(self) -> int | None:
+        """The newest batch whose input is settled, readable or not."""
+        return max(self.files.numbered(OFFSETS), default=None)
+
+    @property
+    def committed(self) -> int | None:
+        """The newest batch that is over, readable or not."""
+        return max(self.files.numbered(COMMITS), default=None)
+
+    @property
+    def newest(self) -> OffsetEntry | None:
+        """What the newest batch that can be read of reads."""
+        return self.offsets[max(self.offsets)] if self.offsets else None
+
+    @property
+    def state_format(self) -> int | None:
+        """Of the state's files: 2 where commits tell their ids; None where there is no state."""
+        if not self.operators and not self.stores:
+            return None
+        return 2 if any(commit.state_ids for commit in self.commits.values()) else 1
+
+    def chain(self, place: StorePlace, version: int) -> Chain:
+        """What a version of a store is made of, damaged whole versions left out."""
+        operator = self.operators.get(place.operator)
+        stores = [store.name for store in operator.stores] if operator else []
+        ids = ids_of(place, stores, self.commits)
+        return chain_of(place, self.stores.get(place, ()), version, ids, frozenset(filter(self.is_spoilt, self.wrong)))
+
+    def is_spoilt(self, name: str) -> bool:
+        """Whether the file, or one of those that it leaves to others, is damaged or gone."""
+        shared = self.shared.get(name, {})
+        return name in self.wrong or any(each in self.wrong or each not in self.files.sizes for each in shared)
+
+
+def read_checkpoint(files: Files, *, deep: bool = False) -> Checkpoint:
+    """Read the logs, the descriptions of the state, and those of its files that the next start would load.
+
+    ``deep``: all files of the state. Raises FileNotFoundError where a file goes meanwhile, and OSError.
+    """
+    reading = _Reading(files)
+    offsets = reading.log(OFFSETS, offset_entry)
+    checkpoint = Checkpoint(
+        files=files,
+        query_id=reading.one(METADATA, lambda content: query_id(text_of(content))) if METADATA in files.sizes else None,
+        offsets=offsets,
+        commits=reading.log(COMMITS, commit_entry),
+        operators=dict(reading.operators()),
+        stores=version_files(files),
+        listed=reading.lists(offsets),
+        shared=reading.shared(),
+        wrong=reading.wrong,
+        altered=reading.altered,
+    )
+    reading.schemas()
+    reading.state(checkpoint, deep=deep)
+    return checkpoint
+
+
+def read_logs(files: Files) -> tuple[dict[int, OffsetEntry], dict[int, CommitEntry]]:
+    """The batches that can be read of: what they read, and those that are over. Raises OSError."""
+    reading = _Reading(files)
+    return reading.log(OFFSETS, offset_entry), reading.log(COMMITS, commit_entry)
+
+
+class _Reading:
+    """Reads files, and keeps what is wrong with them."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.wrong: dict[str, str] = {}
+        self.altered: set[str] = set()
+
+    def one(self, name: str, parse: Callable[[bytes], _Read]) -> _Read | None:
+        """What a file says; None of one that is damaged."""
+        try:
+            found = parse(self._files.read(name))
+        except ValueError as error:
+            self.wrong[name] = str(error)
+            return None
+        if hadoop_file(name) in self._files.sizes and (wrong := wrong_with(self._files, name)) is not None:
+            self.wrong[name] = wrong
+            self.altered.add(name)
+        return found
+
+    def log(self, folder: str, parse: Callable[[int, str], Any]) -> dict[int, Any]:
+        """The entries of ``offsets`` or ``commits``."""
+        names = self._files.numbered(folder)
+        found = {
+            number: self.one(name, lambda content, number=number: parse(number, text_of(content)))  # type: ignore[misc]
+            for number, name in names.items()
+        }
+        return {number: entry for number, entry in found.items() if entry is not None}
+
+    def operators(self) -> Iterator[tuple[int, Operator]]:
+        """Those that describe themselves, by the newest of their descriptions."""
+        told = [(match, name) for name in self._files.sizes if (match := OPERATOR_FILE.fullmatch(name))]
+        for match, name in sorted(told, key=lambda each: (int(each[0][1]), int(each[0][2] or 0))):
+            found = self.one(name, operator_of)
+            if found is not None:
+                yield int(match[1]), found
+
+    def lists(self, offsets: Mapping[int, OffsetEntry]) -> dict[str, dict[int, str]]:
+        """What the sources note, by source; damaged parts are noted. Only those of files are known from within."""
+        sources = {name.split("/")[1] for name in self._files.below(SOURCES) if _LISTED.fullmatch(name)}
+        found = {source: self._files.numbered(f"{SOURCES}/{source}") for source in sorted(sources)}
+        ends = offsets[max(offsets)].ends if offsets else {}
+        for source, names in found.items():
+            parse = _listed if source_kind(ends.get(source)) == FILES else _not_empty
+            for name in names.values():
+                self.one(name, parse)
+        return found
+
+    def schemas(self) -> None:
+        """The schemas of the stores; damaged ones are noted."""
+        for name in filter(SCHEMA_FILE.fullmatch, self._files.sizes):
+            self.one(name, schema_version)
+
+    def shared(self) -> dict[str, dict[str, int]]:
+        """Of every ``.zip`` that can be read, what it leaves to others."""
+        return {name: dict(shared_in(self._files, name)) for name in self._files.sizes if _is_zip(name)}
+
+    def state(self, checkpoint: Checkpoint, *, deep: bool) -> None:
+        """The files of the state that are to be judged by their content; damaged ones are noted."""
+        version = (-1 if checkpoint.committed is None else checkpoint.committed) + 1
+        for place, there in checkpoint.stores.items():
+            self._judge_all(checkpoint, [file.name for file in there] if deep else [])
+            seen: set[str] = set()
+            # where a whole version is damaged an older one takes its place, which is to be judged then
+            while names := [name for name in checkpoint.chain(place, version).names if name not in seen]:
+                self._judge_all(checkpoint, names)
+                seen |= {*names}
+
+    def _judge_all(self, checkpoint: Checkpoint, names: Sequence[str]) -> None:
+        shared = [each for name in names for each in checkpoint.shared.get(name, ())]
+        for name in [*names, *shared]:
+            self._judge(name)
+
+    def _judge(self, name: str) -> None:
+        if name not in self._files.sizes or name in self.wrong:
+            return
+        wrong = wrong_with(self._files, name)
+        if wrong is not None:
+            self.wrong[name] = wrong
+        checksum = f"{name}.crc"
+        if checksum in self._files.sizes and (wrong := wrong_checksum(self._files, checksum)) is not None:
+            self.wrong[checksum] = wrong
+
+
+def _listed(content: bytes) -> int:
+    """A part of a list of files."""
+    return len(source_entries(text_of(content)))
+
+
+def _not_empty(content: bytes) -> int:
+    if not content:
+        message = "it is empty"
+        raise ValueError(message)
+    return len(content)
+
+
+def _is_zip(name: str) -> bool:
+    return name.startswith(f"{STATE}/") and name.endswith(".zip") and not name.rpartition("/")[2].startswith(".")

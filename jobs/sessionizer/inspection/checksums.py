@@ -1,0 +1,106 @@
+"""The two kinds of checksums beside the files of a checkpoint.
+
+``.NAME.crc`` is Hadoop's, where Spark writes to a local disk: a CRC-32 of each 512 bytes. ``NAME.crc`` is Spark's own,
+of the state's files: a CRC-32C of the whole, and its length.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint32]
+
+_MAGIC: Final = b"crc\x00"
+_HEADER: Final = len(_MAGIC) + 4
+_LANES: Final = 4096
+_BITS: Final = np.uint32(1) << np.arange(32, dtype=np.uint32)
+
+
+def _byte_table() -> Words:
+    values = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        values = np.where(values & 1, np.uint32(0x82F63B78) ^ (values >> np.uint32(1)), values >> np.uint32(1))
+    return values.astype(np.uint32)
+
+
+_TABLE: Final = _byte_table()
+_PLAIN: Final[list[int]] = _TABLE.tolist()
+
+
+def hadoop_says(content: bytes, checksums: bytes) -> str | None:
+    """What is wrong with ``content`` by Hadoop's file beside it; None where they fit, ValueError if that is none."""
+    if checksums[: len(_MAGIC)] != _MAGIC or len(checksums) < _HEADER:
+        message = "it is no file of checksums"
+        raise ValueError(message)
+    (step,) = struct.unpack(">I", checksums[len(_MAGIC) : _HEADER])
+    told = [value for (value,) in struct.iter_unpack(">I", checksums[_HEADER:])]
+    found = [zlib.crc32(content[start : start + step]) for start in range(0, len(content), step)]
+    if found == told:
+        return None
+    if len(found) != len(told):
+        return f"it has {len(content):,} bytes, which its checksums do not fit"
+    place = next(number for number, pair in enumerate(zip(found, told, strict=True)) if pair[0] != pair[1])
+    return f"it was changed between byte {place * step:,} and {min(len(content), (place + 1) * step):,}"
+
+
+def spark_says(content: bytes, checksum: bytes) -> str | None:
+    """The same by Spark's file beside it."""
+    try:
+        told: dict[str, Any] = json.loads(checksum)
+        algorithm, value, length = told["algorithm"], int(told["value"]), int(told["mainFileSize"])
+    except (ValueError, KeyError, TypeError):
+        message = "it is no checksum"
+        raise ValueError(message) from None
+    if len(content) != length:
+        return f"it has {len(content):,} bytes, and had {length:,}"
+    if algorithm == "CRC32C" and crc32c(content) != value & 0xFFFFFFFF:
+        return "it was changed: its checksum is another"
+    return None
+
+
+def crc32c(content: bytes) -> int:
+    """CRC-32C (Castagnoli). Large contents in lanes side by side, which are then put together."""
+    whole = len(content) - len(content) % _LANES if len(content) >= 16 * _LANES else 0
+    register = 0xFFFFFFFF
+    if whole:
+        register = int(_advanced(np.array([register], np.uint32), whole)[0]) ^ _of_lanes(content[:whole])
+    for byte in content[whole:]:
+        register = _PLAIN[(register ^ byte) & 0xFF] ^ (register >> 8)
+    return register ^ 0xFFFFFFFF
+
+
+def _of_lanes(content: bytes) -> int:
+    """The register after ``content``, of zero before it."""
+    columns = np.ascontiguousarray(np.frombuffer(content, np.uint8).reshape(_LANES, -1).T)
+    registers = np.zeros(_LANES, np.uint32)
+    for column in columns:
+        registers = _TABLE[(registers ^ column) & 0xFF] ^ (registers >> np.uint32(8))
+    length = len(columns)
+    while len(registers) > 1:
+        registers = _advanced(registers[::2], length) ^ registers[1::2]
+        length *= 2
+    return int(registers[0])
+
+
+def _advanced(registers: Words, zeros: int) -> Words:
+    """What registers become by so many bytes of zero: a linear map, so its powers are squares of squares."""
+    step: Words = _TABLE[_BITS & 0xFF] ^ (_BITS >> np.uint32(8))
+    while zeros:
+        if zeros & 1:
+            registers = _mapped(step, registers)
+        step, zeros = _mapped(step, step), zeros >> 1
+    return registers
+
+
+def _mapped(images: Words, registers: Words) -> Words:
+    """The xor of the images of the bits that are set."""
+    found = np.zeros(len(registers), np.uint32)
+    for bit, image in enumerate(images):
+        found ^= np.where((registers >> np.uint32(bit)) & np.uint32(1), image, np.uint32(0))
+    return found

@@ -1,0 +1,164 @@
+"""What is damaged in the logs of a checkpoint, what follows, and what to do: ``metadata``, offsets, commits, lists.
+
+What Spark does with each was seen with Spark 4.2 (tests/spark/inspection).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS
+from sessionizer.inspection.finding import Effect, Finding, Step
+from sessionizer.inspection.soundness import hadoop_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.inspection.checkpoint_read import Checkpoint
+    from sessionizer.inspection.files import Files
+
+GONE: Final = "it is gone"
+ELSEWHERE: Final = (
+    "put the file back from a copy; without one go on in a new checkpoint: of a stream of ours `sessionizer restore`, "
+    "else from the source's beginning"
+)
+LEAVE: Final = "leave it: Spark removes it in time"
+_AGAIN: Final = "its batch runs again, over the same input: a sink that knows the batch by its number passes over it"
+
+
+def removed(files: Files, *names: str) -> tuple[Step, ...]:
+    """The steps that remove files, with Hadoop's checksums of them."""
+    wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
+    return tuple(Step(name) for name in wanted)
+
+
+def damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Every damage of them."""
+    yield from _metadata(checkpoint)
+    yield from _offsets(checkpoint)
+    yield from _commits(checkpoint)
+    yield from _lists(checkpoint)
+
+
+def _effect(checkpoint: Checkpoint, name: str) -> Effect:
+    """Of a file that Spark reads when it starts: what it can understand it takes as it is."""
+    return Effect.WRONG if name in checkpoint.altered else Effect.STOPS
+
+
+def _metadata(checkpoint: Checkpoint) -> Iterator[Finding]:
+    wrong = checkpoint.wrong.get(METADATA) if METADATA in checkpoint.files.sizes else GONE
+    if wrong is None or checkpoint.begun is None:
+        return
+    remedy = (
+        'write it anew, {"id":"…"} with the id of the query, which its progress and the driver\'s log tell; without '
+        "Hadoop's .metadata.crc. With another id it goes on, too, but a sink that knows batches by the id (Delta's "
+        "own) may write one twice"
+    )
+    yield Finding(METADATA, wrong, _effect(checkpoint, METADATA), "Spark does not have the query's id", remedy)
+
+
+def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
+    begun, there = checkpoint.begun, checkpoint.files.numbered(OFFSETS)
+    commits = checkpoint.files.numbered(COMMITS)
+    last = max([*there, *commits], default=None)
+    if begun is None or last is None:
+        return
+    for batch in range(min([*there, *commits]), last + 1):
+        name = there.get(batch, f"{OFFSETS}/{batch}")
+        wrong = checkpoint.wrong.get(name) if batch in there else GONE
+        if wrong is None:
+            continue
+        if batch == last:
+            yield _last_offsets(checkpoint, batch, name, wrong)
+        elif batch == last - 1:
+            yield _offsets_before(checkpoint, batch, name, wrong)
+        else:
+            follows = f"nothing can go back to batch {batch} or read its state"
+            yield Finding(name, wrong, Effect.PAST, follows, LEAVE)
+
+
+def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
+    """Of the newest batch."""
+    steps = removed(checkpoint.files, name, f"{COMMITS}/{batch}")
+    follows = f"Spark cannot tell what batch {batch} reads"
+    remedy = (
+        f"remove it and commits/{batch}: the batch is planned anew, after batch {batch - 1}. It may take more than it "
+        "did: a sink that passes over a batch by its number would lose the rest, so have that forget the batch"
+    )
+    return Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
+
+
+def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
+    """Of the batch before the newest, which Spark reads as well when it starts."""
+    newest = f"{OFFSETS}/{batch + 1}"
+    follows = f"Spark reads it when it starts, to know where batch {batch + 1} begins"
+    if batch + 1 not in checkpoint.commits or newest not in checkpoint.files.sizes or newest in checkpoint.wrong:
+        return Finding(name, wrong, _effect(checkpoint, name), follows, ELSEWHERE)
+    if name in checkpoint.altered:
+        follows = f"Spark looks for it when it starts; batch {batch + 1} is over, and it does not matter what it says"
+        return Finding(name, wrong, Effect.PAST, follows, LEAVE)
+    steps = (*removed(checkpoint.files, name), Step(name, newest))
+    remedy = f"put a copy of {newest} there: batch {batch + 1} is over, and what was before it is only looked for"
+    return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
+
+
+def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
+    there, committed = checkpoint.files.numbered(COMMITS), checkpoint.committed
+    if committed is None:
+        return
+    for batch in range(min([*there, *checkpoint.files.numbered(OFFSETS)]), committed + 1):
+        name = there.get(batch, f"{COMMITS}/{batch}")
+        wrong = checkpoint.wrong.get(name) if batch in there else GONE
+        if wrong is None:
+            continue
+        if batch == committed:
+            remedy = f"remove it: {_AGAIN}"
+            follows = f"Spark cannot tell that batch {batch} is over"
+            yield Finding(name, wrong, _effect(checkpoint, name), follows, remedy, removed(checkpoint.files, name))
+        else:
+            follows = f"nothing can read the state of batch {batch}"
+            yield Finding(name, wrong, Effect.PAST, follows, LEAVE)
+
+
+def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Of the files that a source has listed."""
+    for source, parts in checkpoint.listed.items():
+        newest = checkpoint.newest
+        end = newest.ends.get(source) if newest else None
+        until = int(end["logOffset"]) if isinstance(end, dict) and set(end) == {"logOffset"} else -1
+        whole = max(
+            (n for n, name in parts.items() if name.endswith(".compact") and name not in checkpoint.wrong), default=-1
+        )
+        for part in range(until + 1):
+            name = parts.get(part, f"sources/{source}/{part}")
+            wrong = checkpoint.wrong.get(name) if part in parts else GONE
+            if wrong is None or part < whole:
+                continue
+            yield _part_of_list(checkpoint, name, wrong, is_last=part == until)
+
+
+def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: bool) -> Finding:
+    source = name.split("/")[1]
+    remedy = (
+        'write its lines anew, one for each file that it held ({"path":…,"timestamp":…,"batchId":…}); the parts '
+        f"beside it show the form. Or {ELSEWHERE}"
+    )
+    if (wrong == GONE and is_last) or name in checkpoint.altered:
+        follows = f"source {source} takes files in it for new ones, and reads them again"
+        return Finding(name, wrong, Effect.WRONG, follows, remedy)
+    return Finding(name, wrong, Effect.STOPS, f"source {source} cannot tell which files it has read", remedy)
+
+
+def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Files that are gone while Hadoop's checksums of them are there: Spark cannot give another file that name."""
+    sizes = checkpoint.files.sizes
+    for hidden in sizes:
+        folder, slash, own = hidden.rpartition("/")
+        name = f"{folder}{slash}{own[1:].removesuffix('.crc')}"
+        if not (own.startswith(".") and own.endswith(".crc")) or name in sizes or name.endswith(".tmp"):
+            continue
+        remedy = f"remove {hidden} as well: what Spark then writes anew it can put there"
+        yield Finding(
+            name, f"{GONE}, and Hadoop's checksum of it is there", Effect.STOPS,
+            "Spark cannot give that name to the file that it writes in its place", remedy, (Step(hidden),),
+        )  # fmt: skip

@@ -1,0 +1,138 @@
+"""A checkpoint as people look at it: what it is, how far it is, what is damaged. A query may run on it meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS, Checkpoint, read_checkpoint
+from sessionizer.inspection.damages import damages
+from sessionizer.inspection.files import files_of
+from sessionizer.inspection.operators import source_kind
+from sessionizer.inspection.state_files import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.inspection.finding import Finding
+    from sessionizer.inspection.operators import Operator
+
+_TRIES: Final = 3
+_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+_ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
+_PROVIDERS: Final = {"RocksDBStateStoreProvider": "RocksDB", "HDFSBackedStateStoreProvider": "files and memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was read of a checkpoint, and what of it is damaged."""
+
+    checkpoint: Checkpoint
+    findings: tuple[Finding, ...]
+
+    @property
+    def harmful(self) -> int:
+        """How many findings keep a query from starting, or make it wrong."""
+        return sum(finding.effect.is_harmful for finding in self.findings)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Spark's settings that are pinned, as of the newest batch."""
+        newest = self.checkpoint.newest
+        return newest.settings if newest else {}
+
+    @property
+    def provider(self) -> str | None:
+        """What keeps the state."""
+        name = self.settings.get(_PROVIDER, "").rpartition(".")[2]
+        return _PROVIDERS.get(name, name) or None
+
+    @property
+    def encoding(self) -> str | None:
+        """How a row of the state is encoded."""
+        return self.settings.get(_ENCODING)
+
+    def bytes_of(self, operator: int) -> int:
+        """All files of an operator's state, whatever version they are of."""
+        files = self.checkpoint.files
+        return sum(files.sizes[name] for name in files.below(f"{STATE}/{operator}"))
+
+    def versions_of(self, operator: int) -> tuple[int, int] | None:
+        """The oldest and the newest batch after which there is a file of an operator's state."""
+        versions = [
+            file.version - 1
+            for place, there in self.checkpoint.stores.items()
+            if place.operator == operator
+            for file in there
+        ]
+        return (min(versions), max(versions)) if versions else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for programs."""
+        read, newest = self.checkpoint, self.checkpoint.newest
+        commit = read.commits.get(-1 if read.committed is None else read.committed)
+        return {
+            "location": read.files.location,
+            "query_id": read.query_id,
+            "batches": {"first": min(read.files.numbered(OFFSETS), default=None), "begun": read.begun},
+            "committed": {"first": min(read.files.numbered(COMMITS), default=None), "last": read.committed},
+            "batch_at": newest.at_ms if newest else None,
+            "watermark_ms": newest.watermark_ms if newest else None,
+            "next_watermark_ms": commit.next_watermark_ms if commit else None,
+            "formats": {
+                "offsets": newest.version if newest else None,
+                "commits": commit.version if commit else None,
+                "state": read.state_format,
+                "provider": self.provider,
+                "encoding": self.encoding,
+            },
+            "sources": [
+                {"source": name, "kind": source_kind(end), "end": end}
+                for name, end in (newest.ends if newest else {}).items()
+            ],
+            "operators": [self._operator_json(operator) for operator in read.operators.values()],
+            "settings": dict(self.settings),
+            "findings": [
+                {
+                    "file": each.file,
+                    "wrong": each.wrong,
+                    "effect": each.effect.name,
+                    "follows": each.follows,
+                    "remedy": each.remedy,
+                    "steps": [str(step) for step in each.steps],
+                }
+                for each in self.findings
+            ],
+        }
+
+    def _operator_json(self, operator: Operator) -> dict[str, Any]:
+        return {
+            "operator": operator.number,
+            "name": operator.name,
+            "kind": operator.in_words,
+            "partitions": operator.partitions,
+            "stores": [store.name for store in operator.stores],
+            "bytes": self.bytes_of(operator.number),
+            "batches": self.versions_of(operator.number),
+            "properties": dict(operator.properties),
+        }
+
+
+def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
+    """Read a checkpoint's files; None where the folder is none. Raises OSError.
+
+    ``deep``: the content of every file of the state, not only of those that the next start would load.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        files = files_of(checkpoint)
+        if not any(name == METADATA or name.startswith((f"{OFFSETS}/", f"{COMMITS}/")) for name in files.sizes):
+            return None
+        try:
+            read = read_checkpoint(files, deep=deep)
+        except FileNotFoundError:
+            if not tries_left:
+                raise
+            continue  # a query that runs has removed it: what is there now is to be judged
+        return Inspection(read, tuple(damages(read)))
+    return None

@@ -1,0 +1,149 @@
+"""The logs of a checkpoint as Spark writes them: what a batch reads, that it is over, which files a source has listed.
+
+Every function takes the text of one file and raises ValueError, with what is wrong with it, for any other text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NOT_READ: Final = "-"
+_KNOWN: Final = {"offsets": ("v1", "v2"), "commits": ("v1", "v2"), "sources": ("v1",)}
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetEntry:
+    """What a batch reads. ``watermark_ms`` and ``at_ms``, its clock, are epoch ms.
+
+    ``ends``: where each source ends, by its place or its name; None of one that was not read yet. ``settings``: those
+    of Spark that are pinned in the checkpoint.
+    """
+
+    batch_id: int
+    version: str
+    watermark_ms: int
+    at_ms: int
+    settings: Mapping[str, str]
+    ends: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEntry:
+    """That a batch is over. ``next_watermark_ms``: what the batch after it gets.
+
+    ``state_ids``: by operator and partition, of each store the id in the names of its files; none before format 2.
+    """
+
+    batch_id: int
+    version: str
+    next_watermark_ms: int
+    state_ids: Mapping[int, list[list[str]]] = field(default_factory=dict)
+
+
+def offset_entry(batch_id: int, text: str) -> OffsetEntry:
+    """One file of ``offsets``."""
+    version, about, *sources = _lines(text, "offsets", at_least=2)
+    known = _object(about)
+    try:
+        settings = {name: str(value) for name, value in known.get("conf", {}).items()}
+        watermark, at = int(known["batchWatermarkMs"]), int(known["batchTimestampMs"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"it lacks the clock or the watermark of the batch ({error})"
+        raise ValueError(message) from None
+    if not sources:
+        message = "it names no source"
+        raise ValueError(message)
+    ends = dict(_end(place, line, named=version == "v2") for place, line in enumerate(sources))
+    return OffsetEntry(batch_id, version, watermark, at, settings, ends)
+
+
+def _end(place: int, line: str, *, named: bool) -> tuple[str, Any]:
+    """A source's name and its end. In version 2 the name stands before it."""
+    name, end = str(place), line
+    if named and not line.startswith(("{", _NOT_READ)):
+        name, _, end = line.partition(":")
+    if end == _NOT_READ:
+        return name, None
+    try:
+        return name, json.loads(end)
+    except ValueError:
+        message = f"the offset of source {name} is no JSON"
+        raise ValueError(message) from None
+
+
+def commit_entry(batch_id: int, text: str) -> CommitEntry:
+    """One file of ``commits``."""
+    version, about = _lines(text, "commits", at_least=2)[:2]
+    known = _object(about)
+    try:
+        ids = {int(operator): _ids(found) for operator, found in (known.get("stateUniqueIds") or {}).items()}
+        return CommitEntry(batch_id, version, int(known.get("nextBatchWatermarkMs") or 0), ids)
+    except (TypeError, ValueError, AttributeError):
+        message = "the ids of the state in it make no sense"
+        raise ValueError(message) from None
+
+
+def _ids(partitions: Any) -> list[list[str]]:  # noqa: ANN401  JSON
+    return [[str(store) for store in stores] for stores in partitions]
+
+
+def source_entries(text: str) -> list[dict[str, Any]]:
+    """One file of the list that a source of files keeps: ``path``, ``timestamp``, ``batchId`` of each."""
+    _, *entries = _lines(text, "sources", at_least=1)
+    found = [_object(entry) for entry in entries]
+    if any(not isinstance(entry.get("path"), str) or not isinstance(entry.get("batchId"), int) for entry in found):
+        message = "an entry of it names no file or no batch"
+        raise ValueError(message)
+    return found
+
+
+def query_id(text: str) -> str:
+    """The id in ``metadata``."""
+    found = _object(text).get("id")
+    if not isinstance(found, str):
+        message = "it has no id of a query"
+        raise ValueError(message)  # noqa: TRY004  of the text, not of an argument
+    return found
+
+
+def text_of(content: bytes) -> str:
+    """The text of a file."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        message = "it is no text"
+        raise ValueError(message) from None
+
+
+def _lines(text: str, log: str, *, at_least: int) -> list[str]:
+    if not text:
+        message = "it is empty"
+        raise ValueError(message)
+    lines = text.splitlines()
+    if lines[0] not in _KNOWN[log]:
+        message = f"its version is {lines[0][:20]!r}, and known are {' and '.join(_KNOWN[log])}"
+        raise ValueError(message)
+    if len(lines) < at_least:
+        message = "it ends after its version"
+        raise ValueError(message)
+    return lines
+
+
+def _object(text: str) -> dict[str, Any]:
+    if not text:
+        message = "it is empty"
+        raise ValueError(message)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        message = "it is no JSON: cut, or changed"
+        raise ValueError(message) from None
+    if not isinstance(value, dict):
+        message = "it is no JSON object"
+        raise ValueError(message)  # noqa: TRY004  of the text, not of an argument
+    return value

@@ -1,0 +1,95 @@
+"""The stateful operators of a checkpoint, as they describe themselves, and what kind of source wrote an offset."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.inspection.logs import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILES: Final = "files"
+"""The kind of a source that lists files."""
+_IN_WORDS: Final = {
+    "stateStoreSave": "aggregation",
+    "sessionWindowStateStoreSaveExec": "session window",
+    "dedupe": "deduplication",
+    "dedupeWithinWatermark": "deduplication within the watermark",
+    "symmetricHashJoin": "stream-stream join",
+    "globalLimit": "limit",
+    "transformWithStateExec": "transformWithState",
+    "transformWithStateInPandasExec": "transformWithState in Python",
+    "flatMapGroupsWithState": "flatMapGroupsWithState",
+    "applyInPandasWithState": "applyInPandasWithState",
+}
+_OF_ONE_PARTITION: Final = "globalLimit"
+"""Its description counts the partitions of a shuffle that it has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One store of an operator. ``schema_files``: where its schema is, from the state's operator on."""
+
+    name: str
+    partitions: int
+    schema_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A stateful operator: ``name`` as Spark has it. ``properties``: what it says besides (variables, time mode)."""
+
+    number: int
+    name: str
+    stores: tuple[Store, ...]
+    properties: Mapping[str, Any]
+
+    @property
+    def in_words(self) -> str:
+        """What people call it."""
+        return _IN_WORDS.get(self.name, self.name)
+
+    @property
+    def partitions(self) -> int:
+        """How many parts its state has."""
+        return 1 if self.name == _OF_ONE_PARTITION else max((store.partitions for store in self.stores), default=0)
+
+
+def operator_of(content: bytes) -> Operator:
+    """The operator that ``_metadata/metadata`` or ``_metadata/v2/N`` describes. Raises ValueError."""
+    version, _, told = text_of(content).partition("\n")
+    if version not in {"v1", "v2"}:
+        message = "it is empty" if not content else f"its version is {version[:20]!r}, and known are v1 and v2"
+        raise ValueError(message)
+    try:
+        value = json.loads(told)
+        about = value["operatorInfo"]
+        stores = tuple(_store(store) for store in value["stateStoreInfo"])
+        properties = json.loads(value.get("operatorPropertiesJson") or "{}")
+        return Operator(int(about["operatorId"]), str(about["operatorName"]), stores, properties)
+    except (ValueError, KeyError, TypeError):
+        message = "it is no description of an operator: cut, or changed"
+        raise ValueError(message) from None
+
+
+def _store(value: Mapping[str, Any]) -> Store:
+    paths = (path.rpartition("/_stateSchema/")[2] for path in value.get("stateSchemaFilePaths") or ())
+    return Store(str(value["storeName"]), int(value["numPartitions"]), tuple(f"_stateSchema/{path}" for path in paths))
+
+
+def source_kind(end: Any) -> str:  # noqa: ANN401  JSON
+    """Which kind of source writes such an offset."""
+    if end is None:
+        return "not read yet"
+    if not isinstance(end, dict):
+        return "rate, socket or memory"
+    if set(end) == {"logOffset"}:
+        return FILES
+    if "reservoirId" in end or "reservoirVersion" in end:
+        return "Delta"
+    if end and all(isinstance(of_topic, dict) for of_topic in end.values()):
+        return "Kafka"
+    return "another source"

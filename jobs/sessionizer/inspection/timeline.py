@@ -1,0 +1,91 @@
+"""The batches that a checkpoint keeps, one after the other: when, up to where, what they wrote into the state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.inspection.operators import source_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sessionizer.inspection.files import Files
+    from sessionizer.inspection.logs import CommitEntry, OffsetEntry
+    from sessionizer.inspection.state_files import StorePlace, VersionFile
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBatch:
+    """A batch: its clock and watermark (epoch ms), and the watermark that it leaves to the next, None if not over.
+
+    ``read``: by source, how much it read, in the unit of that source; None where its offsets do not tell.
+    ``change_bytes`` were written to the state, ``whole_bytes`` as snapshots of it.
+    """
+
+    batch_id: int
+    at_ms: int
+    watermark_ms: int
+    next_watermark_ms: int | None
+    read: Mapping[str, str | None]
+    change_bytes: int
+    whole_bytes: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was committed."""
+        return self.next_watermark_ms is not None
+
+
+def kept_batches(
+    offsets: Mapping[int, OffsetEntry],
+    commits: Mapping[int, CommitEntry],
+    stores: Mapping[StorePlace, Sequence[VersionFile]],
+    files: Files,
+) -> list[KeptBatch]:
+    """Every batch whose offsets can be read, the oldest first."""
+    sizes: dict[tuple[int, bool], int] = {}
+    for there in stores.values():
+        for file in there:
+            key = (file.version - 1, file.is_whole)
+            sizes[key] = sizes.get(key, 0) + files.sizes.get(file.name, 0)
+    entries = [None, *(offsets[batch] for batch in sorted(offsets))]
+    return [
+        KeptBatch(
+            batch_id=now.batch_id,
+            at_ms=now.at_ms,
+            watermark_ms=now.watermark_ms,
+            next_watermark_ms=commits[now.batch_id].next_watermark_ms if now.batch_id in commits else None,
+            read=_read_of(before, now),
+            change_bytes=sizes.get((now.batch_id, False), 0),
+            whole_bytes=sizes.get((now.batch_id, True), 0),
+        )
+        for before, now in pairwise(entries)
+        if now is not None
+    ]
+
+
+def _read_of(before: OffsetEntry | None, now: OffsetEntry) -> dict[str, str | None]:
+    if now.batch_id and (before is None or before.batch_id != now.batch_id - 1):
+        return dict.fromkeys(now.ends)
+    return {name: advance(before.ends.get(name) if before else None, end) for name, end in now.ends.items()}
+
+
+def advance(before: Any, now: Any) -> str | None:  # noqa: ANN401  JSON
+    """How far a source came from one end to another: of files the parts of its list, of Kafka the records."""
+    kind = source_kind(now)
+    if now == before:
+        return "nothing"
+    if kind == "files":
+        return "files"
+    if kind == "Kafka" and before is not None:
+        return f"{_records(now) - _records(before):,} records"
+    if kind == "Delta":
+        return f"up to version {now.get('reservoirVersion')}"
+    return None
+
+
+def _records(end: Mapping[str, Mapping[str, int]]) -> int:
+    """All offsets of all partitions together."""
+    return sum(int(offset) for topic in end.values() for offset in topic.values())

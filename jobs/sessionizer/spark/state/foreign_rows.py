@@ -1,0 +1,62 @@
+"""How many rows any checkpoint's state holds, counted by Spark's own reader of states. Nothing is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.state.open_events import reading_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.inspection.inspecting import Inspection
+    from sessionizer.inspection.operators import Operator
+
+_JOIN: Final = "symmetricHashJoin"
+_TIMERS: Final = "timers"
+_COLLECTIONS: Final = ("ListState", "MapState")
+
+
+def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
+    """Of each store, and of each variable of a transformWithState: ``rows``, or ``why`` they cannot be counted.
+
+    As of the newest batch that is over.
+    """
+    batch = found.checkpoint.committed
+    if batch is None:
+        return []
+    counts = []
+    with reading_state(spark):
+        for operator in found.checkpoint.operators.values():
+            for store, variable, options in _parts(operator):
+                told = {"operator": operator.number, "store": store, "variable": variable, "rows": None, "why": None}
+                reader = spark.read.format("statestore").option("batchId", batch).option("operatorId", operator.number)
+                try:
+                    told["rows"] = reader.options(**options).load(found.checkpoint.files.location).count()
+                except (PySparkException, JavaError) as error:
+                    told["why"] = first_line(error)
+                counts.append(told)
+    return counts
+
+
+def _parts(operator: Operator) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
+    """Store, variable, and the options that the reader takes for it."""
+    if operator.name == _JOIN:
+        for side in ("left", "right"):
+            yield side, None, {"joinSide": side}
+        return
+    variables = operator.properties.get("stateVariables")
+    if variables is None:
+        for store in operator.stores:
+            yield store.name, None, {"storeName": store.name}
+        return
+    for variable in variables:
+        flat = {"flattenCollectionTypes": "true"} if variable["stateVariableType"] in _COLLECTIONS else {}
+        yield "default", variable["stateName"], {"stateVarName": variable["stateName"], **flat}
+    if operator.properties.get("timeMode") not in {None, "NoTime"}:
+        yield "default", _TIMERS, {"readRegisteredTimers": "true"}

@@ -1,0 +1,87 @@
+"""What the state of a committed batch holds: of all key groups in figures, of one group or key as it is.
+
+Of one group only its own blobs come to Python, and no Python worker is started for them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from sessionizer.core.key_group.contents import GroupContents, contents_of
+from sessionizer.core.wire.codec import decode
+from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.home.data_root import uri_of
+from sessionizer.spark.query.assembly import group_of
+from sessionizer.spark.state.open_events import labelled_blobs, log_blobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.definition.rules import SessionRules
+    from sessionizer.spark.state.open_events import KeptState
+
+_CONTENTS: Final = "contents string"
+
+
+def key_group_of(spark: SparkSession, key: str, key_groups: int) -> int:
+    """The number of the group that a key belongs to."""
+    row = spark.range(1).select(group_of(F.lit(key), key_groups).alias("number")).first()
+    assert row is not None  # noqa: S101  one row of a range of one
+    return int(row.number)
+
+
+def read_log(spark: SparkSession, state: KeptState, key_group: int) -> Sequence[bytes]:
+    """The blobs of one group, oldest first; evaluates at once, in ``reading_state``."""
+    label = int(group_labels(state.key_groups)[key_group])
+    rows = log_blobs(spark, state).where(F.col("label") == label).collect()
+    return [bytes(row.blob) for row in rows]
+
+
+def read_contents(
+    spark: SparkSession, state: KeptState, rules: SessionRules, heaviest: int, only: int | None = None
+) -> Mapping[int, GroupContents]:
+    """What each key group holds that holds anything, by its number, or ``only`` one; in ``reading_state``."""
+    blobs = log_blobs(spark, state)
+    if only is not None:
+        blobs = blobs.where(F.col("label") == int(group_labels(state.key_groups)[only]))
+    found = blobs.mapInArrow(_describer(state.key_groups, rules, heaviest), _CONTENTS).collect()
+    contents = [GroupContents.from_json(row.contents) for row in found]
+    return {each.key_group: each for each in sorted(contents, key=lambda each: each.key_group)}
+
+
+def read_timers(spark: SparkSession, state: KeptState) -> Mapping[int, Sequence[int]]:
+    """The timers (epoch ms) that are registered, by the number of their group."""
+    reader = spark.read.format("statestore").option("readRegisteredTimers", "true").option("batchId", state.batch_id)
+    rows = reader.load(uri_of(state.checkpoint)).selectExpr("key.key_group label", "expiration_timestamp_ms at")
+    numbers = _numbers(state.key_groups)
+    timers: dict[int, list[int]] = {}
+    for row in rows.collect():
+        timers.setdefault(numbers[row.label], []).append(int(row["at"]))
+    return {group: sorted(timers[group]) for group in sorted(timers)}
+
+
+def _describer(
+    key_groups: int, rules: SessionRules, heaviest: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def describe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = _numbers(key_groups)
+        for label, found in groupby(labelled_blobs(batches), key=lambda each: each[0]):
+            blobs = [blob for _, blob in found]
+            log = [decode(blob) for blob in blobs]
+            contents = contents_of(log, numbers[label], sum(map(len, blobs)), rules, heaviest)
+            yield pa.record_batch([pa.array([json.dumps(asdict(contents))])], names=["contents"])
+
+    return describe
+
+
+def _numbers(key_groups: int) -> dict[int, int]:
+    """The number of each group, by its label."""
+    return {label: number for number, label in enumerate(group_labels(key_groups).tolist())}

@@ -1,0 +1,81 @@
+"""A batch that a lineage still keeps: where its state is and how that is read. Drained and earlier lineages as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import committed_batches, next_watermark, planned_batch, proof_of_batch
+from sessionizer.lineage.checkpoint_record import require_readable_lineage
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_types import read_kept_types
+
+if TYPE_CHECKING:
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.stream_spec.decisions import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """The committed ``batch_id`` of ``lineage``, and by what it is read. ``proof``: what Spark wrote of the batch.
+
+    ``at_ms``: its clock. ``watermark_ms``: what the next batch gets. Both epoch ms.
+    """
+
+    stream: str
+    lineage: str
+    checkpoint: DataPath
+    batch_id: int
+    at_ms: int
+    watermark_ms: int
+    spec: Document
+    kept: KeptTypes
+    proof: str
+
+    def require_unchanged(self) -> None:
+        """For who has read its state. Raises BatchOutrun if it is no longer kept, or is another than it was."""
+        if _proof(self.stream, self.checkpoint, self.batch_id) != self.proof:
+            raise BatchOutrun(self.stream, self.batch_id, "another batch took its place")
+
+
+def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str | None = None) -> Retained:
+    """``batch_id`` of ``lineage``; without them the newest that is over, of the active one.
+
+    Raises NothingToShow, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun where Spark removes it meanwhile.
+    """
+    chosen = lineage or active_lineage(home)
+    if chosen is None:
+        raise NothingToShow(home.name, "it never ran")
+    if not home.lineage(chosen).records.is_dir():
+        raise NothingToShow(home.name, f"it has no lineage {chosen}")
+    require_readable_lineage(home, chosen)
+    checkpoint = home.checkpoint(chosen)
+    batch = _chosen(home.name, chosen, committed_batches(checkpoint), batch_id)
+    spec, kept = read_lineage_spec(home, chosen), read_kept_types(home, chosen)
+    if spec is None or kept is None:
+        raise DamagedFile(home.lineage(chosen).records, "it lacks spec.json or types.json")
+    proof = _proof(home.name, checkpoint, batch)
+    planned, watermark = planned_batch(checkpoint, batch), next_watermark(checkpoint, batch)
+    return Retained(
+        home.name, chosen, checkpoint, batch, planned.at_ms, watermark, spec.document, kept, proof
+    )  # fmt: skip
+
+
+def _chosen(stream: str, lineage: str, kept: set[int], wanted: int | None) -> int:
+    if not kept:
+        raise NothingToShow(stream, f"no batch of its lineage {lineage} is over")
+    if wanted is not None and wanted not in kept:
+        known = f"those that its lineage {lineage} keeps are {min(kept)} to {max(kept)}"
+        raise NothingToShow(stream, f"batch {wanted} is not there; {known}")
+    return max(kept) if wanted is None else wanted
+
+
+def _proof(stream: str, checkpoint: DataPath, batch_id: int) -> str:
+    try:
+        return proof_of_batch(checkpoint, batch_id)
+    except FileNotFoundError as error:
+        raise BatchOutrun(stream, batch_id, f"{error.filename or error} is gone") from error

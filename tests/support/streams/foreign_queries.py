@@ -1,0 +1,146 @@
+"""Stateful queries that are none of ours, as plain Spark runs them: the six kinds of state that it knows."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS: Final = "k string, id string, ts timestamp"
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+IN_FILES: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+ROWS_PER_FILE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """How Spark keeps the state: what it is set to when a query begins."""
+
+    provider: str = ROCKSDB
+    format: str = "2"
+    changelog: bool = True
+    shuffle: int = 2
+    """Partitions of the state."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        state = "spark.sql.streaming.stateStore"
+        return {
+            f"{state}.providerClass": self.provider,
+            f"{state}.checkpointFormatVersion": self.format,
+            f"{state}.rocksdb.changelogCheckpointing.enabled": str(self.changelog).lower(),
+            # snapshots come early, so that a few batches have one
+            f"{state}.minDeltasForSnapshot": "2",
+            "spark.sql.shuffle.partitions": str(self.shuffle),
+        }
+
+
+class Counter(StatefulProcessor):
+    """Counts the rows of a key."""
+
+    def init(self, handle: Any) -> None:
+        self._count = handle.getValueState("count", "count int")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        count = sum(len(part) for part in rows) + (self._count.get()[0] if self._count.exists() else 0)
+        self._count.update((count,))
+        yield pd.DataFrame({"k": [key[0]], "count": [count]})
+
+    def close(self) -> None:
+        pass
+
+
+def feed(folder: Path, number: int) -> None:
+    """One more file: twenty rows of five keys, two minutes after those of the file before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    minute = f"2026-01-01T{number // 30:02d}:{2 * (number % 30):02d}"
+    rows = [
+        {"k": f"k{row % 5}", "id": f"e{number}-{row}", "ts": f"{minute}:{row:02d}Z"} for row in range(ROWS_PER_FILE)
+    ]
+    hidden = folder / f".{number}"
+    hidden.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    hidden.rename(folder / f"{number:03d}.json")
+
+
+def _events(spark: SparkSession, folder: Path) -> DataFrame:
+    files = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(str(folder))
+    return files.withWatermark("ts", "30 seconds")
+
+
+def aggregation(spark: SparkSession, folder: Path) -> DataFrame:
+    return _events(spark, folder).groupBy(F.window("ts", "1 minute"), "k").count()
+
+
+def session_window(spark: SparkSession, folder: Path) -> DataFrame:
+    return _events(spark, folder).groupBy(F.session_window("ts", "20 seconds"), "k").count()
+
+
+def deduplication(spark: SparkSession, folder: Path) -> DataFrame:
+    return _events(spark, folder).dropDuplicatesWithinWatermark(["id"])
+
+
+def join(spark: SparkSession, folder: Path) -> DataFrame:
+    one, other = _events(spark, folder).alias("one"), _events(spark, folder).alias("other")
+    near = F.expr("one.k = other.k and one.ts between other.ts - interval 9 seconds and other.ts + interval 9 seconds")
+    return one.join(other, near)
+
+
+def limit(spark: SparkSession, folder: Path) -> DataFrame:
+    return _events(spark, folder).limit(3 * ROWS_PER_FILE)
+
+
+def transform_with_state(spark: SparkSession, folder: Path) -> DataFrame:
+    return (
+        _events(spark, folder)
+        .groupBy("k")
+        .transformWithStateInPandas(Counter(), "k string, count int", "append", "none")
+    )
+
+
+QUERIES: Final[Mapping[str, Callable[[SparkSession, Path], DataFrame]]] = {
+    "aggregation": aggregation,
+    "session_window": session_window,
+    "deduplication": deduplication,
+    "join": join,
+    "limit": limit,
+    "transform_with_state": transform_with_state,
+}
+
+
+@contextmanager
+def made(spark: SparkSession, make: Make) -> Iterator[None]:
+    """In here Spark is set as ``make`` says."""
+    before = {name: spark.conf.get(name, None) for name in make.settings}
+    try:
+        for name, value in make.settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, earlier)
+
+
+def run(spark: SparkSession, kind: str, folder: Path, checkpoint: Path) -> dict[int, list[str]]:
+    """Read what there is, a file a batch; the rows of each batch that ran, in order. Raises what the query dies of."""
+    emitted: dict[int, list[str]] = {}
+
+    def keep(rows: DataFrame, batch_id: int) -> None:
+        emitted[batch_id] = sorted(str(row) for row in rows.collect())
+
+    query = QUERIES[kind](spark, folder).writeStream.foreachBatch(keep).outputMode("append")
+    query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+    return emitted
