@@ -10,9 +10,12 @@ from airflow.sdk import DAG, Param
 from sessionizer.home.names import IDENTIFIER_PATTERN, is_name
 from sessionizer.stream_spec.loading.folder import spec_files
 from sessionizer_airflow.house import platform_dag_options
-from sessionizer_airflow.operating.approval import PATIENCE, ApprovePlan
+from sessionizer_airflow.operating.approval import ApprovePlan
+from sessionizer_airflow.operating.failing import tell_of_failure
 from sessionizer_airflow.operating.jobs import CarryOutRestore, MakeSavepoint, PlanRestore, ReadForm
 from sessionizer_airflow.operating.request import Operation
+from sessionizer_airflow.operating.settings import ApprovalSettings
+from sessionizer_airflow.operators.failed_task import say_what_to_do
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 
@@ -21,33 +24,44 @@ Makes a savepoint of a stream, or takes the stream back to one.
 
 Fill in the form: **savepoint** saves what is open now, while the stream runs on. **restore** goes back to the savepoint
 of that id, or to the newest one that is not after a time. First a plan is made, which changes nothing: what is taken
-back, what is read again. It waits under **Required Actions** until somebody approves or rejects it, at most four
-hours. Approved, exactly that plan is carried out, and the stream runs again; rejected, nothing is.
+back, what is read again. It waits under **Required Actions** until somebody approves or rejects it; after a while
+without an answer it is rejected. Approved, exactly that plan is carried out, and the stream runs again; rejected,
+nothing is.
 
 `sessionizer savepoint list <stream>` shows the ids.
 """
 
 project = Project.from_environment()
 settings = SupervisionSettings.from_environment()
+approval = ApprovalSettings.from_environment()
+PATIENCE = timedelta(milliseconds=approval.patience_ms)
 # Also those whose spec is broken: they run on by the one that they have, and may be in need.
 streams = sorted({file.stem for file in spec_files(project.streams) if is_name(file.stem)})
 
 FORM = {
-    "verb": Param(type="string", enum=[str(verb) for verb in Operation], title="What to do"),
+    "verb": Param(
+        type="string",
+        enum=[str(verb) for verb in Operation],
+        values_display={
+            "savepoint": "savepoint: save what is open now",
+            "restore": "restore: take the stream back to a savepoint",
+        },
+        title="What to do",
+    ),
     "stream": Param(type="string", enum=streams or ["no stream has a spec"], title="Stream"),
     "savepoint": Param(
         None,
         type=["null", "string"],
         pattern=f"^{IDENTIFIER_PATTERN}$",
         title="Savepoint",
-        description="To restore: its id.",
+        description="To restore: its id, as sessionizer savepoint list shows it.",
     ),
     "time": Param(
         None,
         type=["null", "string"],
         format="date-time",
         title="Or a time",
-        description="To restore, instead of an id: the newest savepoint that is not after it.",
+        description="To restore, instead of an id: the newest savepoint that is not after it. The plan names it.",
     ),
     "why": Param(
         None, type=["null", "string"], maxLength=500, title="Why", description="Optional. Shown to whoever approves."
@@ -63,7 +77,9 @@ JOB: dict[str, Any] = {
 
 with DAG(
     **{
-        **platform_dag_options("operate", DOCUMENTATION, run_limit=PATIENCE + timedelta(hours=4)),
+        **platform_dag_options(
+            "operate", DOCUMENTATION, run_limit=timedelta(milliseconds=approval.patience_ms, hours=4)
+        ),
         # One that waits for its approval keeps nobody from another stream; a stream itself takes one at a time.
         "max_active_runs": 16,
     },
@@ -77,6 +93,16 @@ with DAG(
     asked = ReadForm(task_id="read_form", first_task=first_task, retries=1, retry_delay=timedelta(seconds=10))
     asked >> MakeSavepoint(task_id="savepoint", retries=1, **JOB)
     plan = PlanRestore(task_id="plan", retries=1, **JOB)
-    approve = ApprovePlan(task_id="approve", project=project, retries=1, retry_delay=timedelta(seconds=10))
-    restore = CarryOutRestore(task_id="restore", approval="approve", settings=settings, retries=3, **JOB)
+    approve = ApprovePlan(
+        task_id="approve", project=project, settings=approval, retries=1, retry_delay=timedelta(seconds=10)
+    )
+    restore = CarryOutRestore(
+        task_id="restore",
+        approval="approve",
+        settings=settings,
+        retries=3,
+        # what to do is to be the last line of the log
+        on_failure_callback=[tell_of_failure, say_what_to_do],
+        **JOB,
+    )
     asked >> plan >> approve >> restore

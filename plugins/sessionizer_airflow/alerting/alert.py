@@ -30,6 +30,8 @@ class Kind(StrEnum):
     """The run that watches it is overdue, or nobody does anything about its dead driver."""
     WANTS_APPROVAL = "wants_approval"
     """A plan for it waits for somebody to approve or reject it."""
+    OPERATION_FAILED = "operation_failed"
+    """What was approved for it was not carried out to its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

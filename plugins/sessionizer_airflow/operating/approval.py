@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
 
 from sessionizer.control.records.plan_record import PlanRecord, require_plan
 from sessionizer.errors import TerminalError
+from sessionizer.stream_spec.document.duration import format_duration
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PlanImpossible
@@ -21,10 +22,8 @@ from sessionizer_airflow.operators.failed_task import PersonNeeded
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from sessionizer_airflow.operating.settings import ApprovalSettings
     from sessionizer_airflow.project import Project
-
-PATIENCE: Final = timedelta(hours=4)
-"""A plan that nobody has answered by then is rejected."""
 
 log = logging.getLogger(__name__)
 
@@ -41,28 +40,30 @@ class Approved:
 class ApprovePlan(ApprovalOperator):
     """Shows the plan of the run's request and waits, without a worker; returns what was approved.
 
-    Fails closed: no answer within ``PATIENCE`` is a rejection, after which nothing else runs.
+    Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs.
 
     Airflow keeps what an approval showed, and shows it again when the task is cleared. So does the request keep its
     plan: what is shown and what is approved cannot be two things.
     """
 
-    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+    def __init__(self, *, project: Project, settings: ApprovalSettings, **kwargs: Any) -> None:
         super().__init__(
             subject="A plan waits for approval",
             defaults=[self.REJECT],
-            response_timeout=PATIENCE,
+            response_timeout=timedelta(milliseconds=settings.patience_ms),
             notifiers=[TellApprovers()],
+            assigned_users=[{"id": user, "name": user} for user in settings.approvers] or None,
             **kwargs,
         )
         self.project = project
+        self.settings = settings
 
     def execute(self, context: Context) -> None:
         """Show the plan, and park the task."""
         request, plan = self._asked(context)
         if not plan.possible:
             raise PersonNeeded.by(PlanImpossible(plan.stream, plan.text))
-        self.subject, self.body = subject_of(plan), body_of(plan, request.why)
+        self.subject, self.body = subject_of(plan), body_of(plan, request.why, self.settings.patience_ms)
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, str] | None:
@@ -118,15 +119,15 @@ def subject_of(plan: PlanRecord) -> str:
     return f"{plan.verb.capitalize()} {plan.stream} to savepoint {plan.savepoint}?"
 
 
-def body_of(plan: PlanRecord, why: str) -> str:
-    """The plan as it is, in a block in which nothing is markup, and what an answer does."""
+def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:
+    """The plan as it is, in a block in which nothing is markup, and what an answer, or none, does."""
     lines = [plan.text, *([f"why: {why}"] if why else [])]
     fenced = "\n".join(lines).replace("```", "'''")
     return (
         f"```\n{fenced}\n```\n\n"
         f"Digest `{plan.digest}`. **Approve** carries out this plan: the stream is stopped at its next batch boundary, "
-        "and runs again when it is done. If by then the plan would be another one, nothing is done, and the run says "
-        f"so. **Reject** does nothing; so does no answer within {PATIENCE.total_seconds() / 3600:.0f} hours.\n"
+        "and then runs again, unless it was stopped before. If by then the plan would be another one, nothing is done, "
+        f"and the run says so. **Reject** does nothing; so does no answer within {format_duration(patience_ms)}.\n"
     )
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import AssetAlias
 
-from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.errors import TerminalError
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.launching.argv import PlanCall, RestoreCall, SavepointCall
 from sessionizer_airflow.operating.approval import Approved
+from sessionizer_airflow.operating.failing import how_to_go_on
 from sessionizer_airflow.operating.request import Operation, Request
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
@@ -62,7 +63,11 @@ class OperateJob(SparkBatchJob):
         except TerminalError as error:
             raise PersonNeeded.by(error) from None
         self.name = f"{request.stream}.{request.operation}"
-        super().execute(context)
+        try:
+            super().execute(context)
+        except PersonNeeded as error:
+            pending = pending_operation(self.project.home_of(request.stream))
+            raise PersonNeeded(error.reason, f"{error.remedy}; {how_to_go_on(pending)}") from None
 
     @abstractmethod
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.names import checked_identifier, checked_name
+from sessionizer.stream_spec.document.section import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,9 +61,11 @@ def request_id(run_id: str) -> str:
 
 
 def _require_fitting(operation: Operation, savepoint: str | None, time: str | None) -> None:
-    if operation is Operation.RESTORE and (savepoint is None) == (time is None):
-        raise InvalidSpec("savepoint", savepoint, "the id of a savepoint, or none and a time")
+    if operation is Operation.RESTORE and savepoint is None and time is None:
+        raise InvalidSpec("savepoint", Shown("empty, and so is the time"), "the id of a savepoint, or none and a time")
+    if operation is Operation.RESTORE and savepoint is not None and time is not None:
+        raise InvalidSpec("time", time, f"nothing: savepoint {savepoint} is asked for; one of the two says where to")
     if operation is Operation.SAVEPOINT:
         for field, value in (("savepoint", savepoint), ("time", time)):
             if value is not None:
-                raise InvalidSpec(field, value, "nothing: what is asked for is a new savepoint of now")
+                raise InvalidSpec(field, value, "nothing: the savepoint that is asked for is a new one, of now")

@@ -12,12 +12,15 @@ from sessionizer.launch.local_settings import launch_settings, session_settings
 from sessionizer.spark import session
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
 from sessionizer.stream_spec.document.duration import parse_duration, variable_of
-from sessionizer_airflow.supervision.policy import DEFAULTS, DURATIONS, SupervisionPolicy
+from sessionizer_airflow.operating.settings import DEFAULTS as OF_APPROVALS
+from sessionizer_airflow.supervision.policy import DEFAULTS as OF_SUPERVISION
+from sessionizer_airflow.supervision.policy import DURATIONS, SupervisionPolicy
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+DEFAULTS = OF_SUPERVISION | OF_APPROVALS
 PAGE = REPOSITORY / "docs" / "settings.md"
 OF_POLICY = {variable_of(field.name.removesuffix("_ms")): field.default for field in fields(SupervisionPolicy)}
 OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT | session.BOUNDED_MEMORY

@@ -1,0 +1,284 @@
+"""What a person asks of a stream in the form of `sessionizer.operate`, with a running Airflow and a stream that Spark
+really drives. The tests follow one stream in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
+from sessionizer.home.clock import epoch_ms
+from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer_demo.local_airflow.api import wait_until
+from sessionizer_demo.local_airflow.parts import left_behind
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_landed, batches_of, landed
+from support.faults.airflow_faults import has_stopped
+from support.places import REPOSITORY
+from support.processes.driver_process import run_to_end
+from support.processes.file_notifier import told
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.processes.live_airflow import Platform
+    from support.streams.click_files import ClickFiles
+
+pytestmark = pytest.mark.long
+
+OPERATE = "sessionizer.operate"
+CLICKS = clicks_spec(idle_after=None)
+SPEC = yaml.safe_dump(CLICKS).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+SETTINGS = {
+    "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
+    "SESSIONIZER_STALE_LIMIT": "60 seconds",
+    "SESSIONIZER_WATCH_LEASE": "2 minutes",
+    "SESSIONIZER_APPROVAL_PATIENCE": "5 minutes",
+    "SESSIONIZER_APPROVERS": "admin",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op",
+}
+FILES, BEFORE = 6, 3
+"""So many files there are, and so many are read before the savepoint."""
+
+
+@dataclass
+class Operated:
+    """A platform whose one stream reads files whose rows are known."""
+
+    platform: Platform
+    stage: Stage
+    files: ClickFiles
+    waiting: Path
+
+    def feed(self, count: int) -> None:
+        """Let the stream read so many more, and wait until it has."""
+        for name in sorted(file.name for file in self.waiting.glob("*.json"))[:count]:
+            (self.waiting / name).rename(self.stage.feed / name)
+        self.wait_until_read()
+
+    def wait_until_read(self) -> None:
+        there = {file.name for file in self.stage.feed.glob("*.json")}
+        wait_until(lambda: there <= self.names_read(), 180, "a stream that has read its files")
+
+    def names_read(self) -> set[str]:
+        """What the active lineage, and what it began with, has read."""
+        lineage = self.stage.lineage
+        if lineage is None:
+            return set()
+        committed = CheckpointLog(self.stage.checkpoint).committed()
+        before = sorted(self.files)[:BEFORE] if read_operations(self.platform.home) else []
+        return {*before, *(name for batch in committed for name in batch.files)}
+
+    def ask(self, verb: str, **form: Any) -> str:
+        """The id of a run."""
+        body = {"logical_date": None, "conf": {"verb": verb, "stream": "clicks", **form}}
+        return str(self.platform.api.call("POST", f"/api/v2/dags/{OPERATE}/dagRuns", body)["dag_run_id"])
+
+    def states(self, run: str) -> dict[str, str]:
+        path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances"
+        return {task["task_id"]: task["state"] for task in self.platform.api.call("GET", path)["task_instances"]}
+
+    def state(self, run: str) -> str:
+        return str(self.platform.api.call("GET", f"/api/v2/dags/{OPERATE}/dagRuns/{run}")["state"])
+
+    def wait_for_plan(self, run: str) -> dict[str, Any]:
+        """What is shown to whoever approves."""
+        wait_until(lambda: self.states(run)["approve"] == "awaiting_input", 180, "a plan")
+        shown: dict[str, Any] = self.platform.api.call("GET", self.approval(run))
+        return shown
+
+    def approval(self, run: str) -> str:
+        return f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/approve/-1/hitlDetails"
+
+    def answer(self, run: str, option: str) -> None:
+        self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
+
+    def wait_for_end(self, run: str, seconds: float = 240) -> str:
+        wait_until(lambda: self.state(run) in {"success", "failed"}, seconds, f"the end of {run}")
+        return self.state(run)
+
+    def clear(self, run: str, task: str) -> None:
+        cleared = {"dry_run": False, "task_ids": [task], "only_failed": False, "reset_dag_runs": True}
+        self.platform.api.call("POST", f"/api/v2/dags/{OPERATE}/clearTaskInstances", {**cleared, "dag_run_id": run})
+
+    def errors(self, run: str, task: str) -> list[str]:
+        path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/{task}/logs/1?full_content=true"
+        content = self.platform.api.call("GET", path)["content"]
+        return [" ".join(str(line["event"]).split()) for line in content if line.get("level") == "error"]
+
+    def assert_exact(self, first: str) -> None:
+        """By the batches of the ``first`` lineage that led to the savepoint, and those of the active one but for the
+        batch that seeded it."""
+        (savepoint,) = [each.manifest for each in savepoints_in(self.platform.home.savepoints, epoch_ms())]
+        assert savepoint is not None
+        old = CheckpointLog(self.platform.home.checkpoint(first)).committed()
+        then = [batch for batch in old if batch.batch_id <= savepoint.batch_id]
+        since = CheckpointLog(self.stage.checkpoint).committed()[1:]
+        batches = [*batches_of(then, self.files), *batches_of(since, self.files)]
+        assert_landed(self.stage, batches, [row for name in sorted(self.files) for row in self.files[name]])
+
+
+@pytest.fixture(scope="module")
+def operated(platform: Platform) -> Operated:
+    root = platform.installation.root
+    stage = Stage.set_up(root, CLICKS, home=platform.installation.platform_home)
+    waiting = root / "waiting"
+    files = write_click_files(waiting, FILES, rate=12)
+    found = Operated(platform, stage, files, waiting)
+    platform.api.unpause(platform.dag)
+    platform.wait_for_driver(seconds=180)
+    found.feed(BEFORE)
+    return found
+
+
+def test_a_savepoint_is_made_while_the_stream_runs_on(operated: Operated) -> None:
+    uid = operated.platform.working_uid()
+    run = operated.ask("savepoint", why="before the release")
+    assert operated.wait_for_end(run) == "success"
+    assert operated.states(run) == {
+        "read_form": "success", "savepoint": "success", "plan": "skipped", "approve": "skipped", "restore": "skipped",
+    }  # fmt: skip
+    (made,) = savepoints_in(operated.platform.home.savepoints, epoch_ms())
+    assert made.begun is not None
+    assert (made.is_complete, made.begun.why) == (True, "before the release")
+    assert operated.platform.working_uid() == uid
+
+
+def test_a_form_that_contradicts_itself_says_why_and_starts_nothing(operated: Operated) -> None:
+    run = operated.ask("restore")
+    assert operated.wait_for_end(run) == "failed"
+    assert set(operated.states(run).values()) == {"failed", "upstream_failed"}
+    assert operated.errors(run, "read_form")[-1].startswith("What to do: run this DAG again")
+
+
+def savepoint(operated: Operated) -> str:
+    (made,) = savepoints_in(operated.platform.home.savepoints, epoch_ms())
+    return made.id
+
+
+RUNS: dict[str, str] = {}
+"""Asked for at once, answered one after the other."""
+
+
+def test_a_plan_is_shown_and_people_are_told(operated: Operated) -> None:
+    operated.feed(FILES - BEFORE)
+    lineage, tables = operated.stage.lineage, landed(operated.stage)
+    for name in ("unanswered", "rejected", "approved", "outdated"):
+        RUNS[name] = operated.ask("restore", savepoint=savepoint(operated), why=name)
+    for name, run in RUNS.items():
+        shown = operated.wait_for_plan(run)
+        assert shown["subject"] == f"Restore clicks to savepoint {savepoint(operated)}?"
+        assert f"why: {name}" in shown["body"]
+        assert f"from  lineage {lineage}" in shown["body"]
+        assert [each["id"] for each in shown["assigned_users"]] == ["admin"]
+    links = [each["what_to_do"] for each in told(operated.platform.told) if each["kind"] == "wants_approval"]
+    assert len(links) == len(RUNS)
+    assert all(f"/dags/{OPERATE}/runs/" in link for link in links)
+    assert (operated.stage.lineage, landed(operated.stage)) == (lineage, tables)
+
+
+def test_rejected_nothing_changes(operated: Operated) -> None:
+    uid, lineage = operated.platform.working_uid(), operated.stage.lineage
+    operated.answer(RUNS["rejected"], "Reject")
+    assert operated.wait_for_end(RUNS["rejected"]) == "success"
+    assert operated.states(RUNS["rejected"])["restore"] == "skipped"
+    assert uid
+    assert (operated.platform.working_uid(), operated.stage.lineage) == (uid, lineage)
+    assert read_operations(operated.platform.home) == []
+
+
+def processes_of(operated: Operated) -> list[psutil.Process]:
+    """Of the job that restores, and the worker that started it."""
+    found = []
+    for process in left_behind(operated.platform.installation):
+        try:
+            if "--approve" in process.cmdline():
+                found += [process, *process.parents()[:1]]
+        except psutil.NoSuchProcess:
+            continue
+    mine = {process.pid for process in psutil.Process().parents()} | {os.getpid()}
+    servers = {part.pid for part in operated.platform.parts.running.values()}
+    return [process for process in found if process.pid not in mine | servers]
+
+
+def test_approved_and_its_worker_killed_a_second_try_finishes(operated: Operated) -> None:
+    home, before = operated.platform.home, operated.stage.lineage
+    assert before
+    operated.answer(RUNS["approved"], "Approve")
+
+    def seeded() -> bool:
+        pending = pending_operation(home)
+        return pending is not None and pending.has_done(Reached.SEEDED)
+
+    wait_until(seeded, 240, "a restore in its middle")
+    for process in processes_of(operated):
+        process.send_signal(signal.SIGKILL)
+    assert pending_operation(home) is not None, "it was too fast to be killed"
+    assert operated.platform.working_uid() is None
+    assert operated.wait_for_end(RUNS["approved"], 400) == "success"
+    (record,) = read_operations(home)
+    assert (record.outcome, record.by, record.lineage_from) == (Ending.DONE, "admin (Airflow)", before)
+    assert operated.stage.lineage == record.lineage_to
+    operated.platform.wait_for_driver(seconds=180)
+    operated.wait_until_read()
+
+
+def test_those_who_read_the_tables_are_told_of_the_days(operated: Operated) -> None:
+    (record,) = read_operations(operated.platform.home)
+    for name in ("sessions", "report_due"):
+        asset = operated.platform.api.call("GET", f"/api/v2/assets?name_pattern=clicks.{name}")["assets"][0]
+        events = operated.platform.api.call("GET", f"/api/v2/assets/events?asset_id={asset['id']}")["asset_events"]
+        (said,) = [event["extra"] for event in events if "restored_to" in event["extra"]]
+        assert said == {
+            "stream": "clicks",
+            "restored_to": record.savepoint,
+            "days": record.days.split(),
+        }
+
+
+def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was_cleared(operated: Operated) -> None:
+    run, lineage = RUNS["outdated"], operated.stage.lineage
+    before = operated.platform.api.call("GET", operated.approval(run))
+    operated.clear(run, "plan")
+    wait_until(lambda: operated.states(run)["plan"] in {None, "queued", "running"}, 60, "a plan that is made anew")
+    after = operated.wait_for_plan(run)
+    assert after["body"] == before["body"], "somebody would approve what they have not read"
+    uid = operated.platform.working_uid()
+    operated.answer(run, "Approve")
+    assert operated.wait_for_end(run) == "failed"
+    *_, reason, to_do = operated.errors(run, "restore")
+    assert "was approved" in reason
+    assert to_do.startswith("What to do: ")
+    assert (operated.stage.lineage, len(read_operations(operated.platform.home))) == (lineage, 1)
+    assert uid
+    assert operated.platform.working_uid() == uid
+    (failed,) = [each for each in told(operated.platform.told) if each["kind"] == "operation_failed"]
+    assert "the stream goes on as it was" in failed["text"]
+
+
+def test_without_an_answer_it_is_rejected(operated: Operated) -> None:
+    assert operated.wait_for_end(RUNS["unanswered"], 400) == "success"
+    assert operated.states(RUNS["unanswered"]) == {
+        "read_form": "success", "savepoint": "skipped", "plan": "success", "approve": "success", "restore": "skipped",
+    }  # fmt: skip
+    assert len(read_operations(operated.platform.home)) == 1
+
+
+def test_the_tables_come_out_as_they_must(operated: Operated) -> None:
+    platform = operated.platform
+    uid = platform.wait_for_driver()
+    platform.run_now("clicks.stop")
+    wait_until(lambda: has_stopped(platform, uid), 60, "a stream that has stopped")
+    platform.api.set_paused(platform.dag, paused=True)
+    run_to_end(operated.stage, "drain")
+    (record,) = read_operations(platform.home)
+    operated.assert_exact(record.lineage_from)

@@ -1,0 +1,37 @@
+"""A restore that somebody asked for in the form: its run, its plan, its record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.operation_record import Ending, OperationRecord
+from sessionizer.control.records.plan_record import PlanRecord
+from sessionizer_airflow.operating.request import request_id
+
+RUN = "manual__2026-11-23T10:00:00+00:00_x"
+RESTORE = {"verb": "restore", "stream": "clicks", "savepoint": "s1", "time": None, "why": None}
+PLAN = PlanRecord(
+    request=request_id(RUN),
+    verb="restore",
+    stream="clicks",
+    savepoint="s1",
+    digest="0123456789abcdef",
+    possible=True,
+    text="stream clicks goes back to savepoint s1\n  sessions: 3 rows are taken back",
+    made_at=1,
+)
+
+
+def context(form: dict[str, Any], **more: Any) -> Any:
+    run = SimpleNamespace(run_after=datetime(2026, 11, 23, 10, tzinfo=UTC))
+    return {"run_id": RUN, "params": form, "dag_run": run, **more}
+
+
+def operation(identity: str, digest: str, outcome: Ending | None, at: int) -> OperationRecord:
+    return OperationRecord(
+        id=identity, verb="restore", stream="clicks", by="alice", digest=digest, savepoint="s1", lineage_from="l1",
+        batch_from=7, wanted=DesiredState.RUNNING, begun_at=at, step_at=at, outcome=outcome,
+    )  # fmt: skip

@@ -1,0 +1,168 @@
+"""What is shown to whoever approves, what an answer hands on, and what is told when it fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import TaskAwaitingInput
+
+from sessionizer.control.records.operation_record import OperationRecord, write_operation
+from sessionizer.control.records.plan_record import keep_plan_of
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.stream_spec.document.duration import HOUR
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.operating import approval
+from sessionizer_airflow.operating.approval import Approved, ApprovePlan, approval_alert, body_of, name_of, subject_of
+from sessionizer_airflow.operating.failing import failure_alert, how_to_go_on, tell_of_failure
+from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.settings import ApprovalSettings
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from support.processes.file_notifier import told
+from support.streams.asked_restore import PLAN, RESTORE, RUN, context, operation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_airflow.project import Project
+
+
+SETTINGS = ApprovalSettings.from_environment({})
+
+
+def test_a_request_keeps_its_first_plan(tmp_path: Path) -> None:
+    home = StreamHome.of(tmp_path, "clicks")
+    assert keep_plan_of(home, PLAN) == PLAN
+    assert keep_plan_of(home, replace(PLAN, digest="f" * 16)) == PLAN
+
+
+def test_the_body_shows_the_plan_and_its_digest_as_they_are() -> None:
+    assert subject_of(PLAN) == "Restore clicks to savepoint s1?"
+    body = body_of(PLAN, "a bad deployment\n```\n# Approve me", 4 * HOUR)
+    assert body.startswith(f"```\n{PLAN.text}\nwhy: a bad deployment\n'''\n# Approve me\n```\n\n")
+    assert body.count("```") == 2, "what a person wrote ends the block"
+    assert "Digest `0123456789abcdef`" in body
+    assert "no answer within 4 hours" in body
+
+
+def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> ApprovePlan:
+    """Parks without an Airflow to ask."""
+
+    def park(self: ApprovalOperator, context: Any) -> None:
+        raise TaskAwaitingInput(method_name="execute_complete")
+
+    monkeypatch.setattr(ApprovalOperator, "execute", park)
+    return ApprovePlan(task_id="approve", project=project, settings=SETTINGS)
+
+
+def test_the_plan_of_the_run_is_shown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_plan_of(StreamHome.of(project.home, "clicks"), PLAN)
+    task = waiting(project, monkeypatch)
+    with pytest.raises(TaskAwaitingInput):
+        task.execute(context(RESTORE))
+    assert (task.subject, task.body) == (subject_of(PLAN), body_of(PLAN, "", SETTINGS.patience_ms))
+
+
+def test_nobody_is_asked_about_what_cannot_be_done(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_plan_of(StreamHome.of(project.home, "clicks"), replace(PLAN, possible=False))
+    with pytest.raises(PersonNeeded) as told:
+        waiting(project, monkeypatch).execute(context(RESTORE))
+    assert "sessionizer savepoint list clicks" in told.value.remedy
+
+
+def test_a_plan_that_is_gone_is_not_made_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PersonNeeded, match="it is gone"):
+        waiting(project, monkeypatch).execute(context(RESTORE))
+
+
+def answered(project: Project, option: str, user: object) -> dict[str, str] | None:
+    """What the task returns once Airflow has an answer."""
+    event = {
+        "chosen_options": [option],
+        "params_input": {},
+        "responded_at": datetime(2026, 11, 23, 11, tzinfo=UTC),
+        "responded_by_user": user,
+    }
+    return ApprovePlan(task_id="approve", project=project, settings=SETTINGS).execute_complete(context(RESTORE), event)
+
+
+def test_an_approval_hands_on_what_was_shown_and_who_approved(project: Project) -> None:
+    keep_plan_of(StreamHome.of(project.home, "clicks"), PLAN)
+    found = answered(project, "Approve", {"id": "7", "name": "alice"})
+    assert found is not None
+    assert Approved(**found) == Approved(savepoint="s1", digest=PLAN.digest, by="alice (Airflow)")
+
+
+@pytest.mark.parametrize("user", [{"id": "7", "name": "alice"}, None])
+def test_a_rejection_hands_on_nothing(user: object, project: Project) -> None:
+    assert answered(project, "Reject", user) is None
+
+
+@pytest.mark.parametrize(
+    ("user", "name"),
+    [(None, "nobody: the time was up"), ({"id": "7", "name": "alice"}, "alice"), (SimpleNamespace(name="bob"), "bob")],
+)
+def test_who_answered_is_named(user: object, name: str) -> None:
+    assert name_of(user) == name
+
+
+def test_people_are_told_that_they_are_waited_for(
+    project: Project, notified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = "http://airflow/dags/sessionizer.operate/runs/r/tasks/approve/required_actions"
+    monkeypatch.setattr(approval, "link_to", lambda task, context: link)
+    task = ApprovePlan(task_id="approve", project=project, settings=SETTINGS)
+    task.subject = subject_of(PLAN)
+    task.notifiers[0].notify(context(RESTORE, task=task))
+    text = notified.read_text()
+    assert "clicks wants approval: Restore clicks to savepoint s1?" in text
+    assert link in text
+    assert "Required Actions" in approval_alert("clicks", "x", None).what_to_do
+
+
+def test_an_installation_names_who_may_answer_and_for_how_long(project: Project) -> None:
+    given = {"SESSIONIZER_APPROVERS": "olga, tom,", "SESSIONIZER_APPROVAL_PATIENCE": "30 minutes"}
+    task = ApprovePlan(task_id="t", project=project, settings=ApprovalSettings.from_environment(given))
+    assert task.assigned_users == [{"id": "olga", "name": "olga"}, {"id": "tom", "name": "tom"}]
+    assert task.response_timeout == timedelta(minutes=30)
+    assert ApprovePlan(task_id="t", project=project, settings=SETTINGS).assigned_users is None
+
+
+@pytest.mark.parametrize(
+    ("pending", "left", "go_on"),
+    [
+        (None, "the stream goes on as it was", "then run this DAG again"),
+        (
+            operation("1", "a", None, 1),
+            "it had come to approved, and the stream is down until it is over",
+            "then clear the task restore of this run",
+        ),
+    ],
+)
+def test_a_failure_says_whether_the_stream_is_down(pending: OperationRecord | None, left: str, go_on: str) -> None:
+    request = Request.of_run(RUN, RESTORE)
+    known = failure_alert(request, PersonNeeded("the plan has changed", "look again"), pending)
+    assert (known.kind, known.reason) == (Kind.OPERATION_FAILED, f"restore, {left}: the plan has changed")
+    assert known.what_to_do == "look again"
+    unknown = failure_alert(request, None, pending)
+    assert unknown.reason == f"restore, {left}: its worker was lost"
+    assert unknown.what_to_do.startswith(f"read the log of the task; {go_on}")
+    assert how_to_go_on(pending).startswith(go_on)
+
+
+def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: Path) -> None:
+    task = SimpleNamespace(project=project)
+    write_operation(StreamHome.of(project.home, "clicks"), operation("1", "a", None, 1))
+    tell_of_failure(context(RESTORE, task=task))
+    (told_of,) = told(notified)
+    assert told_of["kind"] == "operation_failed"
+    assert "the stream is down until it is over: its worker was lost" in told_of["text"]
+
+
+def test_telling_of_a_failure_is_no_second_failure(project: Project, notified: Path) -> None:
+    tell_of_failure(context({**RESTORE, "stream": "../x"}, task=SimpleNamespace(project=project)))
+    assert told(notified) == []
