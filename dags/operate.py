@@ -52,7 +52,7 @@ FORM = {
     "savepoint": Param(
         None,
         type=["null", "string"],
-        pattern=f"^{IDENTIFIER_PATTERN}$",
+        pattern=f"^({IDENTIFIER_PATTERN})?$",
         title="Savepoint",
         description="To restore: its id, as sessionizer savepoint list shows it.",
     ),
@@ -72,8 +72,10 @@ JOB: dict[str, Any] = {
     # Each takes a worker and a JVM for a while: not those that supervision needs.
     "pool": settings.report_pool,
     "execution_timeout": timedelta(hours=1),
-    "retry_delay": timedelta(minutes=1),
 }
+MINUTE = timedelta(minutes=1)
+# The stream is down: soon, and again until a job whose worker was lost has had the time to end.
+SOON: dict[str, Any] = {"retries": 5, "retry_delay": timedelta(seconds=15), "retry_exponential_backoff": 2.0}
 
 with DAG(
     **{
@@ -91,8 +93,8 @@ with DAG(
 ):
     first_task = {Operation.SAVEPOINT: "savepoint", Operation.RESTORE: "plan"}
     asked = ReadForm(task_id="read_form", first_task=first_task, retries=1, retry_delay=timedelta(seconds=10))
-    asked >> MakeSavepoint(task_id="savepoint", retries=1, **JOB)
-    plan = PlanRestore(task_id="plan", retries=1, **JOB)
+    asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **JOB)
+    plan = PlanRestore(task_id="plan", retries=1, retry_delay=MINUTE, **JOB)
     approve = ApprovePlan(
         task_id="approve", project=project, settings=approval, retries=1, retry_delay=timedelta(seconds=10)
     )
@@ -100,9 +102,9 @@ with DAG(
         task_id="restore",
         approval="approve",
         settings=settings,
-        retries=3,
         # what to do is to be the last line of the log
         on_failure_callback=[tell_of_failure, say_what_to_do],
         **JOB,
+        **SOON,
     )
     asked >> plan >> approve >> restore

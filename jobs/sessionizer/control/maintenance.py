@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.stopping import ask_to_stop, live_drivers
-from sessionizer.errors import DriverStillRuns
+from sessionizer.errors import DiskFull, DriverStillRuns, UnwritablePath
+from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,8 +51,15 @@ def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[s
     try:
         yield lease
     finally:
-        lease.release()
+        _give_back(lease)
     write_desired(home, job.afterwards, by=job.by, why=f"{job.why}: it is over")
+
+
+def _give_back(lease: Lease) -> None:
+    """In so many words: a supervisor would else take the job for a driver that was killed, and tell people so."""
+    with suppress(UnwritablePath, DiskFull):
+        write_exit(lease.home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
+    lease.release()
 
 
 def _stop_drivers(home: StreamHome, why: str, wait_s: float, say: Callable[[str], None]) -> None:

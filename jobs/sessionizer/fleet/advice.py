@@ -9,6 +9,7 @@ from sessionizer.causes.of_drivers import HUNG, KILLED, NO_PROGRESS, NO_START
 from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.home.clock import clock_time
@@ -17,6 +18,7 @@ from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.causes.start_problem import StartProblem
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
@@ -28,6 +30,9 @@ OF_STALLS = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START:
 def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRecord | None, now: int) -> str | None:
     """What to do at ``now`` (epoch ms); None where nothing is wrong. What the supervisor has said goes first."""
     seen = newest.seen
+    pending = pending_operation(home)
+    if pending is not None:
+        return _on_operation(pending)
     if supervision is not None and seen.desired.state is DesiredState.RUNNING:
         told = _of_supervisor(home.name, seen, supervision, now)
         if told is not None:
@@ -39,6 +44,16 @@ def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRe
     if seen.state in {State.FAILED, State.VANISHED}:
         return _on_end(home, newest, supervised=supervision is not None)
     return _on_desired_state(home.name, seen) or _on_warning(seen)
+
+
+def _on_operation(pending: OperationRecord) -> str:
+    """Whether somebody carries it out just now cannot be seen from here."""
+    on = f"`sessionizer {pending.verb} {pending.stream} {pending.savepoint} --approve {pending.digest}`"
+    return (
+        f"{pending.verb} to {pending.savepoint}, approved by {pending.by}, has come to {pending.step} at "
+        f"{clock_time(pending.step_at)}, and no driver starts before it is over; if nobody carries it out any more: "
+        f"{on}, or clear its task in Airflow"
+    )
 
 
 def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:

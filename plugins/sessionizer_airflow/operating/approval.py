@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import string
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -109,7 +110,7 @@ def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
     return Alert(
         stream=stream,
         kind=Kind.WANTS_APPROVAL,
-        reason=subject,
+        reason=subject.rstrip("?"),
         what_to_do=f"read the plan, then approve or reject it: {where}",
     )
 
@@ -120,15 +121,20 @@ def subject_of(plan: PlanRecord) -> str:
 
 
 def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:
-    """The plan as it is, in a block in which nothing is markup, and what an answer, or none, does."""
-    lines = [plan.text, *([f"why: {why}"] if why else [])]
-    fenced = "\n".join(lines).replace("```", "'''")
+    """The plan, line by line as it is, with nothing in it taken for markup; and what an answer, or none, does."""
+    told, *lines = [*plan.text.splitlines(), *([f"why: {' '.join(why.split())}"] if why else [])]
+    listed = "\n".join(f"- {_plain(line)}" for line in lines)
     return (
-        f"```\n{fenced}\n```\n\n"
+        f"**{_plain(told)}**\n\n{listed}\n\n"
         f"Digest `{plan.digest}`. **Approve** carries out this plan: the stream is stopped at its next batch boundary, "
         "and then runs again, unless it was stopped before. If by then the plan would be another one, nothing is done, "
         f"and the run says so. **Reject** does nothing; so does no answer within {format_duration(patience_ms)}.\n"
     )
+
+
+def _plain(line: str) -> str:
+    """Airflow's page shows Markdown; in a block of code it would run the lines into one."""
+    return "".join(f"\\{each}" if each in string.punctuation else each for each in line.strip())
 
 
 def name_of(user: Any) -> str:  # noqa: ANN401  what Airflow says of a user

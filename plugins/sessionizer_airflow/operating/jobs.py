@@ -121,7 +121,10 @@ class CarryOutRestore(OperateJob):
             super().execute(context)
             done = restore_of(read_operations(stream), approved)
         else:
-            self.log.info("%s was restored to %s by an earlier try", request.stream, approved.savepoint)
+            # by a try whose worker was lost, or by another run that had the same plan
+            self.log.info(
+                "nothing is left to do: operation %s, approved by %s, did what this plan says", done.id, done.by
+            )
         days: list[JsonValue] = [*done.days.split()] if done else []
         extra: dict[str, JsonValue] = {"stream": request.stream, "restored_to": approved.savepoint, "days": days}
         home, settings = self.project.home, self.settings

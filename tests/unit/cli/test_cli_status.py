@@ -11,6 +11,7 @@ from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
@@ -20,6 +21,7 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.stream_spec.loading.folder import find_stream
 from support.processes.fabricated_platform import beat
+from support.streams.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,6 +122,15 @@ def test_only_an_expressed_wish_is_missed(platform: Platform) -> None:
     assert "wants" not in platform.call("status").stdout
     write_desired(home, DesiredState.RUNNING, by="airflow", why="test")
     assert "airflow wants it RUNNING, but nothing drives it" in platform.call("status").stdout
+
+
+def test_a_restore_that_is_not_over_is_shown_with_how_to_end_it(platform: Platform) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks")
+    write_operation(home, begun_restore())
+    shown = " ".join(platform.call("status").stdout.split())
+    assert "clicks: restore to nightly, approved by alice, has come to approved" in shown
+    assert "`sessionizer restore clicks nightly --approve 0123456789abcdef`" in shown
 
 
 def test_damage_is_shown(platform: Platform) -> None:

@@ -40,12 +40,15 @@ def test_a_request_keeps_its_first_plan(tmp_path: Path) -> None:
     assert keep_plan_of(home, replace(PLAN, digest="f" * 16)) == PLAN
 
 
-def test_the_body_shows_the_plan_and_its_digest_as_they_are() -> None:
+def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup() -> None:
     assert subject_of(PLAN) == "Restore clicks to savepoint s1?"
-    body = body_of(PLAN, "a bad deployment\n```\n# Approve me", 4 * HOUR)
-    assert body.startswith(f"```\n{PLAN.text}\nwhy: a bad deployment\n'''\n# Approve me\n```\n\n")
-    assert body.count("```") == 2, "what a person wrote ends the block"
-    assert "Digest `0123456789abcdef`" in body
+    body = body_of(PLAN, "a bad deployment\n# **Approve** me", 4 * HOUR)
+    assert body.startswith(
+        "**stream clicks goes back to savepoint s1**\n\n"
+        "- sessions\\: 3 rows are taken back\n"
+        "- why\\: a bad deployment \\# \\*\\*Approve\\*\\* me\n\n"
+        "Digest `0123456789abcdef`. **Approve** carries out"
+    )
     assert "no answer within 4 hours" in body
 
 
@@ -119,7 +122,7 @@ def test_people_are_told_that_they_are_waited_for(
     task.subject = subject_of(PLAN)
     task.notifiers[0].notify(context(RESTORE, task=task))
     text = notified.read_text()
-    assert "clicks wants approval: Restore clicks to savepoint s1?" in text
+    assert "clicks wants approval: Restore clicks to savepoint s1. What to do: " in text
     assert link in text
     assert "Required Actions" in approval_alert("clicks", "x", None).what_to_do
 
