@@ -4,7 +4,6 @@ really drives. The tests follow one stream in order."""
 from __future__ import annotations
 
 import os
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from sessionizer.control.records.operation_record import Ending, Reached, pendin
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer_demo.local_airflow.api import wait_until
-from sessionizer_demo.local_airflow.parts import left_behind
+from sessionizer_demo.local_airflow.parts import end_processes, left_behind
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
 from support.faults.airflow_faults import has_stopped
@@ -29,6 +28,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.state.savepoints.shelf import Savepoint
     from support.processes.live_airflow import Platform
     from support.streams.click_files import ClickFiles
 
@@ -49,6 +49,8 @@ SETTINGS = {
 }
 FILES, BEFORE = 6, 3
 """So many files there are, and so many are read before the savepoint."""
+RELEASE, LATER = "before the release", "later"
+"""Why there are savepoints."""
 
 
 @dataclass
@@ -88,6 +90,10 @@ class Operated:
         path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances"
         return {task["task_id"]: task["state"] for task in self.platform.api.call("GET", path)["task_instances"]}
 
+    def tries(self, run: str) -> dict[str, int]:
+        path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances"
+        return {task["task_id"]: task["try_number"] for task in self.platform.api.call("GET", path)["task_instances"]}
+
     def state(self, run: str) -> str:
         return str(self.platform.api.call("GET", f"/api/v2/dags/{OPERATE}/dagRuns/{run}")["state"])
 
@@ -107,8 +113,8 @@ class Operated:
         wait_until(lambda: self.state(run) in {"success", "failed"}, seconds, f"the end of {run}")
         return self.state(run)
 
-    def clear(self, run: str, task: str) -> None:
-        cleared = {"dry_run": False, "task_ids": [task], "only_failed": False, "reset_dag_runs": True}
+    def clear(self, run: str, *tasks: str) -> None:
+        cleared = {"dry_run": False, "task_ids": tasks, "only_failed": False, "reset_dag_runs": True}
         self.platform.api.call("POST", f"/api/v2/dags/{OPERATE}/clearTaskInstances", {**cleared, "dag_run_id": run})
 
     def errors(self, run: str, task: str) -> list[str]:
@@ -116,13 +122,21 @@ class Operated:
         content = self.platform.api.call("GET", path)["content"]
         return [" ".join(str(line["event"]).split()) for line in content if line.get("level") == "error"]
 
-    def assert_exact(self, first: str) -> None:
-        """By the batches of the ``first`` lineage that led to the savepoint, and those of the active one but for the
-        batch that seeded it."""
-        (savepoint,) = [each.manifest for each in savepoints_in(self.platform.home.savepoints, epoch_ms())]
-        assert savepoint is not None
-        old = CheckpointLog(self.platform.home.checkpoint(first)).committed()
-        then = [batch for batch in old if batch.batch_id <= savepoint.batch_id]
+    def savepoint(self, why: str) -> Savepoint:
+        """The one that was made for this reason."""
+        found = savepoints_in(self.platform.home.savepoints, epoch_ms())
+        (made,) = [each for each in found if each.begun is not None and each.begun.why == why]
+        return made
+
+    def assert_exact(self) -> None:
+        """By the batches of the first lineage that led to the savepoint, and those of the active one but for the batch
+        that seeded it."""
+        (record,) = read_operations(self.platform.home)
+        manifest = self.savepoint(RELEASE).manifest
+        assert manifest is not None
+        assert manifest.id == record.savepoint
+        old = CheckpointLog(self.platform.home.checkpoint(record.lineage_from)).committed()
+        then = [batch for batch in old if batch.batch_id <= manifest.batch_id]
         since = CheckpointLog(self.stage.checkpoint).committed()[1:]
         batches = [*batches_of(then, self.files), *batches_of(since, self.files)]
         assert_landed(self.stage, batches, [row for name in sorted(self.files) for row in self.files[name]])
@@ -144,14 +158,12 @@ def operated(platform: Platform) -> Operated:
 
 def test_a_savepoint_is_made_while_the_stream_runs_on(operated: Operated) -> None:
     uid = operated.platform.working_uid()
-    run = operated.ask("savepoint", why="before the release")
+    run = operated.ask("savepoint", why=RELEASE)
     assert operated.wait_for_end(run) == "success"
     assert operated.states(run) == {
         "read_form": "success", "savepoint": "success", "plan": "skipped", "approve": "skipped", "restore": "skipped",
     }  # fmt: skip
-    (made,) = savepoints_in(operated.platform.home.savepoints, epoch_ms())
-    assert made.begun is not None
-    assert (made.is_complete, made.begun.why) == (True, "before the release")
+    assert operated.savepoint(RELEASE).is_complete
     assert operated.platform.working_uid() == uid
 
 
@@ -162,11 +174,6 @@ def test_a_form_that_contradicts_itself_says_why_and_starts_nothing(operated: Op
     assert operated.errors(run, "read_form")[-1].startswith("What to do: run this DAG again")
 
 
-def savepoint(operated: Operated) -> str:
-    (made,) = savepoints_in(operated.platform.home.savepoints, epoch_ms())
-    return made.id
-
-
 RUNS: dict[str, str] = {}
 """Asked for at once, answered one after the other."""
 
@@ -174,11 +181,14 @@ RUNS: dict[str, str] = {}
 def test_a_plan_is_shown_and_people_are_told(operated: Operated) -> None:
     operated.feed(FILES - BEFORE)
     lineage, tables = operated.stage.lineage, landed(operated.stage)
+    assert operated.wait_for_end(operated.ask("savepoint", why=LATER)) == "success"
     for name in ("unanswered", "rejected", "approved", "outdated"):
-        RUNS[name] = operated.ask("restore", savepoint=savepoint(operated), why=name)
+        # two plans of the same would have the same digest
+        to = operated.savepoint(LATER if name == "outdated" else RELEASE).id
+        RUNS[name] = operated.ask("restore", savepoint=to, why=name)
     for name, run in RUNS.items():
         shown = operated.wait_for_plan(run)
-        assert shown["subject"] == f"Restore clicks to savepoint {savepoint(operated)}?"
+        assert shown["subject"].startswith("Restore clicks to savepoint ")
         body = shown["body"].replace("\\", "")
         assert f"- why: {name}" in body
         assert f"- from  lineage {lineage}" in body
@@ -223,8 +233,7 @@ def test_approved_and_its_worker_killed_a_second_try_finishes(operated: Operated
         return pending is not None and pending.has_done(Reached.SEEDED)
 
     wait_until(seeded, 240, "a restore in its middle")
-    for process in processes_of(operated):
-        process.send_signal(signal.SIGKILL)
+    end_processes(processes_of(operated), seconds=0)
     assert pending_operation(home) is not None, "it was too fast to be killed"
     assert operated.platform.working_uid() is None
     assert operated.wait_for_end(RUNS["approved"], 400) == "success"
@@ -251,8 +260,8 @@ def test_those_who_read_the_tables_are_told_of_the_days(operated: Operated) -> N
 def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was_cleared(operated: Operated) -> None:
     run, lineage = RUNS["outdated"], operated.stage.lineage
     before = operated.platform.api.call("GET", operated.approval(run))
-    operated.clear(run, "plan")
-    wait_until(lambda: operated.states(run)["plan"] in {None, "queued", "running"}, 60, "a plan that is made anew")
+    operated.clear(run, "plan", "approve")
+    wait_until(lambda: operated.tries(run)["plan"] == 2, 120, "a plan that is made anew")
     after = operated.wait_for_plan(run)
     assert after["body"] == before["body"], "somebody would approve what they have not read"
     uid = operated.platform.working_uid()
@@ -283,5 +292,4 @@ def test_the_tables_come_out_as_they_must(operated: Operated) -> None:
     wait_until(lambda: has_stopped(platform, uid), 60, "a stream that has stopped")
     platform.api.set_paused(platform.dag, paused=True)
     run_to_end(operated.stage, "drain")
-    (record,) = read_operations(platform.home)
-    operated.assert_exact(record.lineage_from)
+    operated.assert_exact()
