@@ -32,7 +32,8 @@ OF_QUERIES: Final = (
     ),
     Cause(
         "state_not_at_head", "the state does not match the checkpoint", TERMINAL,
-        "the checkpoint lacks state; do not edit it: seed a new lineage from what is known",
+        "the checkpoint lacks state: `sessionizer checkpoint inspect` names the file. Do not edit it: go back to a "
+        "savepoint (`sessionizer restore`)",
     ),
     Cause(
         "state_refused", "Spark refuses the state", TERMINAL,

@@ -55,7 +55,7 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
 
 
 def _invalid(error: InvalidSpec) -> str:
-    if error.field.startswith("-"):
+    if error.field.startswith("-") or error.field.isupper():  # an option, an argument or a variable
         return f"give another {error.field}"
     if error.file is not None and error.file.name == "spec.json":
         return "this release refuses what the stream ran by: correct its file, then `sessionizer run … --apply`"

@@ -69,7 +69,8 @@ def crc32c(content: bytes) -> int:
     whole = len(content) - len(content) % _LANES if len(content) >= 16 * _LANES else 0
     register = 0xFFFFFFFF
     if whole:
-        register = int(_advanced(np.array([register], np.uint32), whole)[0]) ^ _of_lanes(content[:whole])
+        before = np.array([register], np.uint32)
+        register = int(_mapped(_zeros(whole), before)[0]) ^ _of_lanes(content[:whole])
     for byte in content[whole:]:
         register = _PLAIN[(register ^ byte) & 0xFF] ^ (register >> 8)
     return register ^ 0xFFFFFFFF
@@ -81,21 +82,21 @@ def _of_lanes(content: bytes) -> int:
     registers = np.zeros(_LANES, np.uint32)
     for column in columns:
         registers = _TABLE[(registers ^ column) & 0xFF] ^ (registers >> np.uint32(8))
-    length = len(columns)
+    images = _zeros(len(columns))
     while len(registers) > 1:
-        registers = _advanced(registers[::2], length) ^ registers[1::2]
-        length *= 2
+        registers = _mapped(images, registers[::2]) ^ registers[1::2]
+        images = _mapped(images, images)
     return int(registers[0])
 
 
-def _advanced(registers: Words, zeros: int) -> Words:
-    """What registers become by so many bytes of zero: a linear map, so its powers are squares of squares."""
-    step: Words = _TABLE[_BITS & 0xFF] ^ (_BITS >> np.uint32(8))
-    while zeros:
-        if zeros & 1:
-            registers = _mapped(step, registers)
-        step, zeros = _mapped(step, step), zeros >> 1
-    return registers
+def _zeros(count: int) -> Words:
+    """What each bit of a register becomes by so many bytes of zero. The map is linear: its powers are squares."""
+    images, step = _BITS, _TABLE[_BITS & 0xFF] ^ (_BITS >> np.uint32(8))
+    while count:
+        if count & 1:
+            images = _mapped(step, images)
+        step, count = _mapped(step, step), count >> 1
+    return images
 
 
 def _mapped(images: Words, registers: Words) -> Words:

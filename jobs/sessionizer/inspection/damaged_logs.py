@@ -5,6 +5,7 @@ What Spark does with each was seen with Spark 4.2 (tests/spark/inspection).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS
@@ -22,6 +23,7 @@ ELSEWHERE: Final = (
     "put the file back from a copy; without one go on in a new checkpoint: of a stream of ours `sessionizer restore`, "
     "else from the source's beginning"
 )
+_OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 LEAVE: Final = "leave it: Spark removes it in time"
 _AGAIN: Final = "its batch runs again, over the same input: a sink that knows the batch by its number passes over it"
 
@@ -156,6 +158,8 @@ def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
         folder, slash, own = hidden.rpartition("/")
         name = f"{folder}{slash}{own[1:].removesuffix('.crc')}"
         if not (own.startswith(".") and own.endswith(".crc")) or name in sizes or name.endswith(".tmp"):
+            continue
+        if _OF_ONE_TRY.search(name):  # a name that nothing gets a second time
             continue
         remedy = f"remove {hidden} as well: what Spark then writes anew it can put there"
         yield Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sessionizer.home.data_root import uri_of
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sessionizer.home.data_root import DataPath
+
+_Read = TypeVar("_Read")
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,19 @@ class Files:
             if number.isdecimal():
                 found[int(number)] = name
         return dict(sorted(found.items()))
+
+
+def of_one_moment(checkpoint: DataPath, read: Callable[[Files], _Read]) -> _Read:
+    """What is read of the files that are there: once more where a query that runs removes one meanwhile.
+
+    Raises FileNotFoundError where that happens again and again, and OSError.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return read(files_of(checkpoint))
+        except FileNotFoundError:
+            continue
+    return read(files_of(checkpoint))
 
 
 def files_of(checkpoint: DataPath) -> Files:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS, Checkpoint, read_checkpoint
 from sessionizer.inspection.damages import damages
-from sessionizer.inspection.files import files_of
+from sessionizer.inspection.files import of_one_moment
 from sessionizer.inspection.operators import source_kind
 from sessionizer.inspection.state_files import STATE
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.home.data_root import DataPath
+    from sessionizer.inspection.files import Files
     from sessionizer.inspection.finding import Finding
     from sessionizer.inspection.operators import Operator
 
-_TRIES: Final = 3
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
 _PROVIDERS: Final = {"RocksDBStateStoreProvider": "RocksDB", "HDFSBackedStateStoreProvider": "files and memory"}
@@ -124,15 +124,11 @@ def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
 
     ``deep``: the content of every file of the state, not only of those that the next start would load.
     """
-    for tries_left in reversed(range(_TRIES)):
-        files = files_of(checkpoint)
+
+    def read(files: Files) -> Inspection | None:
         if not any(name == METADATA or name.startswith((f"{OFFSETS}/", f"{COMMITS}/")) for name in files.sizes):
             return None
-        try:
-            read = read_checkpoint(files, deep=deep)
-        except FileNotFoundError:
-            if not tries_left:
-                raise
-            continue  # a query that runs has removed it: what is there now is to be judged
-        return Inspection(read, tuple(damages(read)))
-    return None
+        found = read_checkpoint(files, deep=deep)
+        return Inspection(found, tuple(damages(found)))
+
+    return of_one_moment(checkpoint, read)

@@ -21,7 +21,8 @@ _IN_WORDS: Final = {
     "symmetricHashJoin": "stream-stream join",
     "globalLimit": "limit",
     "transformWithStateExec": "transformWithState",
-    "transformWithStateInPandasExec": "transformWithState in Python",
+    "transformWithStateInPandasExec": "transformWithState in Python (pandas)",
+    "transformWithStateInPySparkExec": "transformWithState in Python",
     "flatMapGroupsWithState": "flatMapGroupsWithState",
     "applyInPandasWithState": "applyInPandasWithState",
 }

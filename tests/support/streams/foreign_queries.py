@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = "k string, id string, ts timestamp"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 IN_FILES: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+FILE_MANAGER: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
 ROWS_PER_FILE: Final = 20
 
 
@@ -40,6 +41,8 @@ class Make:
             f"{state}.providerClass": self.provider,
             f"{state}.checkpointFormatVersion": self.format,
             f"{state}.rocksdb.changelogCheckpointing.enabled": str(self.changelog).lower(),
+            # Spark's own choice on a local disk, which is not ours
+            "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
             # snapshots come early, so that a few batches have one
             f"{state}.minDeltasForSnapshot": "2",
             "spark.sql.shuffle.partitions": str(self.shuffle),

@@ -8,9 +8,12 @@ import struct
 import zlib
 
 import pytest
+from upath import UPath
 
 from sessionizer.inspection.checkpoint_read import read_checkpoint, read_logs
 from sessionizer.inspection.checksums import crc32c, hadoop_says, spark_says
+from sessionizer.inspection.files import files_of
+from sessionizer.inspection.inspecting import inspect
 from sessionizer.inspection.logs import commit_entry, offset_entry
 from sessionizer.inspection.lz4_blocks import xxhash32
 from sessionizer.inspection.operators import source_kind
@@ -29,14 +32,33 @@ def test_the_checksums_are_those_that_everybody_computes() -> None:
 
 
 def test_a_large_checksum_is_that_of_its_bytes_one_by_one() -> None:
-    content = os.urandom(70_001)
-    one_by_one = crc32c(content[:40_000])  # below what is done in lanes
-    assert crc32c(content[:40_000] + content[40_000:]) != one_by_one
-    halves = [content[:60_000], content[60_000:]]
-    assert crc32c(content) == crc32c(b"".join(halves))
-    changed = bytearray(content)
-    changed[35_000] ^= 1
-    assert crc32c(bytes(changed)) != crc32c(content)
+    for length in (70_001, 131_072):
+        content = os.urandom(length)
+        assert crc32c(content) == bit_by_bit(content)
+
+
+def bit_by_bit(content: bytes) -> int:
+    register = 0xFFFFFFFF
+    for byte in content:
+        register ^= byte
+        for _ in range(8):
+            register = (register >> 1) ^ (0x82F63B78 if register & 1 else 0)
+    return register ^ 0xFFFFFFFF
+
+
+def test_a_checkpoint_that_is_not_on_this_machine_is_listed_and_read() -> None:
+    folder = UPath("memory://bucket/checkpoint")
+    held = fabricated(2)
+    for name, content in held.contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    files = files_of(folder)
+    assert files.sizes == {name: len(content) for name, content in held.contents.items()}
+    assert all(files.read(name) == content for name, content in held.contents.items())
+    found = inspect(folder)
+    assert found is not None
+    assert found.findings == ()
+    assert inspect(UPath("memory://bucket/nothing")) is None
 
 
 def test_hadoop_tells_where_a_file_was_changed() -> None:

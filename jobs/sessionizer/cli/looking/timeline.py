@@ -15,7 +15,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.data_root import folder_at, is_local
 from sessionizer.home.table_places import table_locations
-from sessionizer.inspection.files import files_of
+from sessionizer.inspection.files import of_one_moment
 from sessionizer.inspection.state_files import version_files
 from sessionizer.inspection.timeline import kept_batches
 from sessionizer.lineage.checkpoint import files_of_batch
@@ -69,9 +69,7 @@ def timeline(  # noqa: PLR0913  one parameter per option
 def _batches(found: Retained) -> list[KeptBatch]:
     from sessionizer.inspection.checkpoint_read import read_logs  # noqa: PLC0415  fast --help
 
-    files = files_of(found.checkpoint)
-    offsets, commits = read_logs(files)
-    return kept_batches(offsets, commits, version_files(files), files)
+    return of_one_moment(found.checkpoint, lambda files: kept_batches(*read_logs(files), version_files(files), files))
 
 
 def _rows(

@@ -15,7 +15,8 @@ SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
     "PlanChanged", "EventsGone", "RowsLeft", "DriverStillRuns",
 )  # fmt: skip
-OTHERS: Final = dict.fromkeys(SAVING_AND_RESTORING, OF_COMMANDS)
+LOOKING: Final = ("NothingToShow", "DamagedCheckpoint")
+OTHERS: Final = dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING), OF_COMMANDS)
 """Causes of which no alert is told, each with the reason."""
 
 
