@@ -47,5 +47,5 @@ def failure_alert(request: Request, error: object, pending: OperationRecord | No
 def how_to_go_on(pending: OperationRecord | None) -> str:
     """Once what failed has been mended. One that took rows out of a table knows no other way than to its end."""
     if pending is None:
-        return "then run this DAG again: a run has one plan, and a new one makes it anew"
+        return "then run this DAG again"
     return f"then clear the task {pending.verb} of this run: it goes on where it was"

@@ -11,6 +11,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import yaml
 
+from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
 from sessionizer.home.clock import epoch_ms
 from sessionizer.state.savepoints.shelf import savepoints_in
@@ -70,7 +71,7 @@ class Operated:
 
     def wait_until_read(self) -> None:
         there = {file.name for file in self.stage.feed.glob("*.json")}
-        wait_until(lambda: there <= self.names_read(), 180, "a stream that has read its files")
+        wait_until(lambda: there <= self.names_read(), 300, "a stream that has read its files")
 
     def names_read(self) -> set[str]:
         """What the active lineage, and what it began with, has read."""
@@ -99,7 +100,7 @@ class Operated:
 
     def wait_for_plan(self, run: str) -> dict[str, Any]:
         """What is shown to whoever approves."""
-        wait_until(lambda: self.states(run)["approve"] == "awaiting_input", 300, "a plan")
+        wait_until(lambda: self.states(run).get("approve") == "awaiting_input", 300, "a plan")
         shown: dict[str, Any] = self.platform.api.call("GET", self.approval(run))
         return shown
 
@@ -151,8 +152,8 @@ def operated(platform: Platform) -> Operated:
     found = Operated(platform, stage, files, waiting)
     platform.api.ensure_pool("reports", slots=1)
     platform.api.unpause(platform.dag)
-    platform.wait_for_driver(seconds=180)
     found.feed(BEFORE)
+    platform.wait_for_driver()
     return found
 
 
@@ -180,8 +181,8 @@ RUNS: dict[str, str] = {}
 
 def test_a_plan_is_shown_and_people_are_told(operated: Operated) -> None:
     operated.feed(FILES - BEFORE)
-    lineage, tables = operated.stage.lineage, landed(operated.stage)
     assert operated.wait_for_end(operated.ask("savepoint", why=LATER)) == "success"
+    lineage, tables = operated.stage.lineage, landed(operated.stage)
     for name in ("unanswered", "rejected", "approved", "outdated"):
         # two plans of the same would have the same digest
         to = operated.savepoint(LATER if name == "outdated" else RELEASE).id
@@ -290,6 +291,7 @@ def test_the_tables_come_out_as_they_must(operated: Operated) -> None:
     uid = platform.wait_for_driver()
     platform.run_now("clicks.stop")
     wait_until(lambda: has_stopped(platform, uid), 60, "a stream that has stopped")
-    platform.api.set_paused(platform.dag, paused=True)
+    platform.parts.stop_all()
+    write_desired(platform.home, DesiredState.RUNNING, by="tests", why="to drain it without Airflow")
     run_to_end(operated.stage, "drain")
     operated.assert_exact()
