@@ -88,6 +88,10 @@ OF_ERRORS: Final = (
         "Nothing was changed",
     ),
     Cause(
+        "StreamWanted", "the stream is wanted running", TERMINAL,
+        "stop it first: trigger its DAG `….stop`, and `….start` when this is done",
+    ),
+    Cause(
         "PlanChanged", "the plan has changed", TERMINAL, "look at the plan again, and approve the digest it has now",
     ),
     Cause(

@@ -22,6 +22,7 @@
     │   ├── DataElsewhere        a lineage whose data root is not the one that is given
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
     │   ├── UnfaithfulState      a new lineage that does not hold what it was given
+    │   ├── StreamWanted         a stream that people want running
     │   ├── PlanChanged          a plan that is not the one that was approved
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
     │   ├── RowsLeft             rows that were to leave a table and are there again
@@ -64,6 +65,7 @@ from sessionizer.errors.of_state import (
     PlanChanged,
     RowsLeft,
     StreamDrained,
+    StreamWanted,
     UnfaithfulState,
     UnknownSavepoint,
     UnreadableLineage,
@@ -106,6 +108,7 @@ __all__ = [
     "SourceUnreachable",
     "StoreUnreachable",
     "StreamDrained",
+    "StreamWanted",
     "TableOwned",
     "TerminalError",
     "TransientError",

@@ -124,6 +124,14 @@ class UnusableSavepoint(TerminalError):
         super().__init__(f"savepoint {savepoint} cannot be used: {cause}")
 
 
+class StreamWanted(TerminalError):
+    """``by`` wants ``stream`` RUNNING: a supervisor would start a driver in the middle of what needs it still."""
+
+    def __init__(self, stream: str, by: str) -> None:
+        self.stream, self.by = stream, by
+        super().__init__(f"stream {stream!r} is wanted RUNNING by {by}")
+
+
 class PlanChanged(TerminalError):
     """What would be done to ``stream`` now has the digest ``now``, not ``approved``."""
 

@@ -47,6 +47,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.NothingToShow("clicks", "batch 7 is not there; those that its lineage a keeps are 8 to 107"),
     errors.DamagedCheckpoint("/srv/checkpoint", 2),
     errors.HalfWrittenBatch("clicks", 7),
+    errors.StreamWanted("clicks", "ann"),
     errors.UnfaithfulState("clicks", "key group 1 should hold 2 open events and holds 1"),
     errors.BatchOutrun("clicks", 7, "offsets/7 is gone"),
     errors.DataElsewhere("clicks", "20261121T105501-3fa9c2", "SESSIONIZER_DATA", "hdfs://a:8020/x", "/home"),

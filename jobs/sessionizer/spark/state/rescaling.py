@@ -1,0 +1,54 @@
+"""Carries a rescale out: the state of a stopped stream in other key groups and partitions, in a new lineage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import PlanChanged
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.state.reseeding import Reseeding
+from sessionizer.spark.state.seeding import Seeding
+from sessionizer.state.lineages.origin import Origin
+from sessionizer.state.lineages.rescale_plan import plan_rescale
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.lineages.handover import Step
+    from sessionizer.state.lineages.rescale_plan import RescalePlan
+
+VERB: Final = "rescale"
+
+
+def carry_out(
+    spark: SparkSession,
+    home: StreamHome,
+    plan: RescalePlan,
+    permit: Callable[[], None],
+    after: Callable[[Step], None] = lambda _: None,
+) -> str:
+    """The new lineage, active by then, of a stream whose lease is ours as long as ``permit`` returns.
+
+    Raises PlanChanged where ``plan`` is no longer what would be done, HalfWrittenBatch, UnfaithfulState, and what
+    keeps a stream from being saved (``standing_of``). Then the stream is as it was.
+    """
+    standing = standing_of(home)
+    found = plan_rescale(home.name, standing, plan.now.key_groups, plan.now.partitions)
+    if found.digest != plan.digest:
+        raise PlanChanged(home.name, plan.digest, found.digest)
+    document = {**standing.spec, "key_groups": plan.now.key_groups}
+    spec = recorded_spec(document, home.lineage(standing.lineage).spec)
+    seeding = Seeding(
+        spark, home, spec, examine(spark, spec, home.platform), plan.now.partitions, permit=permit, after=after
+    )
+    kept, now = read_lineage_spec(home, standing.lineage), epoch_ms()
+    # an approval of the file's spec that waits for the next driver is not used up by this
+    record = LineageSpec(document, now, kept.desired_at if kept else 0)
+    return Reseeding(seeding, standing, record, Origin(VERB, now, standing.lineage, standing.batch_id)).run()

@@ -1,0 +1,91 @@
+"""What a rescale would do, as data: shown first, approved by its digest, checked again when it is carried out.
+
+The digest covers what is decided, not how far the stream has come: one that runs on meanwhile moves its state all the
+same, after its last batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.stamp import json_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.state.lineages.standing import Standing
+
+_DIGITS: Final = 16
+"""Of the digest that people type: 64 bits, which nobody meets by chance."""
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""The setting that Spark pins in a checkpoint with its first batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the state is divided: into key groups, and those into partitions, of which each is a task in a batch."""
+
+    key_groups: int
+    partitions: int
+
+    def __str__(self) -> str:
+        """Both, for people."""
+        groups, partitions = (
+            f"{count:,} {name}{'' if count == 1 else 's'}"
+            for count, name in ((self.key_groups, "key group"), (self.partitions, "partition"))
+        )
+        return f"{groups} in {partitions}"
+
+    @property
+    def remark(self) -> str | None:
+        """What people should know who want it."""
+        if self.key_groups % self.partitions == 0:
+            return None
+        return f"{self.partitions} does not divide {self.key_groups}: some partitions get more key groups than others"
+
+
+@dataclass(frozen=True, slots=True)
+class RescalePlan:
+    """``stream`` leaves ``lineage``, after ``batch_id`` or a later one."""
+
+    stream: str
+    lineage: str
+    batch_id: int
+    before: Division
+    now: Division
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether there is anything to do."""
+        return self.before != self.now
+
+    @property
+    def digest(self) -> str:
+        """The same for the same decision, on any machine: 16 hex digits."""
+        decided = {name: value for name, value in asdict(self).items() if name != "batch_id"}
+        return json_digest(decided)[:_DIGITS]
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "digest": self.digest}
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"stream {self.stream} goes on with its state divided anew"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}: {self.before}; it is left, and kept"
+        yield f"  to    a new lineage: {self.now}"
+        if self.now.remark is not None:
+            yield f"        {self.now.remark}"
+        yield "  no table is changed; no session is closed by it, and no event is read twice"
+
+
+def plan_rescale(stream: str, standing: Standing, key_groups: int | None, partitions: int | None) -> RescalePlan:
+    """What it comes to; None: as it is. Raises InvalidSpec for more partitions than key groups."""
+    before = Division(int(standing.spec["key_groups"]), int(standing.settings[PARTITIONS]))
+    groups = before.key_groups if key_groups is None else key_groups
+    if partitions is not None and partitions > groups:
+        raise InvalidSpec("--partitions", partitions, f"at most {groups}: a key group is in one partition")
+    now = Division(groups, min(before.partitions, groups) if partitions is None else partitions)
+    return RescalePlan(stream, standing.lineage, standing.batch_id, before, now)

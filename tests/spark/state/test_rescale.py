@@ -1,0 +1,127 @@
+"""A rescale: shown, approved, carried out; the stream goes on in other key groups as one that was never stopped."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.deployment.running_spec import choose_spec
+from sessionizer.errors import LeaseHeld, PlanChanged, StreamWanted
+from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.spark.driver.continuity import require_continuity
+from sessionizer.spark.state.rescaling import carry_out
+from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.loading.spec_file import read_spec_file
+from support.expected.landed import landed
+from support.places import REPOSITORY
+from support.processes.driver_process import environment
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+PROGRAM_WITHIN_S = 300
+
+
+def stream_at(root: Path) -> Stage:
+    stage = Stage.set_up(root, clicks_spec())
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    return stage
+
+
+def bring(stage: Stage, files: list[Path]) -> None:
+    for file in files:
+        shutil.copy2(file, stage.feed)
+
+
+def rescale(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
+    """The command, as a program of its own."""
+    places = ("--streams", str(stage.streams), "--home", str(stage.home), "--master", "local[2]")
+    argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "rescale", stage.name, *options, *places]
+    return subprocess.run(
+        argv, env=environment(), capture_output=True, text=True, timeout=PROGRAM_WITHIN_S, check=False
+    )
+
+
+def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(spark: SparkSession, tmp_path: Path) -> None:
+    moved, steady = stream_at(tmp_path / "moved"), stream_at(tmp_path / "steady")
+    write_click_files(tmp_path / "clicks", files=6)
+    files = sorted((tmp_path / "clicks").iterdir())
+    for stage in (moved, steady):
+        bring(stage, files[:3])
+        catch_up(spark, stage)
+    home, before = moved.stream_home, moved.lineage
+
+    shown = rescale(moved, "--key-groups", "6", "--partitions", "3")
+    assert shown.returncode == 0, shown.stderr
+    plan = plan_rescale(moved.name, standing_of(home), 6, 3)
+    assert shown.stdout.splitlines() == list(plan.lines())
+    assert f"--approve {plan.digest}" in shown.stderr
+    assert moved.lineage == before, "nobody approved it"
+
+    done = rescale(moved, "--key-groups", "6", "--partitions", "3", "--approve", plan.digest)
+    assert done.returncode == 0, done.stderr
+    assert moved.lineage != before
+    assert f"goes on in lineage {moved.lineage}: 6 key groups in 3 partitions" in done.stdout
+    assert "its file says key_groups: 4" in done.stderr
+    standing = standing_of(home)
+    assert plan_rescale(moved.name, standing, None, None).before == Division(6, 3)
+
+    moved.write_spec({**clicks_spec(), "key_groups": 6})
+    running = choose_spec(home, read_spec_file(moved.streams, moved.name), apply=True)
+    assert (running.applied, running.pending) == ((), ()), "the file says what is run"
+    require_continuity(spark, running, home, moved.home, str(moved.lineage))
+    for stage in (moved, steady):
+        bring(stage, files[3:])
+        drain(spark, stage)
+    assert landed(steady).sessions
+    assert landed(moved) == landed(steady)
+
+
+@pytest.fixture
+def stopped(spark: SparkSession, tmp_path: Path) -> Stage:
+    """A stream that is stopped."""
+    stage = stream_at(tmp_path)
+    write_click_files(stage.feed, files=1)
+    catch_up(spark, stage)
+    return stage
+
+
+def test_only_what_was_approved_is_carried_out(spark: SparkSession, stopped: Stage) -> None:
+    home, before = stopped.stream_home, stopped.lineage
+    plan = plan_rescale(stopped.name, standing_of(home), 8, None)
+    start_lineage(home, spec=read_lineage_spec(home, str(before)))
+    stale = active_lineage(home)
+    catch_up(spark, stopped)
+    with pytest.raises(PlanChanged, match=f"and {plan.digest} was approved"):
+        carry_out(spark, home, plan, permit=lambda: None)
+    assert active_lineage(home) == stale
+
+
+def test_a_stream_that_is_wanted_or_driven_is_left_alone(stopped: Stage) -> None:
+    before = stopped.lineage
+    write_desired(stopped.stream_home, DesiredState.RUNNING, by="ann", why="it is hers")
+    wanted = rescale(stopped, "--key-groups", "8")
+    assert wanted.returncode == StreamWanted.exit_code
+    assert "is wanted RUNNING by ann" in wanted.stderr
+    write_desired(stopped.stream_home, DesiredState.STOPPED, by="ann", why="it is to be rescaled")
+    plan = plan_rescale(stopped.name, standing_of(stopped.stream_home), 8, None)
+    lease = acquire(stopped.stream_home, "driver")
+    held = rescale(stopped, "--key-groups", "8", "--approve", plan.digest)
+    lease.release()
+    assert held.returncode == LeaseHeld.exit_code
+    assert stopped.lineage == before

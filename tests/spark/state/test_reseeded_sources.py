@@ -1,0 +1,99 @@
+"""The source of a reseeded stream goes on where it stood: the tables are those of a twin that was never interrupted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint import EVENTS, committed_batch, planned_batch
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.stream_spec.decisions import document_of
+from support.expected.landed import landed
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import known_rows
+from support.streams.reseeded_stream import reseed
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer_demo.feed.generator import Row
+    from support.processes.kafka_broker import KafkaBroker
+
+ROWS = 600
+PARTS = 3
+DELIVERED_WITHIN_S = 60.0
+
+
+@pytest.fixture
+def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> tuple[dict[str, Any], Callable[[Sequence[Row]], None]]:
+    """A source, and what brings rows into it."""
+    source = {
+        "format": "kafka",
+        "bootstrap_servers": kafka_broker.bootstrap_servers,
+        "topic": kafka_topic,
+        "encoding": "json",
+        "columns": CLICK_COLUMNS,
+    }
+
+    def produce(rows: Sequence[Row]) -> None:
+        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 2})
+        for row in rows:
+            producer.produce(kafka_topic, row.value, key=row.key)
+        assert producer.flush(DELIVERED_WITHIN_S) == 0
+
+    return source, produce
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> tuple[dict[str, Any], Callable[[Sequence[Row]], None]]:
+    """A source, and what brings rows into it."""
+    table, lines = tmp_path / "clicks_table", tmp_path / "lines"
+    lines.mkdir()
+
+    def append(rows: Sequence[Row]) -> None:
+        file = lines / f"{len(list(lines.iterdir()))}.json"
+        file.write_bytes(b"\n".join(row.value for row in rows))
+        spark.read.schema(CLICK_COLUMNS).json(str(file)).write.format("delta").mode("append").save(str(table))
+
+    append([])
+    return {"format": "delta", "path": str(table)}, append
+
+
+def stream_of(source: dict[str, Any], root: Path) -> Stage:
+    """A stream over the source, which has not read anything yet."""
+    stage = Stage.set_up(root, {**clicks_spec(), "source": source})
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    return stage
+
+
+@pytest.mark.parametrize("kind", ["kafka", "delta"])
+def test_the_source_goes_on_where_it_stood(
+    spark: SparkSession, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    source, bring = request.getfixturevalue(kind)
+    moved, steady = stream_of(source, tmp_path / "moved"), stream_of(source, tmp_path / "steady")
+    rows = known_rows(ROWS)
+    size = ROWS // PARTS
+    for part in range(PARTS):
+        bring(rows[part * size : (part + 1) * size])
+        if part:
+            before = planned_batch(moved.checkpoint, committed_batch(moved.checkpoint) or 0).ends[EVENTS]
+            moved.write_spec({**clicks_spec(), "source": source, "key_groups": 4 + part})
+            reseed(spark, moved, partitions=1 + part)
+            assert planned_batch(moved.checkpoint, 0).ends[EVENTS] == before
+        for stage in (moved, steady):
+            catch_up(spark, stage)
+    for stage in (moved, steady):
+        drain(spark, stage)
+    expected = landed(steady)
+    assert expected.sessions
+    assert expected.late
+    assert landed(moved) == expected

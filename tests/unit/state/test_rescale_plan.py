@@ -1,0 +1,68 @@
+"""What a rescale would do, as data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.checkpoint_record import CheckpointRecord
+from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.state.lineages.rescale_plan import PARTITIONS, Division, plan_rescale
+from sessionizer.state.lineages.standing import Position, Standing
+
+STANDING = Standing(
+    lineage="old",
+    batch_id=41,
+    batch_at=7,
+    watermark_ms=5,
+    position=Position("files", {"logOffset": 3}),
+    seen_files=(),
+    settings={PARTITIONS: "2"},
+    spec={"key_groups": 16},
+    kept=KeptTypes(TimeMode.EVENT_TIME),
+    record=CheckpointRecord(1, "0001", "clicks@x"),
+    proof="",
+)
+
+
+def test_what_is_not_wished_stays() -> None:
+    plan = plan_rescale("clicks", STANDING, 32, None)
+    assert (plan.before, plan.now) == (Division(16, 2), Division(32, 2))
+    assert plan.changes_something
+    assert plan_rescale("clicks", STANDING, None, 4).now == Division(16, 4)
+    assert not plan_rescale("clicks", STANDING, 16, 2).changes_something
+    assert plan_rescale("clicks", STANDING, 1, None).now == Division(1, 1), "a partition without a group is of no use"
+
+
+def test_more_partitions_than_key_groups_are_refused() -> None:
+    with pytest.raises(InvalidSpec, match="--partitions is 5; allowed: at most 4: a key group is in one partition"):
+        plan_rescale("clicks", STANDING, 4, 5)
+
+
+def test_the_digest_is_of_what_is_decided() -> None:
+    plan = plan_rescale("clicks", STANDING, 32, 4)
+    later = plan_rescale("clicks", replace(STANDING, batch_id=42, watermark_ms=9), 32, 4)
+    assert later.digest == plan.digest
+    others = [
+        plan_rescale("views", STANDING, 32, 4),
+        plan_rescale("clicks", STANDING, 33, 4),
+        plan_rescale("clicks", STANDING, 32, 8),
+        plan_rescale("clicks", replace(STANDING, lineage="other"), 32, 4),
+        plan_rescale("clicks", replace(STANDING, settings={PARTITIONS: "3"}), 32, 4),
+    ]
+    assert len({plan.digest, *(other.digest for other in others)}) == 1 + len(others)
+    assert plan.to_json()["digest"] == plan.digest
+
+
+def test_people_are_told_what_would_be_done() -> None:
+    assert list(plan_rescale("clicks", STANDING, 1, None).lines()) == [
+        "stream clicks goes on with its state divided anew",
+        "  from  lineage old, after batch 41: 16 key groups in 2 partitions; it is left, and kept",
+        "  to    a new lineage: 1 key group in 1 partition",
+        "  no table is changed; no session is closed by it, and no event is read twice",
+    ]
+    uneven = list(plan_rescale("clicks", STANDING, 10, 4).lines())
+    assert "        4 does not divide 10: some partitions get more key groups than others" in uneven
