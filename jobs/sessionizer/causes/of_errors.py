@@ -48,7 +48,8 @@ OF_ERRORS: Final = (
     ),
     Cause(
         "OperationPending", "a change of its state is not over", TERMINAL,
-        "finish it: type the same command again (`sessionizer restore …`); it goes on where it was",
+        "finish it: type the same command again (`sessionizer restore …`, `rescale …`, `seed …`); it goes on where "
+        "it was",
     ),
     Cause(
         "UnknownSavepoint", "there is no such savepoint", TERMINAL,
@@ -88,8 +89,8 @@ OF_ERRORS: Final = (
         "Nothing was changed",
     ),
     Cause(
-        "StreamWanted", "the stream is wanted running", TERMINAL,
-        "stop it first: trigger its DAG `….stop`, and `….start` when this is done",
+        "StreamBegun", "the stream has begun already", TERMINAL,
+        "`--start-over` leaves its lineage and takes back what it wrote; another name, or another home, leaves both",
     ),
     Cause(
         "PlanChanged", "the plan has changed", TERMINAL, "look at the plan again, and approve the digest it has now",

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import getpass
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessionizer.cli.operations import (
+    Approve,
+    By,
+    Wait,
+    approver,
+    begun_already,
+    is_approved,
+    show,
+    under_way,
+)
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark
-from sessionizer.control.maintenance import Maintenance, held_for
-from sessionizer.control.records.desired_state import DesiredState, read_desired
-from sessionizer.control.records.operation_record import OperationRecord, pending_operation
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
-from sessionizer.errors import EventsGone, InvalidSpec, OperationPending, PlanChanged, UnknownSavepoint
+from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
-from sessionizer.home.names import minted_id
 from sessionizer.state.restores.restore_plan import VERB
 from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
@@ -37,9 +42,9 @@ def restore(  # noqa: PLR0913  one parameter per option
     time: Annotated[
         str | None, typer.Option(help="Instead of an id: the newest savepoint not after this moment, ISO 8601.")
     ] = None,
-    approve: Annotated[str | None, typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.")] = None,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0,
-    by: Annotated[str | None, typer.Option(help="Who approves; else you.")] = None,
+    approve: Approve = None,
+    wait: Wait = 300.0,
+    by: By = None,
     keep_plan: Annotated[
         str | None,
         typer.Option(metavar="REQUEST", help="Keep the plan under this name, for whoever approves it elsewhere."),
@@ -55,9 +60,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     shelf = savepoints_folder(where, folder)
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
-    pending = pending_operation(where)
-    if pending is not None and (pending.verb, pending.savepoint) != (VERB, chosen):
-        raise OperationPending(stream, pending.verb, pending.savepoint, pending.step)
+    pending = begun_already(where, VERB, chosen)
     from sessionizer.spark.state.restore_planning import plan_restore  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restoring import Restoring  # noqa: PLC0415
 
@@ -66,20 +69,18 @@ def restore(  # noqa: PLR0913  one parameter per option
     with reading(kept, VERB), named_failures(stream):
         plan = plan_restore(spark, where, kept, manifest)
         digest = pending.digest if pending else plan.decision.digest
-        _show(plan, digest, as_json=as_json)
+        show(plan, digest if plan.is_possible else None, as_json=as_json)
         if keep_plan is not None:
             _keep(where, plan, digest, keep_plan)
-        if approve is None:
+        if not is_approved(stream, approve, digest):
             return
-        if approve != digest:
-            raise PlanChanged(stream, approve, digest)
         # one that was begun has taken rows, maybe, and goes to its end
         if pending is None and not plan.is_possible:
             raise EventsGone(stream, plan.replay.missing)
-        record = pending or _new_record(where, plan, by or getpass.getuser())
-        job = Maintenance(f"{VERB}-{record.id}", record.by, f"{VERB} to {chosen}", record.wanted)
-        with held_for(where, job, wait, say) as lease:
-            record = Restoring(spark, where, kept, manifest, lease, record, say).run()
+        leaves = plan.decision.leaves, plan.newest_batch
+        record = pending or new_operation(where, VERB, digest, approver(by), leaves, chosen)
+        with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
+            record = Restoring(spark, where, kept, manifest, lease, operation, say).run()
     spark.stop()
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
 
@@ -106,16 +107,6 @@ def _moment(text: str) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _show(plan: RestorePlan, digest: str, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(plan.to_json(), indent=1))
-        return
-    for line in plan.lines():
-        typer.echo(line)
-    if plan.is_possible:
-        typer.echo(f"to do so: the same command with --approve {digest}")
-
-
 def _keep(where: StreamHome, plan: RestorePlan, digest: str, request: str) -> None:
     """The first plan of a request stays: what was shown to somebody is not replaced behind their back."""
     kept = keep_plan_of(
@@ -133,21 +124,3 @@ def _keep(where: StreamHome, plan: RestorePlan, digest: str, request: str) -> No
     )
     same = kept.digest == digest
     say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
-
-
-def _new_record(where: StreamHome, plan: RestorePlan, by: str) -> OperationRecord:
-    now, decision = epoch_ms(), plan.decision
-    wanted = read_desired(where).state
-    return OperationRecord(
-        id=minted_id(now),
-        verb=VERB,
-        stream=decision.stream,
-        by=by,
-        digest=decision.digest,
-        savepoint=decision.savepoint,
-        lineage_from=decision.leaves,
-        batch_from=plan.newest_batch,
-        wanted=DesiredState.RUNNING if wanted is DesiredState.MAINTENANCE else wanted,
-        begun_at=now,
-        step_at=now,
-    )

@@ -22,7 +22,7 @@
     │   ├── DataElsewhere        a lineage whose data root is not the one that is given
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
     │   ├── UnfaithfulState      a new lineage that does not hold what it was given
-    │   ├── StreamWanted         a stream that people want running
+    │   ├── StreamBegun          a stream that cannot begin with a history, as it has begun
     │   ├── PlanChanged          a plan that is not the one that was approved
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
     │   ├── RowsLeft             rows that were to leave a table and are there again
@@ -64,8 +64,8 @@ from sessionizer.errors.of_state import (
     OperationPending,
     PlanChanged,
     RowsLeft,
+    StreamBegun,
     StreamDrained,
-    StreamWanted,
     UnfaithfulState,
     UnknownSavepoint,
     UnreadableLineage,
@@ -107,8 +107,8 @@ __all__ = [
     "SessionizerError",
     "SourceUnreachable",
     "StoreUnreachable",
+    "StreamBegun",
     "StreamDrained",
-    "StreamWanted",
     "TableOwned",
     "TerminalError",
     "TransientError",

@@ -42,13 +42,22 @@ class DataElsewhere(TerminalError):
 
 
 class OperationPending(TerminalError):
-    """``verb`` of ``stream`` (to ``savepoint``) was begun and came as far as ``step``: nothing else may start."""
+    """``verb`` of ``stream`` (to ``savepoint``, if any) was begun and came to ``step``: nothing else may start."""
 
     exit_code = 30
 
     def __init__(self, stream: str, verb: str, savepoint: str, step: str) -> None:
         self.stream, self.verb, self.savepoint, self.step = stream, verb, savepoint, step
-        super().__init__(f"a {verb} of {stream!r} to {savepoint} was begun and is not over: it has come to {step!r}")
+        to = f" to {savepoint}" if savepoint else ""
+        super().__init__(f"a {verb} of {stream!r}{to} was begun and is not over: it has come to {step!r}")
+
+
+class StreamBegun(TerminalError):
+    """``stream`` cannot begin with a history: it has ``lineage`` already, and nobody said to start over."""
+
+    def __init__(self, stream: str, lineage: str) -> None:
+        self.stream, self.lineage = stream, lineage
+        super().__init__(f"stream {stream!r} has begun already, in lineage {lineage}")
 
 
 class NothingToSave(TerminalError):
@@ -122,14 +131,6 @@ class UnusableSavepoint(TerminalError):
     def __init__(self, savepoint: str, cause: str) -> None:
         self.savepoint, self.cause = savepoint, cause
         super().__init__(f"savepoint {savepoint} cannot be used: {cause}")
-
-
-class StreamWanted(TerminalError):
-    """``by`` wants ``stream`` RUNNING: a supervisor would start a driver in the middle of what needs it still."""
-
-    def __init__(self, stream: str, by: str) -> None:
-        self.stream, self.by = stream, by
-        super().__init__(f"stream {stream!r} is wanted RUNNING by {by}")
 
 
 class PlanChanged(TerminalError):

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import pending_operation, require_no_operation
 from sessionizer.deployment.running_spec import choose_spec
-from sessionizer.errors import LeaseHeld, PlanChanged, StreamWanted
+from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.spark.driver.continuity import require_continuity
-from sessionizer.spark.state.rescaling import carry_out
-from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
+from sessionizer.spark.state.rescaling import carry_out, rescaled
+from sessionizer.state.lineages.handover import Step
+from sessionizer.state.lineages.rescale_plan import VERB, Division, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
@@ -26,12 +29,16 @@ from support.places import REPOSITORY
 from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
+from support.streams.reseeded_stream import Killed, kill_at
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from sessionizer.state.lineages.rescale_plan import RescalePlan
 
 PROGRAM_WITHIN_S = 300
 
@@ -69,8 +76,10 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(spark: SparkSess
     shown = rescale(moved, "--key-groups", "6", "--partitions", "3")
     assert shown.returncode == 0, shown.stderr
     plan = plan_rescale(moved.name, standing_of(home), 6, 3)
-    assert shown.stdout.splitlines() == list(plan.lines())
-    assert f"--approve {plan.digest}" in shown.stderr
+    assert shown.stdout.splitlines() == [
+        *plan.lines(),
+        f"to do so: the same command with --approve {plan.digest}",
+    ]
     assert moved.lineage == before, "nobody approved it"
 
     done = rescale(moved, "--key-groups", "6", "--partitions", "3", "--approve", plan.digest)
@@ -112,16 +121,42 @@ def test_only_what_was_approved_is_carried_out(spark: SparkSession, stopped: Sta
     assert active_lineage(home) == stale
 
 
-def test_a_stream_that_is_wanted_or_driven_is_left_alone(stopped: Stage) -> None:
-    before = stopped.lineage
-    write_desired(stopped.stream_home, DesiredState.RUNNING, by="ann", why="it is hers")
-    wanted = rescale(stopped, "--key-groups", "8")
-    assert wanted.returncode == StreamWanted.exit_code
-    assert "is wanted RUNNING by ann" in wanted.stderr
-    write_desired(stopped.stream_home, DesiredState.STOPPED, by="ann", why="it is to be rescaled")
-    plan = plan_rescale(stopped.name, standing_of(stopped.stream_home), 8, None)
-    lease = acquire(stopped.stream_home, "driver")
-    held = rescale(stopped, "--key-groups", "8", "--approve", plan.digest)
-    lease.release()
-    assert held.returncode == LeaseHeld.exit_code
-    assert stopped.lineage == before
+def carry_out_by_operation(spark: SparkSession, stage: Stage, plan: RescalePlan, after: Callable[[Step], None]) -> None:
+    """As the command does, in this process."""
+    home = stage.stream_home
+    record = pending_operation(home) or new_operation(home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
+    job = Maintenance(f"{VERB}-{record.id}", "ann", "tests", record.wanted)
+    with held_for(home, job, 10, lambda _: None) as lease:
+        rescaled(spark, plan, lease, Operation(home, record), after)
+
+
+@pytest.mark.parametrize("step", [pytest.param(Step.SEEDED, marks=pytest.mark.long), Step.ACTIVATED])
+def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, stopped: Stage, step: Step) -> None:
+    home, before = stopped.stream_home, stopped.lineage
+    write_desired(home, DesiredState.STOPPED, by="ann", why="at night")
+    plan = plan_rescale(stopped.name, standing_of(home), 8, None)
+    with pytest.raises(Killed):
+        carry_out_by_operation(spark, stopped, plan, kill_at(step))
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+    with pytest.raises(OperationPending, match="a rescale of 'clicks' was begun and is not over"):
+        require_no_operation(home)
+    carry_out_by_operation(spark, stopped, plan, lambda _: None)
+    require_no_operation(home)
+    assert read_desired(home).state is DesiredState.STOPPED
+    assert plan_rescale(stopped.name, standing_of(home), None, None).before.key_groups == 8
+    assert len(list(home.lineages.iterdir())) == 2
+    assert stopped.lineage != before
+
+
+def test_what_fails_is_abandoned_and_the_stream_is_wanted_as_before(spark: SparkSession, stopped: Stage) -> None:
+    home, before = stopped.stream_home, stopped.lineage
+
+    def fail(_: Step) -> None:
+        message = "the store is away"
+        raise OSError(message)
+
+    plan = plan_rescale(stopped.name, standing_of(home), 8, None)
+    with pytest.raises(OSError, match="the store is away"):
+        carry_out_by_operation(spark, stopped, plan, fail)
+    require_no_operation(home)
+    assert (read_desired(home).state, stopped.lineage) == (DesiredState.RUNNING, before)

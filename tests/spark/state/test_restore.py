@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
@@ -96,7 +97,8 @@ class Restored:
         home, record = self.stage.stream_home, self.record(operation)
         job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
         with held_for(home, job, 10, self.said.append) as lease:
-            return Restoring(self.spark, home, self.savepoint, self.manifest, lease, record, self.said.append).run()
+            under_way = Operation(home, record)
+            return Restoring(self.spark, home, self.savepoint, self.manifest, lease, under_way, self.said.append).run()
 
     def assert_exact(self) -> None:
         """By the batches that led to the savepoint, and those of the new lineage but for the one that seeded it."""
@@ -185,7 +187,7 @@ def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
         if record.step is reached:
             raise Killed
 
-    monkeypatch.setattr(restoring, "write_operation", die)
+    monkeypatch.setattr("sessionizer.control.operation.write_operation", die)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
@@ -208,7 +210,7 @@ def test_killed_when_its_lineage_is_active_only_the_record_is_left_to_write(
             raise Killed
         write_operation(restored.stage.stream_home, record)
 
-    monkeypatch.setattr(restoring, "write_operation", die)
+    monkeypatch.setattr("sessionizer.control.operation.write_operation", die)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
@@ -233,7 +235,7 @@ def test_killed_between_two_tables_the_second_run_takes_the_rest(
         taken.append(name)
         take_back(spark, name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(restoring, "take_back", die_after_one)
+    monkeypatch.setattr("sessionizer.spark.state.taking_back.take_back", die_after_one)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()
@@ -255,7 +257,7 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
         if record.step is Reached.TAKEN_BACK:
             raise Killed
 
-    monkeypatch.setattr(restoring, "write_operation", die)
+    monkeypatch.setattr("sessionizer.control.operation.write_operation", die)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from sessionizer.control.records.operation_record import Reached
 from sessionizer.errors import PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.reseeding import Reseeding
 from sessionizer.spark.state.seeding import Seeding
-from sessionizer.state.lineages.origin import Origin
-from sessionizer.state.lineages.rescale_plan import plan_rescale
+from sessionizer.state.lineages.origin import Origin, activated_by
+from sessionizer.state.lineages.rescale_plan import VERB, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
@@ -20,11 +21,24 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.handover import Step
     from sessionizer.state.lineages.rescale_plan import RescalePlan
 
-VERB: Final = "rescale"
+
+def rescaled(
+    spark: SparkSession, plan: RescalePlan, lease: Lease, operation: Operation, after: Callable[[Step], None]
+) -> OperationRecord:
+    """Carry ``plan`` out to its end; returns the record. Raises as ``carry_out``: then the stream is as it was."""
+    lineage = activated_by(operation.home, operation.record)
+    if lineage is None:
+        with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
+            operation.reached(Reached.STOPPED)
+            lineage = carry_out(spark, operation.home, plan, lease.check, after)
+    return operation.over(lineage)
 
 
 def carry_out(

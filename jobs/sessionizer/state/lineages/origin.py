@@ -9,18 +9,23 @@ from sessionizer.home.data_files import names_in
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.names import is_identifier
 from sessionizer.home.stream_home import LINEAGES
+from sessionizer.lineage.active import active_lineage
 
 if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
 
 @dataclass(frozen=True, slots=True)
 class Origin(JsonRecord):
-    """By which ``verb`` and when (epoch ms), from which batch of which lineage, through which savepoint if any."""
+    """By which ``verb`` and when (epoch ms), from which batch of which lineage, through which savepoint if any.
+
+    A seed takes nothing from a batch (-1): ``parent`` is the lineage in whose place it came, None if there was none.
+    """
 
     verb: str
     at: int
-    parent: str
+    parent: str | None
     batch_id: int
     savepoint: str | None = None
 
@@ -33,6 +38,15 @@ def write_origin(home: StreamHome, lineage: str, origin: Origin) -> None:
 def read_origin(home: StreamHome, lineage: str) -> Origin | None:
     """None for a lineage that began with no state. Raises DamagedFile."""
     return require_undamaged(Origin, home.lineage(lineage).origin)
+
+
+def activated_by(home: StreamHome, record: OperationRecord) -> str | None:
+    """The lineage of the operation of ``record`` where a run that was killed has come to make it the active one."""
+    active = active_lineage(home)
+    origin = read_origin(home, active) if active else None
+    if origin is None or origin.at < record.begun_at or origin.verb != record.verb:
+        return None
+    return active if (origin.savepoint or "") == record.savepoint else None
 
 
 def origins_of(home: StreamHome) -> dict[str, Origin | None]:

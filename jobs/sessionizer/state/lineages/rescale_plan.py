@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sessionizer.state.lineages.standing import Standing
 
+VERB: Final = "rescale"
 _DIGITS: Final = 16
 """Of the digest that people type: 64 bits, which nobody meets by chance."""
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
@@ -73,6 +74,9 @@ class RescalePlan:
 
     def lines(self) -> Iterator[str]:
         """For people."""
+        if not self.changes_something:
+            yield f"stream {self.stream} has {self.now} already: there is nothing to do"
+            return
         yield f"stream {self.stream} goes on with its state divided anew"
         yield f"  from  lineage {self.lineage}, after batch {self.batch_id}: {self.before}; it is left, and kept"
         yield f"  to    a new lineage: {self.now}"

@@ -1,0 +1,83 @@
+"""An operation under way: after each step its record is on disk, and one that fails early enough is abandoned."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import minted_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.home.stream_home import StreamHome
+
+
+@dataclass(slots=True)
+class Operation:
+    """What is being done to the stream of ``home``; ``record`` says how far it has come, as its file does."""
+
+    home: StreamHome
+    record: OperationRecord
+
+    def reached(self, stage: Reached) -> None:
+        """Note that ``stage`` has been done. One that was noted by a run that was killed stays as it is."""
+        if not self.record.has_done(stage):
+            self._write(self.record.after(stage))
+
+    def note_rows(self, counts: str, days: str) -> None:
+        """Note which rows leave the tables, and of which days. What a run that was killed noted stays as it is."""
+        record = self.record
+        self._write(replace(record, counts=record.counts or counts, days=record.days or days))
+
+    def over(self, lineage: str) -> OperationRecord:
+        """Note that ``lineage`` is the active one, and that nothing is left to do. Returns the record."""
+        self._write(replace(self.record.after(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
+        return self.record
+
+    @contextmanager
+    def abandoned_if_it_fails(self, before: Reached) -> Iterator[None]:
+        """A failure in here, ``before`` that stage was reached, ends the operation: the stream goes on as it was."""
+        try:
+            yield
+        except Exception:
+            if not self.record.has_done(before):
+                self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Note that it ends, having changed nothing that counts: the stream is wanted as it was before."""
+        self._write(replace(self.record, outcome=Ending.ABANDONED))
+        why = f"{self.record.verb} {self.record.id} was abandoned"
+        write_desired(self.home, self.record.wanted, by=self.record.by, why=why)
+
+    def _write(self, record: OperationRecord) -> None:
+        self.record = record
+        write_operation(self.home, record)
+
+
+def new_operation(
+    home: StreamHome, verb: str, digest: str, by: str, leaves: tuple[str, int], savepoint: str = ""
+) -> OperationRecord:
+    """The record of an operation that ``by`` approves now; ``leaves``: the lineage and its newest batch. Not written.
+
+    What people want of the stream now they want afterwards.
+    """
+    now, wanted = epoch_ms(), read_desired(home).state
+    return OperationRecord(
+        id=minted_id(now),
+        verb=verb,
+        stream=home.name,
+        by=by,
+        digest=digest,
+        savepoint=savepoint,
+        lineage_from=leaves[0],
+        batch_from=leaves[1],
+        wanted=DesiredState.RUNNING if wanted is DesiredState.MAINTENANCE else wanted,
+        begun_at=now,
+        step_at=now,
+    )
