@@ -125,6 +125,11 @@ class StreamHome:
         return self.data / "savepoints"
 
     @property
+    def seeds(self) -> DataPath:
+        """One directory for each seed that is under way: what its history came to."""
+        return self.data / "seeds"
+
+    @property
     def bookmarks(self) -> DataPath:
         """How far each report has read the sessions."""
         return self.data / "reports"

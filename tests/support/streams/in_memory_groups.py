@@ -19,11 +19,13 @@ from sessionizer.core.key_group.append_or_merge import (
     Plan,
     Step,
     take_batch,
+    take_initial,
     take_timer,
 )
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup
 from sessionizer.core.wire import schema
+from sessionizer.core.wire.canonical import log_of
 from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.wide import log_tables
 from support.streams.payloads import arrow_column, shown
@@ -98,6 +100,17 @@ class InMemoryGroups:
         shown = (min(event.event_time_ms or 0, batch.arrived_at_ms) for event in batch.events)  # as the guard has it
         self._watermark_ms = max([self._watermark_ms, *(at - rules.watermark_delay_ms for at in shown)])
         self._final_by = clock.final_by
+
+    def begin_with(self, rows: pa.Table, watermark_ms: int = 0) -> None:
+        """Have the groups, in which there is nothing, begin with open events by ``canonical_schema``."""
+        of_group = [group_of(key, len(self.groups)) for key in rows.column(schema.KEY).to_pylist()]
+        bounds = BatchBounds(watermark_ms, watermark_ms, 0)
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
+        for number, group in enumerate(self.groups):
+            log = log_of(rows.filter(pa.array([of == number for of in of_group], pa.bool_())))
+            group.log = [encode(table) for table in log]
+            if log:
+                group.apply(take_initial(number, self.shared, log, bounds))
 
     def settle(self) -> tuple[list[Row], Counter[Row]]:
         """All sessions that are final, emitted or only about to be, and the events that are open."""

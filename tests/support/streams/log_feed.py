@@ -88,7 +88,7 @@ class Feed:
         if events:
             name = f"{self.written:03}-{part}.json"
             hidden = self.events_folder / f".{name}"
-            hidden.write_text("\n".join(json.dumps(_source_row(event)) for event in events))
+            hidden.write_text("\n".join(json.dumps(source_row(event)) for event in events))
             self._told[name] = Batch(events, 0)
             hidden.rename(self.events_folder / name)
 
@@ -111,7 +111,7 @@ class Feed:
         punctuation.change_timeouts(self.punctuations, told.timeout_changes)
 
 
-def _source_row(event: Event) -> dict[str, object]:
+def source_row(event: Event) -> dict[str, object]:
     payload = dict(zip(PAYLOAD_COLUMNS, event.payload, strict=True))
     return {
         "key": event.key,

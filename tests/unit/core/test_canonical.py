@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import Caps
-from sessionizer.core.key_group.append_or_merge import BatchBounds, take_initial
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import schema, wide
 from sessionizer.core.wire.alignment import united
 from sessionizer.core.wire.canonical import ADMISSION, KEY_GROUP, canonical_schema, log_of, typed_rows
-from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, encode, mark_admitted
-from support.streams.in_memory_groups import InMemoryGroups, event_rows, event_rows_of, group_of, row_of, session_rows
-from support.streams.strategies import ORIGIN_MS, ChangingLog, changing_logs
+from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
+from support.streams.in_memory_groups import InMemoryGroups, event_rows, event_rows_of, row_of, session_rows
+from support.streams.strategies import ChangingLog, changing_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,13 +120,7 @@ def in_other_groups(old: InMemoryGroups, key_groups: int, chance: random.Random)
     tables = [table.schema.remove_metadata() for log in logs for table in log]
     columns = reduce(united, tables, schema.event_schema(old.shared.payload, old.shared.rules.time_mode))
     rows = disordered(pa.concat_tables([typed_rows(log, of, columns) for of, log in enumerate(logs)]), chance)
-    of_group = [group_of(key, key_groups) for key in rows.column(schema.KEY).to_pylist()]
-    bounds = BatchBounds(0, 0, ORIGIN_MS)
-    for number, group in enumerate(new.groups):
-        log = log_of(rows.filter(pa.array([of == number for of in of_group], pa.bool_())))
-        group.log = [encode(table) for table in log]
-        if log:
-            group.apply(take_initial(number, new.shared, log, bounds))
+    new.begin_with(rows)
     return new
 
 

@@ -23,6 +23,8 @@ class Reached(StrEnum):
 
     APPROVED = "approved"
     STOPPED = "stopped"
+    TAKEN = "taken"
+    """Of a seed: its history has been read, and what it came to is kept."""
     SEEDED = "seeded"
     TAKEN_BACK = "taken_back"
     ACTIVATED = "activated"

@@ -15,6 +15,13 @@ REPEATED: Final = "repeated"
 OPEN: Final = "open"
 """What is open in the group: a count of sessions, and a ``core.key_group.open_in_group.OpenInGroup`` as JSON."""
 
+OPEN_EVENTS: Final = "open_events"
+"""Of a history that is taken at once, not of the operator: open events by ``canonical.canonical_schema``."""
+
+OPEN_SESSIONS: Final = "open_sessions"
+LATER: Final = "later"
+"""Of a history too: the sessions that these make, the events that are left to the live source. Counts, no blobs."""
+
 QUARANTINE_COLUMNS: Final = ["reason", "_raw", "_position"]
 
 EMITTED: Final = "kind string, key_group int, row_count int, blob binary"

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import new_record, note_spec
-from sessionizer.home.data_files import names_in
-from sessionizer.home.platform_home import owner_name
-from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.driver.continuity import require_continuity
@@ -18,12 +15,10 @@ from sessionizer.spark.driver.vital_signs import ProgressListener
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.sinks.table_owner import claim_tables, require_ours
-from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.sinks.tables import ensure_tables
+from sessionizer.spark.sinks.own_tables import have_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.gate import BatchGate
     from sessionizer.spark.driver.vital_signs import VitalSigns
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.spark.sinks.table_shapes import TableShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +77,6 @@ class Preparation:
         unreadable = UnreadableFiles.of(self.home, lineage).uris() if lineage else []
         examined = examine(spark, self.running.spec, self.platform_home, unreadable)
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
-        self._ensure_tables(spark, examined.shapes(self.running.spec))
+        spec = self.running.spec
+        have_tables(spark, self.home, self.platform_home, spec, examined.shapes(spec))
         return examined
-
-    def _ensure_tables(self, spark: SparkSession, shapes: Iterable[TableShape]) -> None:
-        """Have the tables of the stream, which no other one writes."""
-        owner = owner_name(self.home.name, self.platform_home)
-        locations = table_locations(self.home, self.platform_home, self.running.spec.sink.path)
-        ours = {name: locations[name] for name in STREAMED}
-        claim_tables(spark, ours, owner, set(names_in(self.home.lineages)))
-        ensure_tables(spark, shapes, ours, owner)
-        require_ours(spark, ours, owner)

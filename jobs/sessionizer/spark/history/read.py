@@ -22,6 +22,7 @@ from sessionizer.spark.sinks.measures import with_measures
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,7 @@ def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_h
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
     guarded = guard(spark, rows, spec)
     types_of_measures(spark, spec, guarded)
-    rules = _rules(spark, spec, platform_home)
+    rules = rules_in_force(spec, client_timeouts(spark, spec, platform_home))
     return History(spec, rules, guarded.rows, tuple(guarded.payload.names))
 
 
@@ -105,11 +106,16 @@ def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource
     return FilesSource(format="files", path=str(folder), encoding=source.encoding, columns=source.columns)
 
 
-def _rules(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> SessionRules:
+def rules_in_force(spec: StreamSpec, timeouts_ms: Mapping[str, int]) -> SessionRules:
     """The stream's rules, with the timeouts that its table of clients has now."""
     rules = rules_of(spec)
+    return replace(rules, client_timeouts_ms={**rules.client_timeouts_ms, **timeouts_ms})
+
+
+def client_timeouts(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> dict[str, int]:
+    """What the table of clients says now, ms; nothing where the spec names none. Raises InvalidSpec."""
     if spec.rules.client_timeouts_table is None:
-        return rules
+        return {}
     location = located(spec.rules.client_timeouts_table, platform_home)
     check_timeout_table(spark, location)
-    return replace(rules, client_timeouts_ms={**rules.client_timeouts_ms, **read_timeouts(spark, location)})
+    return read_timeouts(spark, location)

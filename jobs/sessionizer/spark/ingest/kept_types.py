@@ -38,9 +38,19 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
     if kept.time_mode != spec.rules.time_mode:
         allowed = f"{kept.time_mode!r}, the clock that the state of this stream is on; another clock is another stream"
         raise InvalidSpec(TIME_MODE, str(spec.rules.time_mode), allowed)
+    require_in_reach(payload, kept)
+
+
+def require_in_reach(payload: StructType, kept: KeptTypes) -> None:
+    """Raises InvalidSpec if a column of ``payload`` cannot take what open events may have: what ``kept`` has."""
     for column in payload:
         for before in kept.payload.get(column.name, []):
             _require_in_reach(column, StructType.fromJson(_struct_of(column.name, before))[column.name])
+
+
+def types_of(payload: StructType) -> dict[str, object]:
+    """The types of its columns as Spark writes them in JSON."""
+    return {field.name: field.dataType.jsonValue() for field in payload}
 
 
 def _require_in_reach(now: StructField, before: StructField) -> None:
@@ -63,7 +73,7 @@ def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: St
     """Note that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
     kept = read_kept_types(home, lineage) if begun_batch(home.checkpoint(lineage)) is not None else None
     kept = kept or KeptTypes(str(spec.rules.time_mode))
-    more = kept.with_payload({field.name: field.dataType.jsonValue() for field in payload})
+    more = kept.with_payload(types_of(payload))
     if more != kept or not kept.payload:
         write_kept_types(home, lineage, more)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
-from sessionizer.lineage.kept_types import write_kept_types
+from sessionizer.lineage.kept_types import read_kept_types, write_kept_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,12 +75,22 @@ def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonO
 
 
 def furnish(home: StreamHome, lineage: str, handover: Handover) -> None:
-    """Write the files of a lineage that Spark does not. Raises UnwritablePath, DiskFull."""
+    """Write the files of a lineage that Spark does not. Raises UnwritablePath, DiskFull.
+
+    The types of a stream's first lineage are ``settle``'s: they say that it was active, which it is not yet.
+    """
     for name, value in handover.records.items():
         write_json(home.lineage(lineage).records / name, value)
     for name, value in handover.punctuations.items():
         publish_json(home.punctuations(lineage) / name, value)
-    write_kept_types(home, lineage, handover.kept)
+    if handover.origin.parent is not None:
+        write_kept_types(home, lineage, handover.kept)
+
+
+def settle(home: StreamHome, lineage: str, kept: KeptTypes) -> None:
+    """Have ``lineage``, which is active by now, know the types of its state. Raises UnwritablePath."""
+    if read_kept_types(home, lineage) is None:
+        write_kept_types(home, lineage, kept)
 
 
 class GroupDigest(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.home.names import checked_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ def rows_after(lineage: str, batch_id: int, parents: Mapping[str, str | None]) -
     """
     past = set(_ancestors(lineage, parents))
     return LaterRows(lineage, batch_id, tuple(sorted(name for name in parents if name != lineage and name not in past)))
+
+
+def rows_of_all(lineages: Iterable[str]) -> LaterRows:
+    """Whatever the ``lineages`` wrote, of which there is one at least."""
+    first, *others = sorted(lineages)
+    return LaterRows(first, -1, tuple(others))
 
 
 def _ancestors(lineage: str, parents: Mapping[str, str | None]) -> Iterator[str]:

@@ -1,0 +1,148 @@
+"""``sessionizer seed``: a stream begins with a history. Shows the plan first, and does what is approved."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, is_approved, show, under_way
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import Reached
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.errors import InvalidSpec, PlanChanged, StreamBegun
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import is_local
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, VERB, Decision, SeedPlan
+from sessionizer.stream_spec.decisions import spec_fingerprint
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.history.taking import Taking
+
+_POSITION = '{"clicks":{"0":1200}}'
+
+
+def seed(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    history: Annotated[str, typer.Option(help=f"Folder or URI of files or of a Delta table; or {SOURCE!r}: its own.")],
+    until: Annotated[
+        str | None, typer.Option(help="The moment T, ISO 8601; else the watermark that the history leads to.")
+    ] = None,
+    live_from: Annotated[
+        str | None, typer.Option(help=f"{BEGINNING!r}, {NOW!r}, or the source's position as Spark writes it.")
+    ] = None,
+    backfill: Annotated[bool, typer.Option("--backfill", help="Write the finished sessions into the tables.")] = False,
+    start_over: Annotated[
+        bool, typer.Option("--start-over", help="Leave the lineage that the stream has, and take back what it wrote.")
+    ] = False,
+    approve: Approve = None,
+    wait: Wait = 300.0,
+    by: By = None,
+    as_json: AsJson = False,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Show how a stream would begin with a history; with --approve DIGEST, do it. Typed again it goes on."""
+    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    if spec.rules.time_mode is not TimeMode.EVENT_TIME:
+        raise InvalidSpec(
+            "rules.time_mode", spec.rules.time_mode.value, "event_time: a history does not say when it came"
+        )
+    pending = begun_already(where, VERB)
+    leaves = _leaves(where, pending, start_over=start_over)
+    from sessionizer.spark.history.beginning import Beginning  # noqa: PLC0415  fast --help
+    from sessionizer.spark.history.past_rows import past_at  # noqa: PLC0415
+    from sessionizer.spark.history.taking import Taking  # noqa: PLC0415
+    from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
+
+    past, source = past_at(history, spec.source)
+    asked = (_moment(until), _live_from(history, live_from), backfill, leaves)
+    decision = Decision(stream, spec_fingerprint(spec), past, *asked)
+    _require_unchanged(where, pending, decision)
+    digest = pending.digest if pending else decision.digest
+    approved = is_approved(stream, approve, digest)
+    say(f"starting Spark for a seed of {stream}")
+    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
+    with named_failures(stream):
+        examined = examine(spark, spec, where.platform)
+        taking = Taking(spark, spec, examined, source, decision, where.platform)
+        if not approved:
+            show(_planned(taking, where), digest, as_json=as_json)
+            return
+        where.prepare()
+        newest = -1 if leaves is None else begun_batch(where.checkpoint(leaves))
+        left = (leaves or "", -1 if newest is None else newest)
+        record = pending or new_operation(where, VERB, digest, approver(by), left)
+        with under_way(where, record, f"{VERB} from {past}", wait) as (lease, operation):
+            record = Beginning(taking, lease, operation, say).run()
+    spark.stop()
+    typer.echo(f"stream {stream} begins in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+def _leaves(where: StreamHome, pending: OperationRecord | None, *, start_over: bool) -> str | None:
+    """The lineage that is left. Raises StreamBegun for one that nobody said to leave."""
+    if pending is not None:
+        return pending.lineage_from or None
+    active = active_lineage(where)
+    if active is not None and not start_over:
+        raise StreamBegun(where.name, active)
+    return active
+
+
+def _require_unchanged(where: StreamHome, pending: OperationRecord | None, decision: Decision) -> None:
+    """Raises PlanChanged for a seed that was begun by another plan and had taken nothing yet: it is abandoned."""
+    if pending is not None and not pending.has_done(Reached.TAKEN) and pending.digest != decision.digest:
+        Operation(where, pending).abandon()
+        raise PlanChanged(where.name, pending.digest, decision.digest)
+
+
+def _live_from(history: str, given: str | None) -> str:
+    """Where the live source begins. Raises InvalidSpec."""
+    if history == SOURCE:
+        if given is not None:
+            raise InvalidSpec("--live-from", given, f"nothing where the history is the {SOURCE}: it goes on after that")
+        return SOURCE
+    if given is None or given in (BEGINNING, NOW):
+        return given or BEGINNING
+    try:
+        json.loads(given)
+    except ValueError as error:
+        raise InvalidSpec("--live-from", given, f"{BEGINNING}, {NOW}, or JSON such as {_POSITION}") from error
+    return given
+
+
+def _moment(text: str | None) -> int | None:
+    """Epoch ms; without an offset it is UTC. Raises InvalidSpec."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidSpec("--until", text, "a moment in ISO 8601, such as 2026-11-23T10:00, in UTC") from error
+    found = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    if not 0 < found <= epoch_ms():
+        raise InvalidSpec("--until", text, "a moment since 1970 that has passed: a watermark never passes the clock")
+    return found
+
+
+def _planned(taking: Taking, where: StreamHome) -> SeedPlan:
+    """The plan, with what it comes to now. Nothing is kept."""
+    from sessionizer.spark.history.beginning import rows_leaving  # noqa: PLC0415  fast --help
+
+    with tempfile.TemporaryDirectory(prefix="seed-plan-") as scratch:
+        figures = taking.figures(Path(scratch))
+    leaving = rows_leaving(taking, where) if taking.decision.leaves is not None else {}
+    return SeedPlan(taking.decision, figures, leaving)

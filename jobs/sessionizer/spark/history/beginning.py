@@ -1,0 +1,139 @@
+"""Carries a seed out: a history taken and kept, a lineage that begins with what is open in it, then the tables.
+
+Killed anywhere it is done again from its record. What the history came to is kept until the end, so a second run takes
+nothing else; the finished sessions are written last, under the new lineage's batch 0, which a table takes once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from sessionizer.control.records.operation_record import Reached
+from sessionizer.core.wire import rows
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import remove_tree
+from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
+from sessionizer.spark.history.first_batch import open_events_in
+from sessionizer.spark.ingest.timeout_table import announcement
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables
+from sessionizer.spark.sinks.write import Sinks
+from sessionizer.spark.state.open_events import open_payload
+from sessionizer.spark.state.seeding import Seeding
+from sessionizer.spark.state.taking_back import later_rows_of, take_all_back
+from sessionizer.state.lineages.handover import Handover, Step, settle
+from sessionizer.state.lineages.origin import Origin, activated_by, origins_of
+from sessionizer.state.restores.later_rows import rows_of_all
+from sessionizer.state.seeds.seed_plan import VERB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.history.taking import Taken, Taking
+
+_NO_BATCH: Final = -1
+_SEED_BATCH: Final = 0
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+
+
+@dataclass(slots=True)
+class Beginning:
+    """A seed by what ``taking`` takes, under ``lease``; ``operation`` knows how far it is."""
+
+    taking: Taking
+    lease: Lease
+    operation: Operation
+    say: Callable[[str], None]
+
+    def run(self) -> OperationRecord:
+        """The record, done. Raises what keeps a history from being read or a lineage from beginning, LeaseLost."""
+        home, record = self.operation.home, self.operation.record
+        taken = None
+        lineage = activated_by(home, record)
+        if lineage is None:
+            with self.operation.abandoned_if_it_fails(before=Reached.SEEDED):
+                self.operation.reached(Reached.STOPPED)
+                taken = self._taken()
+                self.operation.reached(Reached.TAKEN)
+                lineage = self._begun(taken)
+        taken = taken or self._taken()
+        settle(home, lineage, taken.kept)
+        if self.taking.decision.backfill:
+            self._fill_tables(lineage, taken)
+        done = self.operation.over(lineage)
+        remove_tree(home.seeds)
+        return done
+
+    def _taken(self) -> Taken:
+        taking, home = self.taking, self.operation.home
+        shapes = taking.examined.shapes(taking.spec)
+        have_tables(taking.spark, home, taking.platform_home, taking.spec, shapes)
+        self.say("taking the history")
+        return taking.kept(home.seeds / self.operation.record.id)
+
+    def _begun(self, taken: Taken) -> str:
+        taking, home = self.taking, self.operation.home
+        seeding = Seeding(
+            spark=taking.spark,
+            home=home,
+            spec=taking.spec,
+            examined=taking.examined,
+            partitions=int(str(taking.spark.conf.get(_PARTITIONS))),
+            permit=self.lease.check,
+            after=self._after,
+        )
+        handover = Handover(
+            origin=Origin(VERB, epoch_ms(), taking.decision.leaves, _NO_BATCH),
+            spec=new_record(home, taking.spec),
+            kept=taken.kept,
+            watermark_ms=taken.figures.watermark_ms,
+            offset=taken.place.offset,
+            seen=taken.place.seen,
+            timeouts=taken.timeouts,
+            records={ANNOUNCED_TIMEOUTS: announcement(taken.timeouts)} if taken.timeouts else {},
+        )
+        return seeding.run(open_events_in(taken.frame(taking.spark), open_payload(taken.kept)), handover)
+
+    def _after(self, step: Step) -> None:
+        """What the stream wrote so far leaves the tables when the new lineage is whole, just before it is active."""
+        self.say(f"new lineage: {step}")
+        if step is Step.FURNISHED:
+            self.operation.reached(Reached.SEEDED)
+            if self.taking.decision.leaves is not None:
+                self._take_back()
+                self.operation.reached(Reached.TAKEN_BACK)
+
+    def _take_back(self) -> None:
+        taking, home = self.taking, self.operation.home
+        tables = streamed_tables(home, taking.platform_home, taking.spec)
+        everything = rows_of_all(origins_of(home))
+        take_all_back(taking.spark, self.operation, tables, everything, self.lease.check, self.say)
+
+    def _fill_tables(self, lineage: str, taken: Taken) -> None:
+        taking, spec = self.taking, self.taking.spec
+        sinks = Sinks(
+            lineage,
+            streamed_tables(self.operation.home, taking.platform_home, spec),
+            taking.examined.guarded.payload_fields,
+            GuardedAggregates.of(taking.spark, spec.measures),
+            spec.sink.keep_events,
+            self.lease.check,
+        )
+        finished = taken.frame(taking.spark).where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE))
+        counts = sinks.write(finished, _SEED_BATCH)
+        self.say(f"tables: {counts[rows.SESSIONS]:,} sessions, {counts[rows.QUARANTINE]:,} rows in quarantine")
+
+
+def rows_leaving(taking: Taking, home: StreamHome) -> dict[str, int]:
+    """How many rows of each table a start over would take back. Reads only."""
+    tables = streamed_tables(home, taking.platform_home, taking.spec)
+    found = later_rows_of(taking.spark, tables, rows_of_all(origins_of(home)))
+    return {table.table: table.rows for table in found}

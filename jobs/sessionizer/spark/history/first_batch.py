@@ -1,0 +1,148 @@
+"""A whole history as the one batch that a stream begins with: what is final leaves, what is open stays.
+
+The same functions decide as in the stream (``core.key_group``). Keys are put into as many shares as the history needs;
+each is taken at once in one Python worker, as a key group is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.key_group.admission import admit
+from sessionizer.core.key_group.append_or_merge import NO_PLAN, Step
+from sessionizer.core.key_group.merging import merge
+from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire.canonical import canonical_schema, typed_rows
+from sessionizer.core.wire.codec import opened
+from sessionizer.core.wire.wide import pieces
+from sessionizer.spark.ingest.guard import EVENT_TIME, REASON
+from sessionizer.spark.query.assembly import group_of
+from sessionizer.spark.query.processor import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from sessionizer.core.definition.rules import SessionRules
+    from sessionizer.spark.ingest.guard import Guarded
+
+EVENTS_PER_SHARE: Final = 100_000
+_SHARE: Final = "share"
+_NOBODY_IS_LATE: Final = 0
+"""Every event of a history came after this: none is from before 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A look at guarded rows: how many events, the latest moment that one of them shows (epoch ms), refused rows."""
+
+    events: int
+    latest_ms: int | None
+    refused: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBatch:
+    """How a history is taken: under ``rules``, with the watermark at ``watermark_ms`` (epoch ms).
+
+    ``payload``: the columns that sessions have, ``kept``: those of the open events. ``keeps_later``: whether events
+    after the watermark are taken too.
+    """
+
+    rules: SessionRules
+    watermark_ms: int
+    payload: schema.Payload
+    kept: schema.Payload
+    keeps_later: bool
+
+    def taken(self, guarded: Guarded, events: int) -> DataFrame:
+        """Rows of ``rows.EMITTED``: sessions, refused rows and conflicts, open events, and counts of what went aside.
+
+        ``events``: about how many there are.
+        """
+        columns = schema.event_schema(guarded.payload_fields, TimeMode.EVENT_TIME).names
+        shares = max(1, -(-events // EVENTS_PER_SHARE))
+        numbered = guarded.rows.where(F.col(REASON).isNull()).select(
+            *columns, group_of(F.col(schema.KEY), shares).alias(_SHARE)
+        )
+        of_events = numbered.groupBy(_SHARE).applyInArrow(_taker(self), rows.EMITTED)
+        refused = guarded.rows.where(F.col(REASON).isNotNull()).select(*rows.QUARANTINE_COLUMNS)
+        return of_events.unionByName(refused.mapInArrow(_refuse, rows.EMITTED))
+
+    def take(self, events: pa.Table) -> pa.Table:
+        """The same of a share: all ``events`` of its keys, by ``event_schema``."""
+        output = Output(0)
+        if not self.keeps_later:
+            later = pc.greater(events.column(schema.CLOCK), self.watermark_ms)
+            output.row(rows.LATER, pc.sum(later).as_py() or 0)
+            events = events.filter(pc.invert(later))
+        if events.num_rows:
+            self._decide(events, output)
+        return _emitted(output)
+
+    def _decide(self, events: pa.Table, output: Output) -> None:
+        admitted = admit(events, _NOBODY_IS_LATE, self.rules, {}).admitted
+        merged = merge([admitted], self.watermark_ms, self.rules, self.payload)
+        output.step(Step(NO_PLAN, merged=merged))
+        output.row(rows.OPEN_SESSIONS, merged.open_sessions)
+        kept = schema.event_schema(self.kept, TimeMode.EVENT_TIME)
+        for table in merged.open_events:
+            for piece in pieces(table):
+                output.table(rows.OPEN_EVENTS, typed_rows([piece], 0, kept))
+
+
+def look(guarded: Guarded) -> Looked:
+    """Reads all of it, once."""
+    of_reason = guarded.rows.groupBy(REASON).agg(
+        F.count("*").alias("rows"), F.max(F.unix_millis(EVENT_TIME)).alias("latest_ms")
+    )
+    found = {row[REASON]: row for row in of_reason.collect()}
+    events = found.pop(None, None)
+    refused = {reason: row["rows"] for reason, row in found.items()}
+    return Looked(0, None, refused) if events is None else Looked(events["rows"], events["latest_ms"], refused)
+
+
+def open_events_in(taken: DataFrame, kept: schema.Payload) -> DataFrame:
+    """The open events among rows that ``FirstBatch.taken`` made, by ``canonical_schema``."""
+    shape = canonical_schema(schema.event_schema(kept, TimeMode.EVENT_TIME))
+
+    def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column("blob"):
+                yield from opened(blob.as_buffer())
+
+    blobs = taken.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
+    return blobs.mapInArrow(open_blobs, from_arrow_schema(shape, prefer_timestamp_ntz=False))
+
+
+def counts_in(taken: DataFrame) -> dict[str, int]:
+    """How many rows there are of each kind."""
+    counted = taken.groupBy("kind").agg(F.sum("row_count").alias("rows")).collect()
+    return {row["kind"]: row["rows"] for row in counted}
+
+
+def _taker(first: FirstBatch) -> Callable[[pa.Table], pa.Table]:
+    def take(share: pa.Table) -> pa.Table:
+        return first.take(share.drop_columns([_SHARE]).replace_schema_metadata(None))
+
+    return take
+
+
+def _refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        output = Output(0)
+        output.table(rows.QUARANTINE, batch)
+        yield from _emitted(output).to_batches()
+
+
+def _emitted(output: Output) -> pa.Table:
+    columns = {"kind": pa.string(), "key_group": pa.int32(), "row_count": pa.int32(), "blob": pa.binary()}
+    return pa.Table.from_pylist([row.asDict() for row in output.rows], pa.schema(columns))

@@ -1,0 +1,168 @@
+"""A history read and taken: looked at for a plan, or kept in a folder of its own until its lineage is active."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sessionizer.core.wire import rows
+from sessionizer.errors import DamagedFile, InvalidSpec
+from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.stamp import stamped
+from sessionizer.lineage.checkpoint import SeenFile
+from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.spark.history.first_batch import FirstBatch, counts_in, look
+from sessionizer.spark.history.past_rows import FIELD, Place, read_to_now, rows_of_past
+from sessionizer.spark.history.read import client_timeouts, rules_in_force
+from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
+from sessionizer.spark.state.open_events import open_payload
+from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Figures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.spark.history.first_batch import Looked
+    from sessionizer.spark.ingest.guard import Guarded
+    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.state.seeds.seed_plan import Decision
+    from sessionizer.stream_spec.document.source import Source
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+_TAKEN = "taken"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a history came to, kept at ``location``; ``kept``: the types of its open events; ``place``: of the source.
+
+    ``timeouts``: of the clients, in force for all of it (ms).
+    """
+
+    location: str
+    figures: Figures
+    kept: KeptTypes
+    place: Place
+    timeouts: Mapping[str, int]
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Rows of ``rows.EMITTED``."""
+        return spark.read.format("delta").load(self.location)
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Takes the history of ``decision``, read as ``past``, for a stream whose ``spec`` is ``examined``."""
+
+    spark: SparkSession
+    spec: StreamSpec
+    examined: Examined
+    past: Source
+    decision: Decision
+    platform_home: Path
+
+    def figures(self, scratch: DataPath) -> Figures:
+        """What it comes to. Keeps nothing but in ``scratch``, an empty folder."""
+        found: list[Figures] = []
+
+        def take(guarded: Guarded) -> None:
+            looked, first = self._first(guarded)
+            found.append(_figures(looked, first, counts_in(first.taken(guarded, looked.events))))
+
+        self._read(scratch, take, wants_place=False)
+        return found[0] if found else self._nothing()
+
+    def kept(self, folder: DataPath) -> Taken:
+        """What it comes to, in ``folder``: as a call that was killed left it there whole, else made anew."""
+        known = examine_data_json(folder / f"{_TAKEN}.json")
+        if known.damage is not None:
+            raise DamagedFile(folder / f"{_TAKEN}.json", known.damage)
+        if known.value is None:
+            remove_tree(folder)
+            (folder / "scratch").mkdir(parents=True)
+            publish_json(folder / f"{_TAKEN}.json", stamped(self._keep(folder)))
+            known = examine_data_json(folder / f"{_TAKEN}.json")
+        value: dict[str, Any] = json.loads(json.dumps(known.value))
+        return Taken(
+            location=uri_of(folder / _TAKEN),
+            figures=Figures(**value["figures"]),
+            kept=KeptTypes(value["time_mode"], value["payload"]),
+            place=Place(value["offset"], tuple(SeenFile(*file) for file in value["seen"])),
+            timeouts=value["timeouts"],
+        )
+
+    def _keep(self, folder: DataPath) -> dict[str, Any]:
+        found: list[tuple[Figures, KeptTypes]] = []
+
+        def take(guarded: Guarded) -> None:
+            looked, first = self._first(guarded)
+            location = uri_of(folder / _TAKEN)
+            first.taken(guarded, looked.events).write.format("delta").mode("overwrite").save(location)
+            written = guarded.rows.sparkSession.read.format("delta").load(location)
+            found.append((_figures(looked, first, counts_in(written)), self._types(guarded)))
+
+        place = self._read(folder / "scratch", take, wants_place=True)
+        figures, kept = found[0] if found else (self._nothing(), KeptTypes(""))
+        return {
+            "figures": asdict(figures),
+            "time_mode": kept.time_mode,
+            "payload": kept.payload,
+            "offset": place.offset,
+            "seen": [[file.uri, file.changed_at] for file in place.seen],
+            "timeouts": client_timeouts(self.spark, self.spec, self.platform_home),
+        }
+
+    def _read(self, scratch: DataPath, take: Any, *, wants_place: bool) -> Place:  # noqa: ANN401  a function
+        """Give ``take`` the rows. Where the source stands is asked first: what comes meanwhile is twice, not never."""
+        if self.decision.past.format == SOURCE:
+            return read_to_now(self.spark, self.spec, self.platform_home, scratch, take)
+        place = self._live(scratch) if wants_place else Place()
+        take(rows_of_past(self.spark, self.spec, self.past, self.platform_home))
+        return place
+
+    def _live(self, scratch: DataPath) -> Place:
+        live = self.decision.live_from
+        if live == BEGINNING:
+            return Place()
+        if live == NOW:
+            return read_to_now(self.spark, self.spec, self.platform_home, scratch, lambda _: None)
+        return Place(json.loads(live))
+
+    def _first(self, guarded: Guarded) -> tuple[Looked, FirstBatch]:
+        looked, kept = look(guarded), self._types(guarded)
+        if looked.latest_ms is None:
+            self._nothing()
+        timeouts = client_timeouts(self.spark, self.spec, self.platform_home)
+        rules = rules_in_force(self.spec, timeouts)
+        asked = self.decision.until_ms
+        watermark = (looked.latest_ms or 0) - rules.watermark_delay_ms if asked is None else asked
+        live = self.examined.guarded.payload_fields
+        return looked, FirstBatch(rules, watermark, live, open_payload(kept), self.decision.keeps_later)
+
+    def _types(self, guarded: Guarded) -> KeptTypes:
+        """Those of the history, which the stream's own must be able to take, and the stream's."""
+        kept = KeptTypes(str(self.spec.rules.time_mode)).with_payload(types_of(guarded.payload))
+        require_in_reach(self.examined.guarded.payload, kept)
+        return kept.with_payload(types_of(self.examined.guarded.payload))
+
+    def _nothing(self) -> Figures:
+        raise InvalidSpec(FIELD, self.decision.past.place, "a history with events in it")
+
+
+def _figures(looked: Looked, first: FirstBatch, counts: Mapping[str, int]) -> Figures:
+    return Figures(
+        watermark_ms=first.watermark_ms,
+        events=looked.events,
+        refused=dict(looked.refused),
+        later=counts.get(rows.LATER, 0),
+        sessions=counts.get(rows.SESSIONS, 0),
+        open_sessions=counts.get(rows.OPEN_SESSIONS, 0),
+        open_events=counts.get(rows.OPEN_EVENTS, 0),
+        repeated=counts.get(rows.REPEATED, 0),
+        conflicting=counts.get(rows.QUARANTINE, 0) - sum(looked.refused.values()),
+    )

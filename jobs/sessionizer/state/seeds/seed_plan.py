@@ -1,0 +1,137 @@
+"""What a seed would do, as data: shown first, approved by its digest, carried out as it was shown.
+
+The digest covers what is decided (the history, up to which moment, where the live source begins, the spec, the lineage
+that is left), not the figures: a history may be long, and is read anew when the seed is carried out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.home.stamp import json_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+VERB: Final = "seed"
+BEGINNING: Final = "beginning"
+"""The live source from its beginning: it brings again what the history has, and what is up to the moment is late."""
+NOW: Final = "now"
+"""The live source from where it stands when the seed is carried out."""
+SOURCE: Final = "source"
+"""As a history: what the stream's own source has now. It goes on after that."""
+_DIGITS: Final = 16
+"""Of the digest that people type: 64 bits, which nobody meets by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Where a history is. ``version``: what tells it from the same place at another time, as far as it can be told."""
+
+    format: str
+    place: str
+    version: str = ""
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.format == SOURCE:
+            return f"the stream's own source, {self.place}"
+        return f"{self.format} at {self.place}{f', {self.version}' if self.version else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is approved.
+
+    ``spec``: its fingerprint. ``until_ms``: the moment asked for (epoch ms), None for the watermark that the history
+    leads to. ``live_from``: ``BEGINNING``, ``NOW``, ``SOURCE`` or a position in JSON, as Spark writes it. ``backfill``:
+    whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any.
+    """
+
+    stream: str
+    spec: str
+    past: Past
+    until_ms: int | None
+    live_from: str
+    backfill: bool
+    leaves: str | None
+
+    @property
+    def keeps_later(self) -> bool:
+        """Whether events after the moment are the history's: nobody else brings them."""
+        return self.live_from != BEGINNING
+
+    @property
+    def digest(self) -> str:
+        """The same for the same decision, on any machine: 16 hex digits."""
+        return json_digest(asdict(self))[:_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the history comes to at ``watermark_ms`` (epoch ms).
+
+    ``events`` of the history are those of finished sessions, open ones, ``repeated`` ones and conflicting ones;
+    ``later`` ones are left to the live source. ``refused``: rows by the reason why they are no events.
+    """
+
+    watermark_ms: int
+    events: int
+    refused: Mapping[str, int]
+    later: int
+    sessions: int
+    open_sessions: int
+    open_events: int
+    repeated: int
+    conflicting: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeedPlan:
+    """The ``decision`` and what it comes to now; ``leaving``: rows of each table that a start over takes back."""
+
+    decision: Decision
+    figures: Figures
+    leaving: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "digest": self.decision.digest}
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        decision, figures = self.decision, self.figures
+        yield f"stream {decision.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
+        yield f"  history {decision.past}: {figures.events:,} events{_refused(figures.refused)}"
+        if figures.repeated or figures.conflicting:
+            yield f"          {figures.repeated:,} of them came twice, {figures.conflicting:,} in conflict with another"
+        if figures.later:
+            yield f"          {figures.later:,} of them are later: the live source brings them"
+        told = "the tables get them" if decision.backfill else "no table gets them"
+        yield f"  closed  {figures.sessions:,} sessions; {told}"
+        yield f"  open    {figures.open_sessions:,} sessions of {figures.open_events:,} events, which go on"
+        yield f"  live    {_LIVE.get(decision.live_from, f'from {decision.live_from} on')}"
+        if decision.leaves is not None:
+            yield f"  leaves  lineage {decision.leaves}, which is kept; what the stream wrote so far is taken back:"
+            yield from (f"          {table}: {rows:,} rows" for table, rows in self.leaving.items())
+
+
+_LIVE: Final = {
+    BEGINNING: "from the beginning of the source; what it brings up to that moment is late",
+    NOW: "from where the source stands when this is carried out",
+    SOURCE: "from where the history ends, to the row",
+}
+
+
+def _refused(refused: Mapping[str, int]) -> str:
+    if not refused:
+        return ""
+    reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in sorted(refused.items()))
+    return f", {sum(refused.values()):,} rows refused ({reasons})"
+
+
+def _moment(epoch_ms: int) -> str:
+    seconds, ms = divmod(epoch_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{ms:03} UTC"

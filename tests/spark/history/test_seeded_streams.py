@@ -1,0 +1,278 @@
+"""A history taken at once and a stream that goes on from it are one stream over everything, by the definition."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from sessionizer.control.records.operation_record import Ending, require_no_operation
+from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
+from sessionizer.errors import OperationPending
+from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
+from support.expected.landed import plain, table_rows
+from support.processes.in_process import catch_up, drain
+from support.streams.log_feed import COLUMNS, MAPPING, source_row
+from support.streams.reseeded_stream import Killed
+from support.streams.seeded_stream import seed, taking_of
+from support.streams.stage import Stage
+from support.streams.strategies import ORIGIN_MS, examples_of, histories
+from support.streams.streamed_log import written_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.definition.oracle import Outcome, Session
+    from support.processes.kafka_broker import KafkaBroker
+
+HISTORIES = 120
+MOMENT_MS = ORIGIN_MS + 120
+PARTS = 2
+DELIVERED_WITHIN_S = 60.0
+RULES = SessionRules(
+    time_mode=TimeMode.EVENT_TIME,
+    watermark_delay_ms=20,
+    gap_timeout_ms=20,
+    client_timeouts_ms={"app": 10, "tv": 50},
+    max_events=4,
+    max_duration_ms=60,
+    max_bytes=200,
+)
+NOBODYS = {"at_ms": ORIGIN_MS, "event_id": "x", "closes": False}
+"""A row without a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """Many random streams in one: what ``came`` before the live source begins, and what that brings in each part."""
+
+    came: tuple[Event, ...]
+    live: tuple[tuple[Event, ...], ...]
+
+    @property
+    def up_to_the_moment(self) -> tuple[Event, ...]:
+        return tuple(event for event in self.came if (event.event_time_ms or 0) <= MOMENT_MS)
+
+
+@pytest.fixture(scope="module")
+def everything() -> Everything:
+    parts: list[list[Event]] = [[] for _ in range(PARTS + 1)]
+    for number, history in enumerate(examples_of(histories(), HISTORIES)):
+        size = -(-len(history) // len(parts)) or 1
+        for place, event in enumerate(history):
+            parts[place // size].append(replace(event, key=f"{number}/{event.key}"))
+    return Everything(tuple(parts[0]), tuple(map(tuple, parts[1:])))
+
+
+def stage_of(root: Path, source: dict[str, Any] | None = None) -> Stage:
+    files = {"format": "files", "path": "feed", "encoding": "json", "columns": COLUMNS}
+    options = {"options": {"maxFilesPerTrigger": 1}}
+    spec = {"source": source or {**files, **options}, "mapping": MAPPING, "rules": written_rules(RULES, 0)}
+    return Stage.set_up(root, {**spec, "key_groups": 3, "measures": {"amounts": "sum(amount)"}})
+
+
+def lines(events: Iterable[Event]) -> str:
+    return "\n".join(json.dumps(source_row(event)) for event in events)
+
+
+def bring(stage: Stage, number: int, events: Iterable[Event]) -> None:
+    hidden = stage.feed / f".{number}.json"
+    hidden.write_text(lines(events))
+    hidden.rename(stage.feed / f"{number}.json")
+
+
+def archive(spark: SparkSession, root: Path, form: str, events: Sequence[Event]) -> str:
+    """The events, and a row that is none, in an archive of that form."""
+    (root / "rows.json").write_text(f"{lines(events)}\n{json.dumps(NOBODYS)}")
+    rows = spark.read.schema(COLUMNS).json(str(root / "rows.json"))
+    rows.repartition(3).write.format(form).mode("append").save(str(root / "archive"))
+    return str(root / "archive")
+
+
+def expected(history: Iterable[Event], live: Iterable[Sequence[Event]], moment_ms: int) -> Outcome:
+    """One stream over everything: the history as its first batch, the moment, and then each part of the live source."""
+    taken = Batch(tuple(history), 1, rules=replace(RULES, watermark_delay_ms=NEVER_MS))
+    moment = Batch((), 2, floor_ms=moment_ms, rules=RULES)
+    parts = [Batch(tuple(events), ORIGIN_MS * 2 + place) for place, events in enumerate(live)]
+    return sessionize([taken, moment, *parts, Batch((), ORIGIN_MS * 3, floor_ms=NEVER_MS)], RULES)
+
+
+def assert_landed(stage: Stage, outcome: Outcome) -> None:
+    names = ("session_id", "key", "client", "started_at", "ended_at", "event_count", "close_reason", "events")
+    found = Counter(plain([row[name] for name in names]) for row in table_rows(stage.table("sessions")))
+    assert found == Counter(map(session_row, outcome.closed))
+    late = Counter(
+        plain([row["key"], row["event_id"], row["event_time"]]) for row in table_rows(stage.table("late_events"))
+    )
+    assert late == Counter((event.key, event.event_id, event.event_time_ms) for event in outcome.late)
+    refused = Counter(
+        json.loads(row["raw"])["event_id"]
+        for row in table_rows(stage.table("quarantine"))
+        if row["reason"] == "conflicting_duplicate"
+    )
+    assert refused == Counter(event.event_id for event in outcome.conflicting)
+
+
+def session_row(session: Session) -> tuple[Any, ...]:
+    events = tuple((event.event_time_ms, event.event_id, event.closes, *event.payload) for event in session.events)
+    times = (session.started_at_ms, session.ended_at_ms)
+    reason = session.close_reason.value
+    return (session.session_id, session.key, session.client, *times, session.event_count, reason, events)
+
+
+def assert_worth_it(outcome: Outcome) -> None:
+    """T is in the middle of sessions, and what is hard is among it."""
+    across = [session for session in outcome.closed if session.started_at_ms <= MOMENT_MS < session.ended_at_ms]
+    assert min(len(across), len(outcome.conflicting)) > 5
+    assert len({session.close_reason for session in outcome.closed}) == 5
+
+
+def test_an_archive_in_parquet_and_what_its_folder_gets_from_now_on(
+    spark: SparkSession, tmp_path: Path, everything: Everything
+) -> None:
+    stage = stage_of(tmp_path)
+    bring(stage, 0, everything.came)  # what is archived is still there, and must not be read again
+    taking = taking_of(spark, stage, archive(spark, tmp_path, "parquet", everything.came), NOW, MOMENT_MS)
+    planned = taking.figures(tmp_path / "scratch")
+    record = seed(stage, taking)
+    assert (record.outcome, record.lineage_to) == (Ending.DONE, stage.lineage)
+    for number, events in enumerate(everything.live):
+        bring(stage, 1 + number, events)
+        catch_up(spark, stage)
+    drain(spark, stage)
+    outcome = expected(everything.came, everything.live, MOMENT_MS)
+    assert_worth_it(outcome)
+    assert_landed(stage, outcome)
+    closed = expected(everything.came, [], MOMENT_MS)
+    first = [row for row in table_rows(stage.table("sessions")) if row["batch_id"] == 0]
+    assert len(first) == planned.sessions > 0
+    assert planned.events == len(everything.came)
+    assert planned.refused == {"null_key": 1}
+    assert (planned.later, planned.repeated) == (0, closed.duplicates_dropped)
+    assert Counter(row["reason"] for row in table_rows(stage.table("quarantine")))["null_key"] == 1
+
+
+def test_an_archive_in_delta_and_a_source_that_brings_everything_again(
+    spark: SparkSession, tmp_path: Path, everything: Everything
+) -> None:
+    stage = stage_of(tmp_path)
+    taking = taking_of(spark, stage, archive(spark, tmp_path, "delta", everything.came), BEGINNING, MOMENT_MS)
+    archive(spark, tmp_path, "delta", everything.live[0])  # later than the version that was planned
+    planned = taking.figures(tmp_path / "scratch")
+    assert planned.later == len(everything.came) - len(everything.up_to_the_moment) > 0
+    seed(stage, taking)
+    live = [everything.came, *everything.live]
+    for number, events in enumerate(live):
+        bring(stage, number, events)
+        catch_up(spark, stage)
+    drain(spark, stage)
+    outcome = expected(everything.up_to_the_moment, live, MOMENT_MS)
+    assert_worth_it(outcome)
+    assert_landed(stage, outcome)
+
+
+@pytest.fixture
+def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> tuple[dict[str, Any], Callable[[Sequence[Event]], None]]:
+    """A source, and what brings events into it."""
+    address = kafka_broker.bootstrap_servers
+    source = {"format": "kafka", "bootstrap_servers": address, "topic": kafka_topic, "encoding": "json"}
+
+    def produce(events: Sequence[Event]) -> None:
+        producer = Producer({"bootstrap.servers": address, "log_level": 2})
+        for event in events:
+            producer.produce(kafka_topic, json.dumps(source_row(event)), key=event.key)
+        assert producer.flush(DELIVERED_WITHIN_S) == 0
+
+    return {**source, "columns": COLUMNS}, produce
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> tuple[dict[str, Any], Callable[[Sequence[Event]], None]]:
+    """A source, and what brings events into it."""
+    table, rows = tmp_path / "table", tmp_path / "rows"
+    rows.mkdir()
+
+    def append(events: Sequence[Event]) -> None:
+        file = rows / f"{len(list(rows.iterdir()))}.json"
+        file.write_text(lines(events))
+        spark.read.schema(COLUMNS).json(str(file)).write.format("delta").mode("append").save(str(table))
+
+    append([])
+    return {"format": "delta", "path": str(table)}, append
+
+
+@pytest.mark.parametrize("kind", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
+def test_what_the_source_has_is_taken_at_once_and_what_it_gets_is_streamed(
+    spark: SparkSession, tmp_path: Path, everything: Everything, kind: str, request: pytest.FixtureRequest
+) -> None:
+    source, produce = request.getfixturevalue(kind)
+    stage = stage_of(tmp_path, source)
+    produce(everything.came[: len(everything.came) // 2])
+    produce(everything.came[len(everything.came) // 2 :])
+    taking = taking_of(spark, stage, SOURCE, SOURCE, None)
+    seed(stage, taking)
+    for events in everything.live:
+        produce(events)
+        catch_up(spark, stage)
+    drain(spark, stage)
+    newest = max(event.event_time_ms or 0 for event in everything.came)
+    assert_landed(stage, expected(everything.came, everything.live, newest - RULES.watermark_delay_ms))
+
+
+KILLED_AT = ("taking", "made", "seeded", "compared", "positioned", "furnished", "activated", "tables")
+
+
+@pytest.mark.parametrize(
+    "at", [place if place == "activated" else pytest.param(place, marks=pytest.mark.long) for place in KILLED_AT]
+)
+def test_killed_anywhere_no_driver_starts_and_a_second_run_finishes(
+    spark: SparkSession, tmp_path: Path, everything: Everything, at: str
+) -> None:
+    stage = stage_of(tmp_path)
+    table = archive(spark, tmp_path, "delta", everything.came)
+    taking = taking_of(spark, stage, table, NOW, MOMENT_MS)
+
+    def die(line: str) -> None:
+        if at in line:
+            raise Killed
+
+    with pytest.raises(Killed):
+        seed(stage, taking, say=die)
+    with pytest.raises(OperationPending, match="a seed of 'clicks' was begun"):
+        require_no_operation(stage.stream_home)
+    record = seed(stage, taking_of(spark, stage, table, NOW, MOMENT_MS))
+    assert record.lineage_to == stage.lineage
+    require_no_operation(stage.stream_home)
+    assert len(list(stage.stream_home.lineages.iterdir())) == 1
+    assert not stage.stream_home.seeds.exists()
+    for number, events in enumerate(everything.live):
+        bring(stage, number, events)
+        catch_up(spark, stage)
+    drain(spark, stage)
+    assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))
+
+
+def test_a_stream_starts_over_without_what_it_wrote(
+    spark: SparkSession, tmp_path: Path, everything: Everything
+) -> None:
+    stage = stage_of(tmp_path)
+    bring(stage, 0, everything.live[0])
+    catch_up(spark, stage)
+    before = stage.lineage
+    assert table_rows(stage.table("sessions"))
+    taking = taking_of(spark, stage, archive(spark, tmp_path, "delta", everything.came), NOW, MOMENT_MS)
+    assert taking.decision.leaves == before
+    seed(stage, taking)
+    assert stage.lineage != before
+    bring(stage, 1, everything.live[1])
+    drain(spark, stage)
+    assert_landed(stage, expected(everything.came, everything.live[1:], MOMENT_MS))

@@ -1,0 +1,46 @@
+"""A seed as the command carries it out, in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.spark.history.beginning import Beginning
+from sessionizer.spark.history.past_rows import past_at
+from sessionizer.spark.history.taking import Taking
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.state.seeds.seed_plan import VERB, Decision
+from sessionizer.stream_spec.decisions import spec_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.records.operation_record import OperationRecord
+    from support.streams.stage import Stage
+
+
+def taking_of(
+    spark: SparkSession, stage: Stage, history: str, live_from: str, until_ms: int | None, *, backfill: bool = True
+) -> Taking:
+    """What would be taken."""
+    spec = stage.spec()
+    past, source = past_at(history, spec.source)
+    pending = pending_operation(stage.stream_home)
+    leaves = stage.lineage if pending is None else pending.lineage_from or None
+    decision = Decision(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)
+    return Taking(spark, spec, examine(spark, spec, stage.home), source, decision, stage.home)
+
+
+def seed(stage: Stage, taking: Taking, say: Callable[[str], None] = lambda _: None) -> OperationRecord:
+    """Carry it out, or go on with one that was killed."""
+    home = stage.stream_home
+    home.prepare()
+    left = (taking.decision.leaves or "", -1)
+    record = pending_operation(home) or new_operation(home, VERB, taking.decision.digest, "tests", left)
+    job = Maintenance(f"{VERB}-{record.id}", "tests", "tests", record.wanted)
+    with held_for(home, job, 10, say) as lease:
+        return Beginning(taking, lease, Operation(home, record), say).run()

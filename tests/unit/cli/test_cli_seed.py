@@ -1,0 +1,61 @@
+"""What `sessionizer seed` refuses before it starts Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.records.operation_record import write_operation
+from sessionizer.errors import InvalidSpec, OperationPending, StreamBegun
+from sessionizer.lineage.active import start_lineage
+from support.streams.begun_restore import begun_restore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.processes.fabricated_platform import Platform
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> str:
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    (folder / "1.json").write_text("{}")
+    return str(folder)
+
+
+def test_a_stream_that_has_begun_is_left_alone_unless_it_starts_over(platform: Platform, archive: str) -> None:
+    home = platform.add("clicks")
+    home.prepare()
+    home.prepare_data()
+    lineage = start_lineage(home)
+    error = platform.call("seed", "clicks", "--history", archive).exception
+    assert isinstance(error, StreamBegun)
+    assert error.lineage == lineage
+
+
+def test_a_restore_that_is_not_over_comes_first(platform: Platform, archive: str) -> None:
+    home = platform.add("clicks")
+    home.prepare()
+    write_operation(home, begun_restore())
+    error = platform.call("seed", "clicks", "--history", archive).exception
+    assert isinstance(error, OperationPending)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--history", "nowhere"), "--history is 'nowhere'; allowed: a folder of files, a Delta table, or 'source'"),
+        (("--history", "source", "--live-from", "now"), "--live-from is 'now'; allowed: nothing where the history"),
+        (("--live-from", "here"), "--live-from is 'here'; allowed: beginning, now, or JSON such as"),
+        (("--until", "noon"), "--until is 'noon'; allowed: a moment in ISO 8601"),
+        (("--until", "2999-01-01"), "--until is '2999-01-01'; allowed: a moment since 1970 that has passed"),
+    ],
+)
+def test_options_that_cannot_be(platform: Platform, archive: str, options: tuple[str, ...], message: str) -> None:
+    platform.add("clicks")
+    given = options if options[0] == "--history" else ("--history", archive, *options)
+    error = platform.call("seed", "clicks", *given).exception
+    assert isinstance(error, InvalidSpec)
+    assert message in str(error)

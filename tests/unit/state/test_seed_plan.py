@@ -1,0 +1,71 @@
+"""What a seed would do, as data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sessionizer.state.restores.later_rows import rows_of_all
+from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Decision, Figures, Past, SeedPlan
+
+DECISION = Decision("clicks", "5bec", Past("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None)
+FIGURES = Figures(
+    watermark_ms=1_750_000_000_123,
+    events=1_000,
+    refused={"null_key": 2, "malformed": 3},
+    later=70,
+    sessions=200,
+    open_sessions=40,
+    open_events=100,
+    repeated=6,
+    conflicting=1,
+)
+
+
+def test_the_digest_is_of_what_is_decided() -> None:
+    others = [
+        replace(DECISION, stream="views"),
+        replace(DECISION, spec="5bed"),
+        replace(DECISION, past=replace(DECISION.past, version="version 8")),
+        replace(DECISION, until_ms=7),
+        replace(DECISION, live_from=NOW),
+        replace(DECISION, backfill=False),
+        replace(DECISION, leaves="20261121T105501-3fa9c2"),
+    ]
+    assert len({DECISION.digest, *(other.digest for other in others)}) == 1 + len(others)
+    plan = SeedPlan(DECISION, FIGURES, {})
+    assert plan.to_json()["digest"] == replace(plan, figures=replace(FIGURES, events=1)).to_json()["digest"]
+
+
+def test_who_brings_what_is_later_than_the_moment() -> None:
+    kept = {live: replace(DECISION, live_from=live).keeps_later for live in (BEGINNING, NOW, SOURCE, '{"clicks":{}}')}
+    assert kept == {BEGINNING: False, NOW: True, SOURCE: True, '{"clicks":{}}': True}
+
+
+def test_people_are_told_what_would_be_done() -> None:
+    assert list(SeedPlan(DECISION, FIGURES, {}).lines()) == [
+        "stream clicks begins with a history, up to 2025-06-15 15:06:40.123 UTC",
+        "  history delta at /lake/clicks, version 7: 1,000 events, 5 rows refused (malformed 3, null_key 2)",
+        "          6 of them came twice, 1 in conflict with another",
+        "          70 of them are later: the live source brings them",
+        "  closed  200 sessions; the tables get them",
+        "  open    40 sessions of 100 events, which go on",
+        "  live    from the beginning of the source; what it brings up to that moment is late",
+    ]
+    over = replace(DECISION, past=Past(SOURCE, "kafka"), live_from=SOURCE, backfill=False, leaves="old")
+    quiet = replace(FIGURES, refused={}, later=0, repeated=0, conflicting=0)
+    assert list(SeedPlan(over, quiet, {"sessions": 12, "late_events": 0}).lines())[1:] == [
+        "  history the stream's own source, kafka: 1,000 events",
+        "  closed  200 sessions; no table gets them",
+        "  open    40 sessions of 100 events, which go on",
+        "  live    from where the history ends, to the row",
+        "  leaves  lineage old, which is kept; what the stream wrote so far is taken back:",
+        "          sessions: 12 rows",
+        "          late_events: 0 rows",
+    ]
+
+
+def test_a_start_over_takes_back_what_any_lineage_wrote() -> None:
+    later = rows_of_all(["20261121T105501-3fa9c2", "20261122T105501-3fa9c2"])
+    assert later.condition == (
+        "((lineage = '20261121T105501-3fa9c2' AND batch_id > -1) OR lineage IN ('20261122T105501-3fa9c2'))"
+    )
