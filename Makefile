@@ -46,6 +46,7 @@ endef
 	$(call ivy,default,spark)
 	$(call ivy,broker,broker)
 	$(call ivy,hadoop,hadoop)
+	$(call ivy,postgres,postgres)
 	@touch $@
 
 # without it drivers start slower, but start

@@ -32,20 +32,31 @@ if TYPE_CHECKING:
 _POSITION = '{"clicks":{"0":1200}}'
 
 
+History = Annotated[str, typer.Option(help=f"Folder or URI of files or a Delta table; jdbc:…; or {SOURCE!r}, its own.")]
+Table = Annotated[str | None, typer.Option(help="Table or view, where the history is in a database.")]
+User = Annotated[str | None, typer.Option(help="Of the database; JDBC_PASSWORD holds the password.")]
+Until = Annotated[
+    str | None, typer.Option(help="The moment T, ISO 8601; else the watermark that the history leads to.")
+]
+LiveFrom = Annotated[
+    str | None, typer.Option(help=f"{BEGINNING!r}, {NOW!r}, or the source's position as Spark writes it.")
+]
+Backfill = Annotated[bool, typer.Option("--backfill", help="Write the finished sessions into the tables.")]
+StartOver = Annotated[
+    bool, typer.Option("--start-over", help="Leave the lineage that the stream has, and take back what it wrote.")
+]
+
+
 def seed(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     *,
-    history: Annotated[str, typer.Option(help=f"Folder or URI of files or of a Delta table; or {SOURCE!r}: its own.")],
-    until: Annotated[
-        str | None, typer.Option(help="The moment T, ISO 8601; else the watermark that the history leads to.")
-    ] = None,
-    live_from: Annotated[
-        str | None, typer.Option(help=f"{BEGINNING!r}, {NOW!r}, or the source's position as Spark writes it.")
-    ] = None,
-    backfill: Annotated[bool, typer.Option("--backfill", help="Write the finished sessions into the tables.")] = False,
-    start_over: Annotated[
-        bool, typer.Option("--start-over", help="Leave the lineage that the stream has, and take back what it wrote.")
-    ] = False,
+    history: History,
+    table: Table = None,
+    user: User = None,
+    until: Until = None,
+    live_from: LiveFrom = None,
+    backfill: Backfill = False,
+    start_over: StartOver = False,
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
@@ -68,7 +79,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.history.taking import Taking  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
 
-    past, source = past_at(history, spec.source)
+    past, source = past_at(history, spec.source, table, user)
     asked = (_moment(until), _live_from(history, live_from), backfill, leaves)
     decision = Decision(stream, spec_fingerprint(spec), past, *asked)
     _require_unchanged(where, pending, decision)

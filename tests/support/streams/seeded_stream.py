@@ -24,11 +24,18 @@ if TYPE_CHECKING:
 
 
 def taking_of(
-    spark: SparkSession, stage: Stage, history: str, live_from: str, until_ms: int | None, *, backfill: bool = True
+    spark: SparkSession,
+    stage: Stage,
+    history: str,
+    live_from: str,
+    until_ms: int | None,
+    *,
+    backfill: bool = True,
+    table: tuple[str | None, str | None] = (None, None),
 ) -> Taking:
-    """What would be taken."""
+    """What would be taken. ``table``: its name and the user, in a database."""
     spec = stage.spec()
-    past, source = past_at(history, spec.source)
+    past, source = past_at(history, spec.source, *table)
     pending = pending_operation(stage.stream_home)
     leaves = stage.lineage if pending is None else pending.lineage_from or None
     decision = Decision(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)

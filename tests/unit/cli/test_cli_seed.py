@@ -48,6 +48,8 @@ def test_a_restore_that_is_not_over_comes_first(platform: Platform, archive: str
     [
         (("--history", "nowhere"), "--history is 'nowhere'; allowed: a folder of files, a Delta table, or 'source'"),
         (("--history", "source", "--live-from", "now"), "--live-from is 'now'; allowed: nothing where the history"),
+        (("--history", "jdbc:postgresql://db/shop"), "--table is None; allowed: the name of a table or view"),
+        (("--table", "visits"), "--table is 'visits'; allowed: nothing, as the history is no database"),
         (("--live-from", "here"), "--live-from is 'here'; allowed: beginning, now, or JSON such as"),
         (("--until", "noon"), "--until is 'noon'; allowed: a moment in ISO 8601"),
         (("--until", "2999-01-01"), "--until is '2999-01-01'; allowed: a moment since 1970 that has passed"),
@@ -59,3 +61,12 @@ def test_options_that_cannot_be(platform: Platform, archive: str, options: tuple
     error = platform.call("seed", "clicks", *given).exception
     assert isinstance(error, InvalidSpec)
     assert message in str(error)
+
+
+@pytest.mark.parametrize("url", ["jdbc:postgresql://db/shop?password=tell", "jdbc:postgresql://ann:tell@db/shop"])
+def test_a_password_in_a_url_is_refused_and_not_said(platform: Platform, url: str) -> None:
+    platform.add("clicks")
+    error = platform.call("seed", "clicks", "--history", url, "--table", "visits").exception
+    assert isinstance(error, InvalidSpec)
+    assert "a URL without a password, which JDBC_PASSWORD in the environment holds" in str(error)
+    assert "tell" not in str(error)

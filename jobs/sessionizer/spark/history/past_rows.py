@@ -1,15 +1,18 @@
-"""The rows of a history: a folder of files, a Delta table, or what the stream's own source has by now."""
+"""The rows of a history: files, a Delta table, a table read through JDBC, or what the stream's own source has now."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pyspark.storagelevel import StorageLevel
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import entries_in, files_below, relative_name
 from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.lineage.checkpoint import EVENTS, SeenFile, committed_batch, planned_batch, seen_files
+from sessionizer.spark.history.jdbc_rows import SCHEME, JdbcTable, read_jdbc
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.state.savepoints.sink_versions import COMMIT
@@ -17,7 +20,7 @@ from sessionizer.state.seeds.seed_plan import SOURCE, Past
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 
+Reader: TypeAlias = "Source | JdbcTable"
+"""What says how the rows of a history are read."""
 FIELD: Final = "--history"
 _DIGITS: Final = 12
 
@@ -38,30 +43,47 @@ class Place:
     seen: tuple[SeenFile, ...] = ()
 
 
-def past_at(given: str, source: Source) -> tuple[Past, Source]:
+def past_at(given: str, source: Source, table: str | None = None, user: str | None = None) -> tuple[Past, Reader]:
     """The history that ``given`` names, and how it is read; for a stream whose own source is ``source``.
 
-    A Delta table is read in the version that it has now. Raises InvalidSpec where there is none.
+    A Delta table is read in the version that it has now. ``table`` and ``user``: of a database. Raises InvalidSpec
+    where there is none.
     """
+    if given.startswith(SCHEME):
+        if table is None:
+            raise InvalidSpec("--table", None, "the name of a table or view, as the history is in a database")
+        found_there = JdbcTable(given, table, user)
+        found_there.require_no_secret(FIELD)
+        return Past("jdbc", given, f"table {table}"), found_there
+    if table is not None or user is not None:
+        raise InvalidSpec("--table", table, f"nothing, as the history is no database ({SCHEME}…)")
     if given == SOURCE:
         return Past(SOURCE, source.format), source
-    folder = folder_at(given, FIELD)
+    return _in_folder(folder_at(given, FIELD), given, source)
+
+
+def _in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past, Source]:
     commits = [COMMIT.fullmatch(entry.name) for entry in entries_in(folder / "_delta_log")]
     versions = [int(found[1]) for found in commits if found is not None]
     if versions:
         newest = max(versions)
-        table = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
-        return Past("delta", uri_of(folder), f"version {newest}"), table
-    files = {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}
-    if not files:
+        as_it_is = DeltaSource(format="delta", path=uri_of(folder), options={"versionAsOf": str(newest)})
+        return Past("delta", uri_of(folder), f"version {newest}"), as_it_is
+    sizes = {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}
+    if not sizes:
         raise InvalidSpec(FIELD, given, f"a folder of files, a Delta table, or {SOURCE!r}")
-    told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in files.items()).encode()).hexdigest()
-    found = _files(source, uri_of(folder), files)
-    return Past(found.encoding, uri_of(folder), f"{len(files):,} files {told[:_DIGITS]}"), found
+    told = hashlib.sha256("\n".join(f"{name} {size}" for name, size in sizes.items()).encode()).hexdigest()
+    files = _files(source, uri_of(folder), sizes)
+    return Past(files.encoding, uri_of(folder), f"{len(sizes):,} files {told[:_DIGITS]}"), files
 
 
-def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Source, platform_home: Path) -> Guarded:
+def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
     """The guarded rows of a history that is not the stream's own source. Raises InvalidSpec where they do not fit."""
+    if isinstance(source, JdbcTable):
+        as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=source.url)})
+        guarded = guard(spark, read_jdbc(spark, source), as_a_table)
+        # a database has no versions: what is looked at twice must be read once
+        return replace(guarded, rows=guarded.rows.persist(StorageLevel.DISK_ONLY))
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
     return guard(spark, rows, spec.model_copy(update={"source": source}))
 
@@ -73,7 +95,7 @@ def read_to_now(
 
     ``scratch``: an empty folder, for Spark's notes. A source that has nothing yet gives nothing to ``take``.
     """
-    rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True)
+    rows = read_source(spark, _from_its_beginning(spec.source), platform_home, spec.rules.max_event_bytes, stream=True)
     guarded = guard(spark, rows, spec)
 
     def take_batch(batch: DataFrame, _number: int) -> None:
@@ -89,7 +111,12 @@ def read_to_now(
     return Place(planned_batch(scratch, 0).ends.get(EVENTS), seen)
 
 
-def _files(source: Source, folder: str, names: dict[str, int]) -> FilesSource:
+def _from_its_beginning(source: Source) -> Source:
+    """Where a stream of it would begin is another question."""
+    return source.model_copy(update={"starting_offsets": "earliest"}) if source.format == "kafka" else source
+
+
+def _files(source: Source, folder: str, names: Iterable[str]) -> FilesSource:
     """As the stream's source has them; Parquet where they are called so."""
     given = source if isinstance(source, FilesSource) else None
     encoding = "parquet" if any(name.endswith(".parquet") for name in names) else getattr(source, "encoding", "parquet")

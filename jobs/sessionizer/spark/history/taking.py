@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.core.wire import rows
-from sessionizer.errors import DamagedFile, InvalidSpec
+from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.stamp import stamped
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.spark.history.first_batch import Looked
+    from sessionizer.spark.history.past_rows import Reader
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.seeds.seed_plan import Decision
-    from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _TAKEN = "taken"
@@ -62,7 +62,7 @@ class Taking:
     spark: SparkSession
     spec: StreamSpec
     examined: Examined
-    past: Source
+    past: Reader
     decision: Decision
     platform_home: Path
 
@@ -78,7 +78,10 @@ class Taking:
         return found[0] if found else self._nothing()
 
     def kept(self, folder: DataPath) -> Taken:
-        """What it comes to, in ``folder``: as a call that was killed left it there whole, else made anew."""
+        """What it comes to, in ``folder``: as a call that was killed left it there whole, else made anew.
+
+        Raises PlanChanged where that call had another decision to carry out.
+        """
         known = examine_data_json(folder / f"{_TAKEN}.json")
         if known.damage is not None:
             raise DamagedFile(folder / f"{_TAKEN}.json", known.damage)
@@ -88,6 +91,8 @@ class Taking:
             publish_json(folder / f"{_TAKEN}.json", stamped(self._keep(folder)))
             known = examine_data_json(folder / f"{_TAKEN}.json")
         value: dict[str, Any] = json.loads(json.dumps(known.value))
+        if value["decided"] != _decided(self.decision):
+            raise PlanChanged(self.decision.stream, str(value["digest"]), self.decision.digest)
         return Taken(
             location=uri_of(folder / _TAKEN),
             figures=Figures(**value["figures"]),
@@ -109,6 +114,8 @@ class Taking:
         place = self._read(folder / "scratch", take, wants_place=True)
         figures, kept = found[0] if found else (self._nothing(), KeptTypes(""))
         return {
+            "digest": self.decision.digest,
+            "decided": _decided(self.decision),
             "figures": asdict(figures),
             "time_mode": kept.time_mode,
             "payload": kept.payload,
@@ -152,6 +159,11 @@ class Taking:
 
     def _nothing(self) -> Figures:
         raise InvalidSpec(FIELD, self.decision.past.place, "a history with events in it")
+
+
+def _decided(decision: Decision) -> str:
+    """The digest of all that is decided but which version of the history: that has been read by then."""
+    return replace(decision, past=replace(decision.past, version="")).digest
 
 
 def _figures(looked: Looked, first: FirstBatch, counts: Mapping[str, int]) -> Figures:

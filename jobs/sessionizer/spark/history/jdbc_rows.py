@@ -1,0 +1,51 @@
+"""The rows of a table in a relational database, read through JDBC. The password comes from the environment, only."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from sessionizer.errors import InvalidSpec, SourceUnreachable
+from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PASSWORD: Final = "JDBC_PASSWORD"  # noqa: S105  the name of the variable
+SCHEME: Final = "jdbc:"
+_ROWS_AT_A_TIME: Final = "10000"
+_SECRET: Final = re.compile(r"password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcTable:
+    """A ``table`` in the database at ``url`` (``jdbc:…``), as ``user`` may read it."""
+
+    url: str
+    table: str
+    user: str | None
+
+    def require_no_secret(self, field: str) -> None:
+        """Raises InvalidSpec for a URL that holds a password: it would be in the list of processes, and be kept."""
+        if _SECRET.search(self.url):
+            shown = _SECRET.split(self.url)[0] + "…"
+            raise InvalidSpec(field, shown, f"a URL without a password, which {PASSWORD} in the environment holds")
+
+
+def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:
+    """The rows now, with what a source adds to them. Raises SourceUnreachable where the database does not answer so."""
+    options = {"url": table.url, "dbtable": table.table, "fetchsize": _ROWS_AT_A_TIME}
+    if table.user is not None:
+        options |= {"user": table.user, "password": os.environ.get(PASSWORD, "")}
+    try:
+        rows = spark.read.format("jdbc").options(**options).load()
+    except (PySparkException, JavaError) as error:
+        raise SourceUnreachable(f"{table.url} ({table.table})", first_line(error)) from error
+    nothing = F.lit(None).cast("string")
+    return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
