@@ -13,7 +13,7 @@ from support.places import REPOSITORY
 OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
 SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
-    "StreamBegun", "PlanChanged", "EventsGone", "RowsLeft", "DriverStillRuns",
+    "StreamBegun", "PlanChanged", "EventsGone", "RowsLeft", "DriverStillRuns", "NothingToShow", "DamagedCheckpoint",
 )  # fmt: skip
 LOOKING: Final = ("NothingToShow", "DamagedCheckpoint")
 OTHERS: Final = dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING), OF_COMMANDS)
