@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.kept_types import KeptTypes, read_kept_types
 from sessionizer.state.lineages.abandoned import abandoned_lineages
-from sessionizer.state.lineages.handover import GroupDigest, disagreement, records_beside
-from sessionizer.state.lineages.origin import Origin, read_origin, write_origin
+from sessionizer.state.lineages.handover import (
+    GroupDigest,
+    Handover,
+    disagreement,
+    furnish,
+    records_beside,
+    settle,
+)
+from sessionizer.state.lineages.origin import NO_BATCH, Origin, read_origin, write_origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +81,18 @@ def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_pa
         (offsets / batch).touch()
     activate_lineage(home, active, first)
     assert abandoned_lineages(home) == [killed]
+
+
+def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: Path) -> None:
+    """What a kill leaves of it does not pass for a stream whose control was lost, and is removed by the next seed."""
+    home = stream_at(tmp_path)
+    lineage, kept = make_lineage(home, None), KeptTypes("event_time", {"amount": ["long"]})
+    write_origin(home, lineage, Origin("seed", 7))
+    furnish(home, lineage, Handover(Origin("seed", 7), LineageSpec({}), kept, watermark_ms=5, offset=None))
+    assert active_lineage(home) is None
+    assert abandoned_lineages(home) == [lineage]
+    assert read_origin(home, lineage) == Origin("seed", 7, None, NO_BATCH)
+    activate_lineage(home, lineage, None)
+    settle(home, lineage, kept)
+    assert (active_lineage(home), read_kept_types(home, lineage)) == (lineage, kept)
+    assert abandoned_lineages(home) == []

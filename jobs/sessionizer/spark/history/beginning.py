@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.taking import Taken, Taking
 
-_NO_BATCH: Final = -1
 _SEED_BATCH: Final = 0
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
@@ -91,7 +90,7 @@ class Beginning:
             after=self._after,
         )
         handover = Handover(
-            origin=Origin(VERB, epoch_ms(), taking.decision.leaves, _NO_BATCH),
+            origin=Origin(VERB, epoch_ms(), taking.decision.leaves),
             spec=new_record(home, taking.spec),
             kept=taken.kept,
             watermark_ms=taken.figures.watermark_ms,

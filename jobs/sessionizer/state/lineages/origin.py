@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.data_files import names_in
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
+NO_BATCH: Final = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Origin(JsonRecord):
     """By which ``verb`` and when (epoch ms), from which batch of which lineage, through which savepoint if any.
 
-    A seed takes nothing from a batch (-1): ``parent`` is the lineage in whose place it came, None if there was none.
+    A seed takes nothing from a batch (``NO_BATCH``): ``parent`` is the lineage that it replaces, if any.
     """
 
     verb: str
     at: int
-    parent: str | None
-    batch_id: int
+    parent: str | None = None
+    batch_id: int = NO_BATCH
     savepoint: str | None = None
 
 
