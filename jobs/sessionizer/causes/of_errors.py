@@ -35,6 +35,10 @@ OF_ERRORS: Final = (
         "give sink.path a folder of its own; a table takes the sessions of one stream of one home",
     ),
     Cause(
+        "DataOwned", "another home has this stream", TERMINAL,
+        "give this home a data root of its own (SESSIONIZER_DATA), or have the other home run the stream",
+    ),
+    Cause(
         "StreamDrained", "the stream was drained", TERMINAL,
         "it needs no further run; for runs that go on where the last one ended use `--until caught-up`. To read all "
         "again, start over: another name, or another home (and sink.path)",
@@ -102,6 +106,15 @@ OF_ERRORS: Final = (
     Cause(
         "RowsLeft", "rows came back", TERMINAL,
         "find who writes into the table (its history names them) and end that; then type the same command again",
+    ),
+    Cause(
+        "HomeNotShared", "the home is not shared", TERMINAL,
+        "mount the home (SESSIONIZER_HOME) at the same path on the machines that run drivers (docs/spark-clusters.md)",
+    ),
+    Cause(
+        "ExecutorsUnfit", "the executors lack something", TERMINAL,
+        "give the cluster's machines the driver's Python with the packages of requirements.lock "
+        "(spark.pyspark.python), and SESSIONIZER_DATA a place that all of them write (docs/spark-clusters.md)",
     ),
     Cause(
         "SourceUnreachable", "the source does not answer", TRANSIENT,

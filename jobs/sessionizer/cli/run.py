@@ -21,6 +21,7 @@ from sessionizer.cli.places import (
 )
 from sessionizer.cli.terminal import say
 from sessionizer.control.failed_exit import record_false_start
+from sessionizer.control.records.launch_record import require_shared_home
 from sessionizer.deployment.named_variables import named_variables
 from sessionizer.errors import SessionizerError
 from sessionizer.home.data_root import uri_of
@@ -53,6 +54,8 @@ def run(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Run the stream until it is stopped (Ctrl-C: at a batch boundary), or (--until) has caught up or is drained."""
     platform = home_folder(home)
+    own_id = uid or secrets.token_hex(4)
+    require_shared_home(StreamHome.of(platform, stream), own_id)
     file = _spec_file(stream, streams, platform, uid)
     _forget_other_variables(StreamHome.of(platform, stream), streams_folder(streams))
     from sessionizer.spark.driver.drive import drive  # noqa: PLC0415  fast --help
@@ -60,7 +63,7 @@ def run(  # noqa: PLR0913  one parameter per option
 
     options = DriverOptions(
         platform_home=platform,
-        uid=uid or secrets.token_hex(4),
+        uid=own_id,
         until=until,
         master=spark_master(master),
         progress_every_s=every,

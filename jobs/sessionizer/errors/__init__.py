@@ -11,6 +11,7 @@
     │   ├── LeaseHeld            another live driver owns the stream
     │   ├── LeaseLost            this driver was replaced: it writes nothing more
     │   ├── TableOwned           a table that another stream writes
+    │   ├── DataOwned            a stream's data that the same stream of another home writes
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── UnreadableLineage    a checkpoint of another release or stream
     │   ├── OperationPending     a restore or the like that was begun and is not over
@@ -26,6 +27,8 @@
     │   ├── PlanChanged          a plan that is not the one that was approved
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
     │   ├── RowsLeft             rows that were to leave a table and are there again
+    │   ├── HomeNotShared        a driver whose home is not that of its launcher
+    │   ├── ExecutorsUnfit       executors without a package, with another Python, or writing elsewhere
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
@@ -45,6 +48,7 @@ The facts are fields; the message is composed from them. What to do about it is 
 from __future__ import annotations
 
 from sessionizer.errors.drivers import (
+    DataOwned,
     DriverStillRuns,
     LeaseHeld,
     LeaseLost,
@@ -76,6 +80,8 @@ from sessionizer.errors.surroundings import (
     ControlUnreachable,
     DamagedFile,
     DiskFull,
+    ExecutorsUnfit,
+    HomeNotShared,
     SourceUnreachable,
     StoreUnreachable,
     UnwritablePath,
@@ -88,11 +94,14 @@ __all__ = [
     "DamagedCheckpoint",
     "DamagedFile",
     "DataElsewhere",
+    "DataOwned",
     "DiskFull",
     "DriverStillRuns",
     "DuplicateStream",
     "EventsGone",
+    "ExecutorsUnfit",
     "HalfWrittenBatch",
+    "HomeNotShared",
     "InvalidSpec",
     "LeaseHeld",
     "LeaseLost",

@@ -49,6 +49,19 @@ class TableOwned(TerminalError):
         super().__init__(f"the table at {location} belongs to {owner}, not to {stream}")
 
 
+class DataOwned(TerminalError):
+    """The stream's data at ``location`` belongs to ``owner``, the stream of another ``home`` (a path on a host).
+
+    ``stream`` is who was refused, as in ``TableOwned``.
+    """
+
+    exit_code = 18
+
+    def __init__(self, location: str, owner: str, home: str, stream: str) -> None:
+        self.location, self.owner, self.home, self.stream = location, owner, home, stream
+        super().__init__(f"the data at {location} belongs to {owner} of the home {home}, not to {stream}")
+
+
 class QueryFailed(TerminalError):
     """The streaming query ended with ``cause`` (a condition name) and would end the same way again."""
 

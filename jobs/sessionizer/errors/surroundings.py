@@ -32,6 +32,32 @@ class DamagedFile(TerminalError):
         super().__init__(f"{path} is damaged: {cause}")
 
 
+class HomeNotShared(TerminalError):
+    """The driver on ``host`` was launched from a home that is not the one at this ``path`` there.
+
+    Its exit code is its own: all that its launcher will know of it is what the cluster tells.
+    """
+
+    exit_code = 33
+
+    def __init__(self, path: Path, host: str) -> None:
+        self.path, self.host = path, host
+        super().__init__(
+            f"{path} on {host} is not the folder that this driver was launched from: the log of its launch is not in it"
+        )
+
+
+class ExecutorsUnfit(TerminalError):
+    """The executors (``host`` names one, where it is known) cannot do a stream's work: ``cause``."""
+
+    exit_code = 13
+
+    def __init__(self, cause: str, host: str | None = None) -> None:
+        self.cause, self.host = cause, host
+        which = "the executors" if host is None else f"the executor on {host}"
+        super().__init__(f"{which} cannot do the stream's work: {cause}")
+
+
 class ControlUnreachable(TransientError):
     """What is at ``path`` cannot be reached just now: ``cause`` (a stale mount, too many open files)."""
 

@@ -6,13 +6,15 @@ import re
 from dataclasses import dataclass
 
 from sessionizer.causes.table import CAUSES
+from sessionizer.control.records.launch_record import SUBMITTED
 from sessionizer_airflow.errors import ClusterUnreachable
 from sessionizer_airflow.launching.cluster import answer_of
-from sessionizer_airflow.launching.launcher import DriverObservation
+from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
 
 LIVE_PHASES = frozenset({"Pending", "Running", "Unknown"})
 PHASE = re.compile(r"^\s*phase: (\w+)", re.MULTILINE)
 STATE = re.compile(r"^\s*(?:container state|termination reason): (.+)$", re.MULTILINE)
+EXIT_CODE = re.compile(r"^\s*exit code: (\d+)$", re.MULTILINE)
 ABSENT = re.compile(r"^(?:Application not found|No applications found)\.", re.MULTILINE)
 
 
@@ -34,6 +36,7 @@ class KubernetesManager:
         return {
             "spark.kubernetes.submission.waitAppCompletion": "false",
             "spark.kubernetes.driver.pod.name": pod,
+            f"spark.kubernetes.driverEnv.{SUBMITTED}": "1",
             "spark.kubernetes.driver.label.sessionizer-driver": pod.removeprefix("sessionizer-"),
         }
 
@@ -70,5 +73,6 @@ def observation_of(printed: str) -> DriverObservation | None:
     details = ", ".join(STATE.findall(printed))
     said = f"Kubernetes says that its pod is {phase[1]}" + (f" ({details})" if details else "")
     # A pod that no machine has taken has no containers to tell of.
-    cause = CAUSES["no_resources"] if phase[1] == "Pending" and not details else None
+    waits = phase[1] == "Pending" and not details
+    cause = CAUSES["no_resources"] if waits else cause_of_exit(EXIT_CODE.findall(printed))
     return DriverObservation(alive=phase[1] in LIVE_PHASES, said=said, cause=cause)

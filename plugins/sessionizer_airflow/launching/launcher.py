@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from sessionizer.causes.table import CAUSES
+from sessionizer.errors import HomeNotShared
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sessionizer.causes.cause import Cause
     from sessionizer.control.records.launch_record import LaunchRecord
     from sessionizer.control.records.process_identity import ProcessIdentity
@@ -32,6 +37,14 @@ class DriverObservation:
     alive: bool | None
     said: str = ""
     cause: Cause | None = None
+
+
+def cause_of_exit(codes: Iterable[str]) -> Cause | None:
+    """What drivers that left no exit record ended of, by the exit ``codes`` that a cluster tells; None: it may be all.
+
+    One that does not see our home can leave none.
+    """
+    return CAUSES[HomeNotShared.__name__] if str(HomeNotShared.exit_code) in codes else None
 
 
 class Launcher(Protocol):

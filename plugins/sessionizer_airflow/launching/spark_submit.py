@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sessionizer.launch.package_archive import PackageArchive
 
 CREDENTIAL_PREFIXES = ("AIRFLOW_", "_AIRFLOW", "__AIRFLOW")
+PYTHONPATH = "PYTHONPATH"
 OUR_PROGRAMS = str(Path(sys.executable).parent)
 
 
@@ -60,10 +61,11 @@ def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -
 
 
 def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same for programs that talk to a cluster: the site's own come first, and our Python is not its Python."""
+    """The same for programs that talk to a cluster: the site's own come first, and our Python is not its Python.
+
+    Nor are our packages: YARN would hand our PYTHONPATH on, before all that a job brings along.
+    """
     path = os.pathsep.join([environment.get("PATH", os.defpath), OUR_PROGRAMS])
-    return {**_without_credentials(environment), "PATH": path}
-
-
-def _without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(CREDENTIAL_PREFIXES)}
+    kept = {name: value for name, value in environment.items() if not name.startswith(CREDENTIAL_PREFIXES)}
+    kept.pop(PYTHONPATH, None)
+    return {**kept, "PATH": path}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.table import CAUSES
+from sessionizer.control.records.launch_record import SUBMITTED
 from sessionizer.redaction import redacted_and_cut
-from sessionizer_airflow.launching.launcher import DriverObservation
+from sessionizer_airflow.launching.launcher import DriverObservation, cause_of_exit
 from sessionizer_airflow.launching.resource_manager import log_of
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ DIAGNOSTICS_LIMIT: Final = 300
 """Characters of YARN's own explanation that fit into a message."""
 LOG_BYTES: Final = 16 * 1024
 LOG_FILES: Final = ("stderr", "stdout")
+EXIT_CODE: Final = re.compile(r"User application exited with status (\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +67,7 @@ class YarnManager:
             "spark.yarn.submit.waitAppCompletion": "false",
             "spark.yarn.tags": submission,
             "spark.yarn.maxAppAttempts": "1",
+            f"spark.yarn.appMasterEnv.{SUBMITTED}": "1",
         }
 
     def look_for(self, submission: str) -> DriverObservation:
@@ -94,7 +98,8 @@ def observation_of(found: list[YarnApplication]) -> DriverObservation:
         return DriverObservation(alive=False, said="YARN knows no application of it")
     told = ", ".join(f"{one.application} is {one.state}" + ended_as(one) for one in found)
     queued = any(one.lives for one in found) and not any(one.state == "RUNNING" for one in found)
-    cause = CAUSES["no_resources"] if queued else None
+    codes = [code for one in found for code in EXIT_CODE.findall(one.diagnostics)]
+    cause = CAUSES["no_resources"] if queued else cause_of_exit(codes)
     return DriverObservation(alive=any(one.lives for one in found), said=f"YARN says that {told}", cause=cause)
 
 

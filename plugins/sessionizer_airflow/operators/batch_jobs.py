@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -9,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from sessionizer.errors import TerminalError
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
-from sessionizer_airflow.launching.spark_submit import SparkJob
+from sessionizer_airflow.launching.spark_submit import PYTHONPATH, SparkJob
 from sessionizer_airflow.operators.failed_job import told_failure
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
@@ -43,6 +44,8 @@ class SparkBatchJob(SparkSubmitOperator):
         try:
             if self.fit_to_connection().hands_on:
                 self.job.archive.make()
+                # this process is the task's own; see `submitter_environment`
+                os.environ.pop(PYTHONPATH, None)
         except TerminalError as error:
             raise PersonNeeded.by(error) from None
         try:

@@ -1,67 +1,64 @@
-"""A site with a YARN cluster: settings of Spark, and machines on which drivers and executors find themselves."""
+"""A site with a YARN cluster, and one stream on it under a running Airflow."""
 
 from __future__ import annotations
 
-import json
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyspark
 import pytest
 
-from support.processes.cluster_machines import Machine, write_spark_defaults
+from sessionizer_demo.local_airflow.api import Api, wait_until
+from sessionizer_demo.local_airflow.installation import Installation
+from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
+from support.cluster.site import Site
+from support.processes.live_airflow import Platform, tolerant
+from support.streams.cluster_stage import ClusterStage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.processes.hdfs import Hdfs
     from support.processes.yarn import Yarn
-
-CONNECTION = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "default"}}
-DRIVERS_HOST, EXECUTORS_HOST = "worker-7", "worker-8"
-
-
-@dataclass(frozen=True)
-class Site:
-    """What Airflow's processes have in their environment; ``platform`` is the home, which no executor sees."""
-
-    yarn: Yarn
-    platform: Path
-    environment: dict[str, str]
 
 
 @pytest.fixture
 def site(yarn: Yarn, tmp_path: Path) -> Site:
     platform = tmp_path / "platform"
     platform.mkdir()
-    return site_of(yarn, tmp_path, platform)
+    return Site.of(yarn, tmp_path, platform)
 
 
-def site_of(yarn: Yarn, folder: Path, platform: Path) -> Site:
-    """Settings in ``folder``. Drivers and executors are on hosts of their own; the executors' sees nothing of ours."""
-    machines = folder / "machines"
-    driver = Machine(DRIVERS_HOST).java_home(machines)
-    executor = Machine(EXECUTORS_HOST, (platform,)).java_home(machines)
-    settings = {
-        "spark.driver.memory": "800m",
-        "spark.executor.memory": "800m",
-        "spark.executor.instances": "1",
-        "spark.executor.cores": "2",
-        "spark.pyspark.python": sys.executable,
-        "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
-        "spark.yarn.appMasterEnv.JAVA_HOME": str(driver),
-        "spark.executorEnv.JAVA_HOME": str(executor),
-        "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
-        "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "1",
-    }
-    return Site(
-        yarn,
-        platform,
-        {
-            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(CONNECTION),
-            "HADOOP_CONF_DIR": str(yarn.configuration),
-            "SPARK_CONF_DIR": str(write_spark_defaults(folder / "spark-conf", settings)),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+@pytest.fixture(scope="module")
+def clicks(running_hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> ClusterStage:
+    """The one stream of a module; its platform is beside its specs."""
+    root = tmp_path_factory.mktemp("cluster")
+    return ClusterStage.set_up(root, root / "sessionizer", f"{running_hdfs.uri}/{root.name}")
+
+
+@pytest.fixture(scope="module")
+def platform(clicks: ClusterStage, running_yarn: Yarn) -> Iterator[Platform]:
+    """A running Airflow that knows the cluster."""
+    stage = clicks.stage
+    installation = Installation(
+        root=stage.root,
+        settings={
+            **Site.of(running_yarn, stage.root, stage.home).environment,
+            "SESSIONIZER_STREAMS": str(stage.streams),
+            "SESSIONIZER_DATA": stage.data or "",
+            "SESSIONIZER_STARTUP_GRACE": "3 minutes",
+            # a new executor takes its time to come: a driver that waits for one does not hang
+            "SESSIONIZER_STALE_LIMIT": "1 minute",
+            # each of several faults in a row finds a full budget
+            "SESSIONIZER_HEALTHY_AFTER": "20 seconds",
+            "SESSIONIZER_FIRST_BACKOFF": "2 seconds",
         },
     )
+    parts, api = Parts(installation), Api(installation)
+    try:
+        parts.start_all()
+        wait_until(api.is_healthy, 150, "a healthy Airflow")
+        wait_until(tolerant(lambda: "clicks.supervise" in api.dag_ids()), 120, "the DAGs")
+        yield Platform(installation, parts, api)
+    finally:
+        parts.stop_all()
+        end_processes(left_behind(installation), seconds=0.0)

@@ -23,6 +23,7 @@ from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
+from support.cluster.site import DRIVERS_HOST
 from support.expected.heard import Heard
 from support.expected.supervision_records import recorded
 from support.places import REPOSITORY, SUPPORT
@@ -31,14 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from support.cluster.site import Site
     from support.processes.yarn import Yarn
 
-    from .conftest import Site
 
 PATIENT_ENOUGH = SupervisionPolicy(
     startup_grace_ms=90_000, stale_limit_ms=4_000, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=3
 )
-DRIVERS_HOST = "worker-7"
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from pathlib import Path
 from sessionizer.control.records.process_identity import identify, is_alive
 
 STATE = Path(os.environ.get("FAKE_CLUSTER", "."))
-SCRIPTED_DRIVER = Path(__file__).with_name("scripted_driver.py")
+SCRIPTED_DRIVER = Path(__file__).resolve().with_name("scripted_driver.py")
 REFUSED = """Exception in thread "main" io.fabric8.kubernetes.client.KubernetesClientException: An error has occurred.
 \tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)
 Caused by: java.net.ConnectException: Connection refused

@@ -69,13 +69,19 @@ class Platform:
         seen = self.look()
         beat = read_heartbeat(self.home)
         has_batch = beat is not None and beat.uid == seen.uid and beat.batch_id is not None
-        return seen.uid if seen.state.is_live and has_batch and seen.alive else None
+        # of one on another host nobody here can tell
+        return seen.uid if seen.state.is_live and has_batch and seen.alive is not False else None
 
     def wait_for_driver(self, *, other_than: str | None = None, seconds: float = 60.0) -> str:
         wait_until(lambda: self.working_uid() not in {None, other_than}, seconds, f"a driver other than {other_than}")
         uid = self.working_uid()
         assert uid is not None
         return uid
+
+    def wait_for_launch(self, *, other_than: str | None, seconds: float) -> str:
+        """The driver that is there, working or not."""
+        wait_until(lambda: self.look().uid not in {None, other_than}, seconds, f"a launch other than {other_than}")
+        return self.look().uid or ""
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """The newest first."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.process_identity import ProcessIdentity
+from sessionizer.errors import HomeNotShared
 from sessionizer.home.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sessionizer.home.stream_home import StreamHome
+
+SUBMITTED: Final = "SESSIONIZER_SUBMITTED"
+"""Set (to 1) for a driver that runs on another machine than the one that launched it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +76,16 @@ def own_file(home: StreamHome, named: str) -> Path | None:
     except (OSError, ValueError, RuntimeError):
         return None
     return found if found.is_relative_to(logs) and (found.is_file() or not found.exists()) else None
+
+
+def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, str] = os.environ) -> None:
+    """A driver that was submitted finds the log of its launch. Raises HomeNotShared: its home is not its launcher's.
+
+    In another home it would take a lease that nobody else sees, and nobody would see it work. The record of the launch
+    may be a later driver's by now, and that of a copied home is an earlier one's.
+    """
+    if environment.get(SUBMITTED) and not home.driver_log(uid).exists():
+        raise HomeNotShared(home.root, os.uname().nodename)
 
 
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:

@@ -19,6 +19,7 @@ from sessionizer.home.room import Reserve
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, require_no_history
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
+from sessionizer.lineage.data_owner import claim_data, require_own_data
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.spark.driver.gate import StopSignals
 from sessionizer.spark.driver.life import DriverLife
@@ -77,10 +78,12 @@ def _require_readable(home: StreamHome) -> None:
 
 
 def _prepare_data(home: StreamHome) -> None:
-    """Raises what keeps its data from being written, and DamagedFile where there is more of it than control knows."""
+    """Raises what keeps its data from being written, DataOwned, and DamagedFile where there is more than is known."""
     home.prepare_data()
+    require_own_data(home)
     if active_lineage(home) is None:
         require_no_history(home)
+    claim_data(home)
 
 
 def _acquired(home: StreamHome, uid: str, say: Callable[[str], None]) -> Lease:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import new_record, note_spec
+from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.driver.continuity import require_continuity
+from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
 from sessionizer.spark.driver.vital_signs import ProgressListener
@@ -44,6 +46,8 @@ class Preparation:
     def run(self, spark: SparkSession) -> PreparedQuery:
         """The query, with the tables made and a lineage to go on in. Raises InvalidSpec and what keeps tables away."""
         spec, lineage = self.running.spec, active_lineage(self.home)
+        if not is_local(spark.sparkContext.master or ""):
+            require_fit_executors(spark, self.home.data)
         with python_starting(spark):
             if lineage is not None:
                 require_continuity(spark, self.running, self.home, self.platform_home, lineage)

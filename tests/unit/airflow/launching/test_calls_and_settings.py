@@ -120,6 +120,11 @@ def test_a_cluster_is_not_told_of_our_python() -> None:
     assert "PYSPARK_PYTHON" not in submitter_environment({"PATH": "/bin"})
 
 
+def test_yarn_is_not_handed_our_folders() -> None:
+    """It would put a PYTHONPATH of ours before what the job brings along."""
+    assert submitter_environment({"PATH": "/bin", "PYTHONPATH": "/opt/ours"}).keys() == {"PATH"}
+
+
 def test_a_trigger_that_an_earlier_release_stored_keeps_its_policy() -> None:
     before = {"stale_limit": 60_000, "restart_budget": 2}
     assert SupervisionPolicy.from_stored(before) == SupervisionPolicy(stale_limit_ms=60_000, restart_budget=2)

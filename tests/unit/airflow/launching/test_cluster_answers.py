@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +10,9 @@ from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.launching import kubernetes, yarn
 from sessionizer_airflow.launching.cluster import cause_in
 from sessionizer_airflow.launching.launcher import DriverObservation
+
+if TYPE_CHECKING:
+    from sessionizer.causes.cause import Cause
 
 STATUS = """WARNING: Using incubator modules: jdk.incubator.vector
 Submitting a request for the status of submission streams:sessionizer-0123456789ab in k8s://https://kubernetes:6443.
@@ -75,6 +78,17 @@ def test_why_applications_wait_or_ended(state: str, final: str, diagnostics: str
     found = seen(application(state, final, diagnostics=diagnostics))
     assert found.said == f"YARN says that application_1700000000000_0001 is {told}"
     assert found.alive is (state == "ACCEPTED")
+
+
+@pytest.mark.parametrize(("code", "cause"), [(33, CAUSES["HomeNotShared"]), (1, None), (13, None)])
+def test_a_driver_without_our_home_is_known_by_its_exit_code(code: int, cause: Cause | None) -> None:
+    """It can leave no exit record that anybody sees."""
+    told = f"User application exited with status {code}"
+    assert seen(application("FINISHED", "FAILED", diagnostics=told)).cause == cause
+    printed = STATUS.format(phase="Failed", state="terminated") + f"\t\t exit code: {code}\n"
+    found = kubernetes.observation_of(printed)
+    assert found is not None
+    assert found.cause == cause
 
 
 def test_one_live_application_of_two_is_enough() -> None:

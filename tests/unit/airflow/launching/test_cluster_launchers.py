@@ -53,10 +53,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     state, programs = tmp_path / "cluster", tmp_path / "programs"
     state.mkdir()
     programs.mkdir()
+    # It finds its packages without what the launcher keeps from it.
+    stand_in = tmp_path / "stand_in" / "spark-submit"
+    stand_in.parent.mkdir()
+    stand_in.symlink_to(fake_cluster.__file__)
     program = programs / "spark-submit"
-    program.write_text(f"#!{sys.executable}\n{Path(fake_cluster.__file__).read_text()}")
+    found_in = os.environ["PYTHONPATH"]
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{found_in}" exec "{sys.executable}" "{stand_in}" "$@"\n')
     program.chmod(0o755)
-    (programs / "scripted_driver.py").symlink_to(fake_cluster.SCRIPTED_DRIVER)
     monkeypatch.setenv("FAKE_CLUSTER", str(state))
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)

@@ -15,6 +15,7 @@ from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from support.expected.supervision_records import launched, recorded, works
@@ -116,6 +117,16 @@ def at_another_data_root(call: DriverCall) -> list[str]:
     return ["env", f"SESSIONIZER_DATA={call.folders.home / 'elsewhere'}", *real_driver(call)]
 
 
+def data_of_another_home(watched: WatchedStream) -> None:
+    """Another platform began the stream in the data root that this one is given."""
+    watched.platform.add("clicks")
+    here = watched.platform.home
+    other = StreamHome.of(here / "other", "clicks", here / "elsewhere")
+    for made_there in (other.prepare, other.prepare_data):
+        made_there()
+    claim_data(other)
+
+
 def behaves(how: str) -> Callable[[WatchedStream], object]:
     def arranged(watched: WatchedStream) -> None:
         watched.platform.add("clicks")
@@ -133,6 +144,7 @@ REFUSALS = {
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
     "a restore that was cut short": Refusal("OperationPending", "restore of 'clicks' to nightly", restore_cut_short),
     "another data root": Refusal("DataElsewhere", "elsewhere", begun, at_another_data_root),
+    "data of another home": Refusal("DataOwned", "/other on ", data_of_another_home, at_another_data_root),
     "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),
     "desired.json damaged": Refusal("DamagedFile", "desired.json is damaged: not JSON", desired_damaged),
     "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_logs),

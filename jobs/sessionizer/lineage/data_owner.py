@@ -1,0 +1,73 @@
+"""``owner.json`` in a stream's data: of which home the stream is that writes there (docs/adr/0096).
+
+A lease keeps two drivers of one home apart. Two homes with one data root know nothing of each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import DamagedFile, DataOwned
+from sessionizer.home.data_files import publish_json
+from sessionizer.home.data_reach import refused
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_record import JsonRecord, create_record
+from sessionizer.home.platform_home import owner_name
+from sessionizer.home.stamp import stamped
+
+if TYPE_CHECKING:
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+
+OWNER_FILE: Final = "owner.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DataOwner(JsonRecord):
+    """The ``owner`` as tables know it, such as ``clicks@5d1c0f3e9a7b2468``, and where its ``home`` was then."""
+
+    owner: str
+    home: str
+
+
+def require_own_data(home: StreamHome) -> None:
+    """Raises DataOwned if the stream's data is marked as another home's, DamagedFile, and as ``refused``.
+
+    Where the home itself is the data root nobody else writes.
+    """
+    if home.data_root is None:
+        return
+    found, ours = _owner_of(home.data / OWNER_FILE), owner_name(home.name, home.platform)
+    if found is not None and found.owner != ours:
+        raise DataOwned(uri_of(home.data), found.owner, found.home, ours)
+
+
+def claim_data(home: StreamHome) -> None:
+    """Have the stream's folder of data, which is there, marked as that of ``home``: who comes first has it.
+
+    Raises as ``require_own_data``.
+    """
+    path = home.data / OWNER_FILE
+    if home.data_root is None or _owner_of(path) is not None:
+        return
+    record = DataOwner(owner_name(home.name, home.platform), f"{home.platform} on {os.uname().nodename}")
+    if isinstance(path, Path):
+        create_record(path, record)
+    else:
+        publish_json(path, stamped(record.to_json()))
+    require_own_data(home)  # another may have come first
+
+
+def _owner_of(path: DataPath) -> DataOwner | None:
+    try:
+        return DataOwner.from_json(json.loads(path.read_bytes()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise refused(path, "the owner of the stream's data", error) from error
+    except (ValueError, AttributeError) as error:
+        raise DamagedFile(path, str(error)) from error

@@ -1,0 +1,101 @@
+"""Whether the executors of a cluster can do a stream's work: asked before anything of the stream is made.
+
+What is found is what cannot pass by itself. Whatever else keeps the question from its answer (an executor that is lost,
+a name node that is away) is left to the stream, which knows how to wait.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+
+from sessionizer.errors import ExecutorsUnfit
+from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
+from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.data_root import uri_of
+from sessionizer.spark.internals.java_errors import JavaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.data_root import DataPath
+
+HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+NEEDED: Final = ("sessionizer", "pyarrow", "pandas", "numpy", "google.protobuf")
+"""What Python imports on an executor."""
+UNFIT: Final = (
+    (re.compile(r"\[PYTHON_VERSION_MISMATCH\][^\n]*?version: ([\d.]+)"), "their Python is {}, the driver's is {here}"),
+    (re.compile(r'Cannot run program "([^"]+)"'), "they have no program {}"),
+    (re.compile(r"No module named '([\w.]+)'"), "their Python lacks {}"),
+)
+UNWRITABLE: Final = re.compile(r"([^\n]*(?:Permission denied|Read-only file system|Mkdirs failed to create)[^\n]*)")
+
+
+def require_fit_executors(spark: SparkSession, data: DataPath) -> None:
+    """Raises ExecutorsUnfit: they lack a package, have another Python, or cannot write where the driver reads.
+
+    Those are asked that have come by now. ``data`` is the stream's folder of data, which is there.
+    """
+    _require_python(spark)
+    _require_shared(spark, data)
+
+
+def _require_python(spark: SparkSession) -> None:
+    tasks = spark.sparkContext.defaultParallelism
+    with _unfit(UNFIT):
+        for host, lacking in spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_question()).collect():
+            if lacking:
+                raise ExecutorsUnfit(f"their Python lacks {', '.join(lacking)}", host)
+
+
+def _question() -> Callable[[Any], Iterator[tuple[str, list[str]]]]:
+    """Sent by value: what is asked for may not be there, our package neither."""
+    needed = NEEDED
+
+    def lacking(_: object) -> Iterator[tuple[str, list[str]]]:
+        import importlib.util  # noqa: PLC0415  elsewhere
+        import os  # noqa: PLC0415
+
+        def is_there(name: str) -> bool:
+            try:
+                return importlib.util.find_spec(name) is not None
+            except ModuleNotFoundError:
+                return False
+
+        yield os.uname().nodename, [name for name in needed if not is_there(name)]
+
+    return lacking
+
+
+def _require_shared(spark: SparkSession, data: DataPath) -> None:
+    """What they write must be what the driver finds: a path may be another folder on each machine."""
+    place = data / f".executors.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
+    tasks = spark.sparkContext.defaultParallelism
+    try:
+        with _unfit(((UNWRITABLE, "{}"),)):
+            spark.range(0, tasks, 1, tasks).write.parquet(uri_of(place))
+            found = sum(name.startswith("part-") for name in names_in(place))
+            if found < tasks:
+                raise ExecutorsUnfit(f"what they write to {uri_of(data)} is not there for the driver")
+    finally:
+        with suppress(OSError):
+            remove_tree(place)
+
+
+@contextmanager
+def _unfit(signs: Iterable[tuple[re.Pattern[str], str]]) -> Iterator[None]:
+    """A failure inside that bears one of ``signs`` is the executors'; what else there is is passed over."""
+    try:
+        yield
+    except (PySparkException, JavaError) as error:
+        for sign, told in signs:
+            found = sign.search(str(error))
+            if found is not None:
+                raise ExecutorsUnfit(told.format(found[1].strip(), here=HERE)) from error

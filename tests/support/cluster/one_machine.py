@@ -1,0 +1,53 @@
+"""HDFS and YARN on this machine until Ctrl-C, to try a stream on: ``python -m support.cluster.one_machine``.
+
+The folder that is given gets all of it. What is printed is for the shell in which Airflow is started.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pyspark
+
+from support.cluster.machines import write_spark_defaults
+from support.processes.driver_process import QUICK_JVM
+from support.processes.hdfs import Hdfs
+from support.processes.yarn import Yarn
+
+FRUGAL = {
+    "spark.driver.memory": "800m",
+    "spark.executor.memory": "800m",
+    "spark.executor.instances": "1",
+    "spark.executor.cores": "2",
+    "spark.driver.extraJavaOptions": QUICK_JVM,
+    "spark.executor.extraJavaOptions": QUICK_JVM,
+    "spark.pyspark.python": sys.executable,
+    "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
+    "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""For a driver and an executor in 3 GB."""
+
+
+def main(root: Path) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with Hdfs(root / "hdfs") as hdfs, Yarn(root / "yarn", hdfs.configuration / "core-site.xml") as yarn:
+        spark = write_spark_defaults(root / "spark", FRUGAL)
+        sys.stdout.write(
+            f"export HADOOP_CONF_DIR={yarn.configuration}\n"
+            f"export SPARK_CONF_DIR={spark}\n"
+            f"export SESSIONIZER_DATA={hdfs.uri}/sessionizer\n"
+            f"# YARN's page: http://{yarn.web}\n"
+        )
+        sys.stdout.flush()
+        with suppress(KeyboardInterrupt):
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
