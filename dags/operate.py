@@ -61,7 +61,8 @@ FORM = {
         type=["null", "string"],
         format="date-time",
         title="Or a time",
-        description="To restore, instead of an id: the newest savepoint that is not after it. The plan names it.",
+        description="To restore, instead of an id, in the time zone of this page: the newest savepoint that is not "
+        "after it. The plan names it.",
     ),
     "why": Param(
         None, type=["null", "string"], maxLength=500, title="Why", description="Optional. Shown to whoever approves."
@@ -74,8 +75,13 @@ JOB: dict[str, Any] = {
     "execution_timeout": timedelta(hours=1),
 }
 MINUTE = timedelta(minutes=1)
-# The stream is down: soon, and again until a job whose worker was lost has had the time to end.
-SOON: dict[str, Any] = {"retries": 5, "retry_delay": timedelta(seconds=15), "retry_exponential_backoff": 2.0}
+# The stream is down: before any report, and again until a job whose worker was lost has had the time to end.
+SOON: dict[str, Any] = {
+    "priority_weight": 100,
+    "retries": 5,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": 2.0,
+}
 
 with DAG(
     **{
