@@ -16,7 +16,7 @@ from sessionizer.control.records.operation_record import OperationRecord, pendin
 from sessionizer.errors import OperationPending, PlanChanged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sessionizer.control.lease.lease import Lease
     from sessionizer.home.stream_home import StreamHome
@@ -60,6 +60,12 @@ def is_approved(stream: str, approve: str | None, digest: str) -> bool:
     if approve is not None and approve != digest:
         raise PlanChanged(stream, approve, digest)
     return approve is not None
+
+
+def given(options: Mapping[str, object]) -> list[str]:
+    """What of the ``options`` was given, as it was typed: for the record of the operation."""
+    words = ((name,) if value is True else (name, str(value)) for name, value in options.items() if value)
+    return [word for pair in words for word in pair]
 
 
 def approver(by: str | None) -> str:

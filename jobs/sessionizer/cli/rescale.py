@@ -12,6 +12,7 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
+    given,
     is_approved,
     show,
     under_way,
@@ -58,7 +59,9 @@ def rescale(  # noqa: PLR0913  one parameter per option
         return
     from sessionizer.spark.state.rescaling import rescaled  # noqa: PLC0415  fast --help
 
-    record = pending or new_operation(where, VERB, digest, approver(by), (plan.lineage, plan.batch_id))
+    options = given({"--key-groups": key_groups, "--partitions": partitions})
+    leaves = (plan.lineage, plan.batch_id)
+    record = pending or new_operation(where, VERB, digest, approver(by), leaves, options=options)
     say(f"starting Spark for a rescale of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
     with named_failures(stream), under_way(where, record, f"{VERB} to {plan.now}", wait) as (lease, operation):

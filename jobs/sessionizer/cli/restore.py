@@ -78,7 +78,7 @@ def restore(  # noqa: PLR0913  one parameter per option
         if pending is None and not plan.is_possible:
             raise EventsGone(stream, plan.replay.missing)
         leaves = plan.decision.leaves, plan.newest_batch
-        record = pending or new_operation(where, VERB, digest, approver(by), leaves, chosen)
+        record = pending or new_operation(where, VERB, digest, approver(by), leaves, savepoint=chosen)
         with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
             record = Restoring(spark, where, kept, manifest, lease, operation, say).run()
     spark.stop()

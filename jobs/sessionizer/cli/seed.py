@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, is_approved, show, under_way
+from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, given, is_approved, show, under_way
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import Operation, new_operation
@@ -96,7 +96,9 @@ def seed(  # noqa: PLR0913  one parameter per option
         where.prepare()
         newest = -1 if leaves is None else begun_batch(where.checkpoint(leaves))
         left = (leaves or "", -1 if newest is None else newest)
-        record = pending or new_operation(where, VERB, digest, approver(by), left)
+        options = given({"--history": history, "--table": table, "--user": user, "--until": until})
+        options += given({"--live-from": live_from, "--backfill": backfill, "--start-over": start_over})
+        record = pending or new_operation(where, VERB, digest, approver(by), left, options=options)
         with under_way(where, record, f"{VERB} from {past}", wait) as (lease, operation):
             record = Beginning(taking, lease, operation, say).run()
     spark.stop()

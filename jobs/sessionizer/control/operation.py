@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sessionizer.home.stream_home import StreamHome
 
@@ -60,8 +61,15 @@ class Operation:
         write_operation(self.home, record)
 
 
-def new_operation(
-    home: StreamHome, verb: str, digest: str, by: str, leaves: tuple[str, int], savepoint: str = ""
+def new_operation(  # noqa: PLR0913  what a record says at first
+    home: StreamHome,
+    verb: str,
+    digest: str,
+    by: str,
+    leaves: tuple[str, int],
+    *,
+    savepoint: str = "",
+    options: Sequence[str] = (),
 ) -> OperationRecord:
     """The record of an operation that ``by`` approves now; ``leaves``: the lineage and its newest batch. Not written.
 
@@ -79,5 +87,6 @@ def new_operation(
         batch_from=leaves[1],
         wanted=DesiredState.RUNNING if wanted is DesiredState.MAINTENANCE else wanted,
         begun_at=now,
+        options=shlex.join(options),
         step_at=now,
     )

@@ -48,9 +48,11 @@ def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRe
 
 def _on_operation(pending: OperationRecord) -> str:
     """Whether somebody carries it out just now cannot be seen from here."""
-    on = f"`sessionizer {pending.verb} {pending.stream} {pending.savepoint} --approve {pending.digest}`"
+    given = " ".join(filter(None, (pending.stream, pending.savepoint, pending.options)))
+    on = f"`sessionizer {pending.verb} {given} --approve {pending.digest}`"
+    to = f" to {pending.savepoint}" if pending.savepoint else ""
     return (
-        f"{pending.verb} to {pending.savepoint}, approved by {pending.by}, has come to {pending.step} at "
+        f"{pending.verb}{to}, approved by {pending.by}, has come to {pending.step} at "
         f"{clock_time(pending.step_at)}, and no driver starts before it is over; if nobody carries it out any more: "
         f"{on}, or clear its task in Airflow"
     )

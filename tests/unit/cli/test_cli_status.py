@@ -7,8 +7,10 @@ import multiprocessing
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.of_drivers import HUNG
+from sessionizer.cli.operations import given
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import write_operation
@@ -131,6 +133,16 @@ def test_a_restore_that_is_not_over_is_shown_with_how_to_end_it(platform: Platfo
     shown = " ".join(platform.call("status").stdout.split())
     assert "clicks: restore to nightly, approved by alice, has come to approved" in shown
     assert "`sessionizer restore clicks nightly --approve 0123456789abcdef`" in shown
+
+
+def test_what_has_no_savepoint_is_shown_with_what_it_was_given(platform: Platform) -> None:
+    home = platform.add("clicks")
+    home.prepare()
+    options = given({"--history": "/lake/old clicks", "--until": None, "--backfill": True, "--start-over": False})
+    write_operation(home, new_operation(home, "seed", "0123456789abcdef", "alice", ("", -1), options=options))
+    shown = " ".join(platform.call("status").stdout.split())
+    assert "clicks: seed, approved by alice, has come to approved" in shown
+    assert "`sessionizer seed clicks --history '/lake/old clicks' --backfill --approve 0123456789abcdef`" in shown
 
 
 def test_damage_is_shown(platform: Platform) -> None:

@@ -44,7 +44,7 @@ class OperationRecord(JsonRecord):
 
     ``seconds``: what the steps took so far, as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage that it
     makes, None before it has one; ``counts``: rows that leave each table, and the ``days`` (ISO) of which; ``wanted``:
-    what people want of the stream afterwards.
+    what people want of the stream afterwards; ``options``: what else the command was given, as typed.
     """
 
     id: str
@@ -63,6 +63,7 @@ class OperationRecord(JsonRecord):
     seconds: str = ""
     counts: str = ""
     days: str = ""
+    options: str = ""
     outcome: Ending | None = None
 
     def after(self, step: Reached, *, lineage_to: str | None = None) -> Self:
