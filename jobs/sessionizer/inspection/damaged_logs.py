@@ -23,6 +23,7 @@ ELSEWHERE: Final = (
     "put the file back from a copy; without one go on in a new checkpoint: of a stream of ours `sessionizer restore`, "
     "else from the source's beginning"
 )
+_VERSION: Final = re.compile(r"state/.*/(\d+)\.\w+")
 _OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 LEAVE: Final = "leave it: Spark removes it in time"
 _AGAIN: Final = "its batch runs again, over the same input: a sink that knows the batch by its number passes over it"
@@ -32,6 +33,20 @@ def removed(files: Files, *names: str) -> tuple[Step, ...]:
     """The steps that remove files, with Hadoop's checksums of them."""
     wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
     return tuple(Step(name) for name in wanted)
+
+
+def of_batch(checkpoint: Checkpoint, batch: int) -> list[str]:
+    """The files that say of the newest batch that it is over, and in format 1 what it made of the state.
+
+    There a snapshot of it would be taken for that of the batch that then runs in its place: the names are the same.
+    """
+    stale = [
+        file.name
+        for there in checkpoint.stores.values()
+        for file in there
+        if file.version > batch and checkpoint.state_format == 1
+    ]
+    return [f"{COMMITS}/{batch}", *stale]
 
 
 def damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -81,7 +96,7 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
     """Of the newest batch."""
-    steps = removed(checkpoint.files, name, f"{COMMITS}/{batch}")
+    steps = removed(checkpoint.files, name, *of_batch(checkpoint, batch))
     follows = f"Spark cannot tell what batch {batch} reads"
     remedy = (
         f"remove it and commits/{batch}: the batch is planned anew, after batch {batch - 1}. It may take more than it "
@@ -116,7 +131,8 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
         if batch == committed:
             remedy = f"remove it: {_AGAIN}"
             follows = f"Spark cannot tell that batch {batch} is over"
-            yield Finding(name, wrong, _effect(checkpoint, name), follows, remedy, removed(checkpoint.files, name))
+            steps = removed(checkpoint.files, *of_batch(checkpoint, batch))
+            yield Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
         else:
             follows = f"nothing can read the state of batch {batch}"
             yield Finding(name, wrong, Effect.PAST, follows, LEAVE)
@@ -152,17 +168,34 @@ def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: boo
 
 
 def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Files that are gone while Hadoop's checksums of them are there: Spark cannot give another file that name."""
-    sizes = checkpoint.files.sizes
-    for hidden in sizes:
-        folder, slash, own = hidden.rpartition("/")
-        name = f"{folder}{slash}{own[1:].removesuffix('.crc')}"
-        if not (own.startswith(".") and own.endswith(".crc")) or name in sizes or name.endswith(".tmp"):
+    """Files that are gone while their checksums are there."""
+    for checksum in checkpoint.files.sizes:
+        folder, slash, own = checksum.rpartition("/")
+        is_hadoops = own.startswith(".")
+        name = f"{folder}{slash}{own.removeprefix('.').removesuffix('.crc')}"
+        if not own.endswith(".crc") or name in checkpoint.files.sizes or name.endswith(".tmp"):
             continue
-        if _OF_ONE_TRY.search(name):  # a name that nothing gets a second time
+        if name.endswith(".crc"):
+            yield unchecked(name)
             continue
-        remedy = f"remove {hidden} as well: what Spark then writes anew it can put there"
-        yield Finding(
-            name, f"{GONE}, and Hadoop's checksum of it is there", Effect.STOPS,
-            "Spark cannot give that name to the file that it writes in its place", remedy, (Step(hidden),),
-        )  # fmt: skip
+        if is_hadoops and _is_written_again(checkpoint, name):
+            remedy = f"remove {checksum} as well: what Spark then writes anew it can put there"
+            follows = "Spark cannot give that name to the file that it writes in its place"
+            wrong = f"{GONE}, and Hadoop's checksum of it is there"
+            yield Finding(name, wrong, Effect.STOPS, follows, remedy, (Step(checksum),))
+        else:
+            follows = "nothing can read what it belongs to"
+            yield Finding(name, f"{GONE}, and its checksum is there", Effect.PAST, follows, LEAVE)
+
+
+def unchecked(checksum: str) -> Finding:
+    """Of a checksum of Spark's that is gone."""
+    return Finding(checksum, GONE, Effect.NONE, "nobody would notice if the file beside it were changed", "leave it")
+
+
+def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:
+    """Whether a query that goes on gives a file this name: not one that is of one try, or of a batch that is over."""
+    if _OF_ONE_TRY.search(name):
+        return False
+    version = _VERSION.fullmatch(name)
+    return version is None or checkpoint.committed is None or int(version[1]) > checkpoint.committed

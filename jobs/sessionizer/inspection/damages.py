@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.inspection.damaged_descriptions import damaged_descriptions
 from sessionizer.inspection.damaged_logs import LEAVE, damaged_logs, left_behind
-from sessionizer.inspection.damaged_state import damaged_state
+from sessionizer.inspection.damaged_versions import damaged_versions
 from sessionizer.inspection.finding import Effect
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _ORDER: Final = list(Effect)
 def damages(checkpoint: Checkpoint) -> list[Finding]:
     """One finding for each file that is damaged, or gone."""
     found: dict[str, Finding] = {}
-    for finding in (*damaged_logs(checkpoint), *damaged_state(checkpoint)):
+    for finding in (*damaged_logs(checkpoint), *damaged_descriptions(checkpoint), *damaged_versions(checkpoint)):
         known = found.get(finding.file)
         if known is None or _ORDER.index(finding.effect) < _ORDER.index(known.effect):
             found[finding.file] = finding

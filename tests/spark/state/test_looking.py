@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
+from sessionizer.cli.app import app
+from sessionizer.cli.looking.comparing import open_events, side_of
 from sessionizer.cli.looking.look import Look
 from sessionizer.core.definition.oracle import Outcome, sessionize
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import InvalidSpec, NothingToShow
+from sessionizer.inspection.inspecting import inspect
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.comparing import compared
+from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.retained import retained_batch
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.folder_digest import folder_digest
@@ -113,6 +120,58 @@ def test_looking_writes_nothing(spark: SparkSession, streamed: Streamed) -> None
     look(spark, streamed, EARLIER).groups(None, 3)
     look(spark, streamed).key("nobody's key")
     assert folder_digest(checkpoint) == before
+
+
+def test_two_batches_differ_by_what_came_and_what_went(spark: SparkSession, streamed: Streamed) -> None:
+    home = streamed.stage.stream_home
+    sides = [side_of(home, home.savepoints, text) for text in (str(EARLIER), f"{streamed.stage.lineage}:{LAST}")]
+    with reading_state(spark):
+        frames = [open_events(spark, side) for side in sides]
+        before, now = ({(row.key, row.event_id, row.clock_ms) for row in frame.collect()} for frame in frames)
+        found = compared(frames[0], frames[1], 5)
+    assert (found.events_only_before, found.events_only_now) == (len(before - now), len(now - before))
+    assert found.events_in_both == len(before & now)
+    keys_before, keys_now = ({key for key, *_ in events} for events in (before, now))
+    assert (found.keys_only_before, found.keys_only_now) == (len(keys_before - keys_now), len(keys_now - keys_before))
+    assert found.keys_changed + found.keys_same == len(keys_before & keys_now)
+    for each in found.keys:
+        assert each.only_now == len({event for event in now - before if event[0] == each.key})
+        assert each.only_before == len({event for event in before - now if event[0] == each.key})
+
+
+def test_what_is_no_side_is_refused(streamed: Streamed) -> None:
+    home = streamed.stage.stream_home
+    with pytest.raises(NothingToShow, match="no lineage or savepoint"):
+        side_of(home, home.savepoints, "20261123T000000-aaaaaa")
+    with pytest.raises(NothingToShow, match="no batch, lineage or savepoint"):
+        side_of(home, home.savepoints, "a/b")
+
+
+def test_a_timeline_tells_of_each_batch_without_spark(streamed: Streamed) -> None:
+    stage = streamed.stage
+    arguments = ["state", "timeline", "clicks", "--home", str(stage.home)]
+    batches = json.loads(CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False).stdout)["batches"]
+    committed = CheckpointLog(stage.checkpoint).committed()
+    assert [batch["batch_id"] for batch in batches] == list(range(len(committed)))
+    assert all(batch["next_watermark_ms"] >= batch["watermark_ms"] for batch in batches)
+    read = [batch["read"]["0"] for batch in batches]
+    assert read.count("1 file") == LAST + 1
+    closed = len(streamed.expected(len(committed) - 1).closed)
+    emitted = sum(batch["rows"].get("sessions", 0) for batch in batches)
+    # what is final and waits for its turn is not emitted yet
+    assert 0 < emitted <= closed
+    assert all(batch["change_bytes"] > 0 for batch in batches[:LAST])
+    shown = CliRunner().invoke(app, [*arguments, "--last", "2"], catch_exceptions=False)
+    assert len(shown.stdout.splitlines()) == 5
+
+
+def test_our_own_checkpoint_is_one_of_sparks(streamed: Streamed) -> None:
+    found = inspect(Path(str(streamed.stage.checkpoint)), deep=True)
+    assert found is not None
+    told = found.to_json()
+    assert [operator["kind"] for operator in told["operators"]] == ["transformWithState in Python"]
+    assert [source["kind"] for source in told["sources"]] == ["files", "not read yet"]
+    assert told["findings"] == []
 
 
 def test_a_batch_that_is_not_kept_is_refused(streamed: Streamed) -> None:

@@ -70,6 +70,14 @@ def test_the_newest_state_comes_again_from_its_batch(way: Way) -> None:
     assert "commits/3" in [step.file for step in finding.steps]
 
 
+def test_in_format_1_what_the_batch_made_goes_too_before_it_runs_again() -> None:
+    held = fabricated(BATCHES, format=1)
+    for name in ("offsets/3", "commits/3", "state/0/1/4.delta"):
+        steps = {step.file for step in found_in(held.damaged(name, Way.CUT))[name].steps}
+        assert {"commits/3", "state/0/0/4.delta", "state/0/1/4.delta"} <= steps
+        assert not any("3.delta" in step for step in steps)
+
+
 def test_an_older_state_without_a_snapshot_cannot_be_mended_by_hand() -> None:
     held = fabricated(BATCHES)
     name = next(name for name in held.names if re.fullmatch(r"state/0/1/2_.*\.changelog", name))

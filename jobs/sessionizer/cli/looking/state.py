@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Annotated
 
 import typer
@@ -42,6 +43,7 @@ def show(  # noqa: PLR0913  one parameter per option
     retained_batch(where, batch)  # what is wrong is told before Spark starts
     say(f"starting Spark to look into {stream}")
     spark = started_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
+    started = time.monotonic()
     with named_failures(stream):
         look = Look.of(spark, retained_batch(where, batch))
         if key is not None:
@@ -49,6 +51,7 @@ def show(  # noqa: PLR0913  one parameter per option
         else:
             shown, lines = look.groups(group, heaviest)
         look.found.require_unchanged()
+    say(f"read in {time.monotonic() - started:.1f} s")
     typer.echo(json.dumps({**where_json(look.found), **shown}, indent=1) if as_json else "\n".join(lines))
     spark.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sessionizer.inspection.operators import Operator
 
 _JOIN: Final = "symmetricHashJoin"
+_FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _TIMERS: Final = "timers"
 _COLLECTIONS: Final = ("ListState", "MapState")
 
@@ -31,7 +33,7 @@ def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
     if batch is None:
         return []
     counts = []
-    with reading_state(spark):
+    with reading_state(spark), _format(spark, found.checkpoint.state_format):
         for operator in found.checkpoint.operators.values():
             for store, variable, options in _parts(operator):
                 told = {"operator": operator.number, "store": store, "variable": variable, "rows": None, "why": None}
@@ -42,6 +44,17 @@ def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
                     told["why"] = first_line(error)
                 counts.append(told)
     return counts
+
+
+@contextmanager
+def _format(spark: SparkSession, number: int | None) -> Iterator[None]:
+    """In here Spark takes a state for one of this format: it goes by the session, not by what it finds."""
+    before = str(spark.conf.get(_FORMAT))
+    spark.conf.set(_FORMAT, str(number or 1))
+    try:
+        yield
+    finally:
+        spark.conf.set(_FORMAT, before)
 
 
 def _parts(operator: Operator) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:

@@ -1,15 +1,14 @@
-"""What is damaged in the state of a checkpoint, what follows, and what to do.
+"""What is damaged of the files that hold the rows of a state, what follows, and what to do.
 
 What Spark does with each was seen with Spark 4.2 (tests/spark/inspection).
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from sessionizer.inspection.checkpoint_read import COMMITS, OPERATOR_FILE, SCHEMA_FILE
-from sessionizer.inspection.damaged_logs import ELSEWHERE, GONE, LEAVE, removed
+from sessionizer.inspection.damaged_descriptions import is_description
+from sessionizer.inspection.damaged_logs import ELSEWHERE, GONE, LEAVE, of_batch, removed, unchecked
 from sessionizer.inspection.finding import Effect, Finding
 from sessionizer.inspection.state_files import CHECKSUM, STATE, StorePlace
 
@@ -19,63 +18,9 @@ if TYPE_CHECKING:
     from sessionizer.inspection.checkpoint_read import Checkpoint
     from sessionizer.inspection.state_files import Chain
 
-_OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
 
-
-def damaged_state(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Every damage of it."""
-    yield from _operators(checkpoint)
-    yield from _schemas(checkpoint)
-    yield from _versions(checkpoint)
-
-
-def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Of what the operators say of themselves."""
-    for name, wrong in checkpoint.wrong.items():
-        if OPERATOR_FILE.fullmatch(name):
-            yield _description(checkpoint, name, wrong)
-    there = {int(match[1]) for name in checkpoint.files.sizes if (match := OPERATOR_FILE.fullmatch(name))}
-    for operator in sorted(
-        {int(match[1]) for name in checkpoint.files.sizes if (match := _OPERATOR_FOLDER.match(name))}
-    ):
-        if operator not in there:
-            yield _description(checkpoint, f"{STATE}/{operator}/_metadata/metadata", GONE)
-
-
-def _description(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
-    follows = "Spark's reader of states cannot tell what the state is of"
-    remedy = "remove it, with Hadoop's checksum of it: the query writes it anew when it starts"
-    return Finding(name, wrong, Effect.PAST, follows, remedy, removed(checkpoint.files, name))
-
-
-def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
-    for name, wrong in checkpoint.wrong.items():
-        if SCHEMA_FILE.fullmatch(name):
-            yield _schema(checkpoint, name, wrong)
-    for operator in checkpoint.operators.values():
-        wanted = [f"{STATE}/{operator.number}/{name}" for store in operator.stores for name in store.schema_files]
-        for store in operator.stores if not wanted else ():
-            folder = "" if store.name == "default" else f"{store.name}/"
-            wanted.append(f"{STATE}/{operator.number}/0/{folder}_metadata/schema")
-        for name in wanted:
-            if name not in checkpoint.files.sizes:
-                yield _schema(checkpoint, name, GONE)
-
-
-def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
-    follows = "Spark cannot tell what the rows of the state are"
-    if "/_stateSchema/" in name:
-        return Finding(name, wrong, Effect.STOPS, follows, ELSEWHERE)
-    remedy = (
-        "remove it, with Hadoop's checksum of it: the query writes it anew when it starts, from its own plan. Start "
-        "exactly the query that ran before, as nothing compares the two then"
-    )
-    effect = Effect.PAST if wrong == GONE else Effect.STOPS
-    return Finding(name, wrong, effect, follows, remedy, removed(checkpoint.files, name))
-
-
-def _versions(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Of the files that hold the rows."""
+def damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Every damage of them."""
     told: set[str] = set()
     committed = checkpoint.committed
     for place in _places(checkpoint):
@@ -86,7 +31,7 @@ def _versions(checkpoint: Checkpoint) -> Iterator[Finding]:
             yield finding
         yield from _of_earlier(checkpoint, place, committed)
     for name, wrong in checkpoint.wrong.items():
-        if name.startswith(f"{STATE}/") and name not in told and not _is_described(name):
+        if name.startswith(f"{STATE}/") and name not in told and not is_description(name):
             yield _of_no_use_now(checkpoint, name, wrong)
 
 
@@ -98,10 +43,6 @@ def _of_earlier(checkpoint: Checkpoint, place: StorePlace, committed: int) -> It
     whole = [chain.version for chain in chains if not chain.lacking]
     for name in {name for chain in chains if whole and chain.version > whole[0] for name in chain.lacking}:
         yield _of_no_use_now(checkpoint, name, GONE)
-
-
-def _is_described(name: str) -> bool:
-    return bool(OPERATOR_FILE.fullmatch(name) or SCHEMA_FILE.fullmatch(name))
 
 
 def _places(checkpoint: Checkpoint) -> list[StorePlace]:
@@ -128,28 +69,31 @@ def _of_newest(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Ite
         yield _blocking(checkpoint, place, chain, name, wrong)
     yield from _unchecked(checkpoint, chain)
     for file in checkpoint.stores.get(place, ()):
-        if not file.is_whole or file.version > version or not checkpoint.is_spoilt(file.name):
-            continue
-        culprits = {name: checkpoint.wrong.get(name, GONE) for name in checkpoint.shared.get(file.name, ())}
-        culprits = {n: w for n, w in culprits.items() if n in checkpoint.wrong or n not in checkpoint.files.sizes}
-        for name, wrong in (culprits or {file.name: checkpoint.wrong[file.name]}).items():
-            follows = (
-                f"Spark loads the state of partition {place.partition} from an older snapshot and the changes since"
+        if file.is_whole and file.version <= version and checkpoint.is_spoilt(file.name):
+            yield from _snapshot(checkpoint, place, file.name, can_do_without=not bad)
+
+
+def _snapshot(checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_do_without: bool) -> Iterator[Finding]:
+    """Of a whole version that is damaged, or one of the files that it leaves to others."""
+    shared = checkpoint.shared.get(snapshot, ())
+    culprits = [name for name in shared if name in checkpoint.wrong or name not in checkpoint.files.sizes]
+    for name in culprits or [snapshot]:
+        wrong = checkpoint.wrong.get(name, GONE)
+        if can_do_without:
+            partition = f"the state of partition {place.partition}"
+            follows = f"Spark loads {partition} from an older snapshot and the changes since"
+            yield Finding(name, wrong, Effect.NONE, follows, "leave it: the next snapshot takes its place")
+        else:
+            yield Finding(
+                name, wrong, Effect.STOPS, "the changes that would do without it are not all there", ELSEWHERE
             )
-            if bad:
-                yield Finding(
-                    name, wrong, Effect.STOPS, "the changes that would do without it are not all there", ELSEWHERE
-                )
-            else:
-                yield Finding(name, wrong, Effect.NONE, follows, "leave it: the next snapshot takes its place")
 
 
 def _unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[Finding]:
     """The files of a version without a checksum, where others of it have one."""
     has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
     for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):
-        follows = "nobody would notice if the file beside it were changed"
-        yield Finding(f"{name}{CHECKSUM}", GONE, Effect.NONE, follows, "leave it")
+        yield unchecked(f"{name}{CHECKSUM}")
 
 
 def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str, wrong: str) -> Finding:
@@ -162,7 +106,7 @@ def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str
             f"remove commits/{last}: batch {last} runs again from the state before it, over the same input. "
             "A sink that knows the batch by its number passes over it"
         )
-        steps = removed(checkpoint.files, f"{COMMITS}/{last}", name, f"{name}{CHECKSUM}")
+        steps = removed(checkpoint.files, *dict.fromkeys([*of_batch(checkpoint, last), name, f"{name}{CHECKSUM}"]))
         return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
     return Finding(name, wrong, Effect.STOPS, follows, ELSEWHERE)
 

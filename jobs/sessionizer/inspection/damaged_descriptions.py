@@ -1,0 +1,79 @@
+"""What is damaged of what a state says of itself: its operators, and the schemas of its stores.
+
+What Spark does with each was seen with Spark 4.2 (tests/spark/inspection).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.inspection.checkpoint_read import OPERATOR_FILE, SCHEMA_FILE
+from sessionizer.inspection.damaged_logs import ELSEWHERE, GONE, removed
+from sessionizer.inspection.finding import Effect, Finding
+from sessionizer.inspection.state_files import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.inspection.checkpoint_read import Checkpoint
+
+_OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
+
+
+def damaged_descriptions(checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Every damage of them."""
+    yield from _operators(checkpoint)
+    yield from _schemas(checkpoint)
+
+
+def is_description(name: str) -> bool:
+    """Whether it is a file of these."""
+    return bool(OPERATOR_FILE.fullmatch(name) or SCHEMA_FILE.fullmatch(name))
+
+
+def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Of what the operators say of themselves."""
+    for name, wrong in checkpoint.wrong.items():
+        if OPERATOR_FILE.fullmatch(name):
+            yield _description(checkpoint, name, wrong)
+    there = {int(match[1]) for name in checkpoint.files.sizes if (match := OPERATOR_FILE.fullmatch(name))}
+    for operator in sorted(
+        {int(match[1]) for name in checkpoint.files.sizes if (match := _OPERATOR_FOLDER.match(name))}
+    ):
+        if operator not in there:
+            of_variables = any(checkpoint.files.below(f"{STATE}/{operator}/_stateSchema"))
+            name = "v2/0" if of_variables else "metadata"
+            yield _description(checkpoint, f"{STATE}/{operator}/_metadata/{name}", GONE)
+
+
+def _description(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
+    follows = "Spark's reader of states cannot tell what the state is of"
+    remedy = "remove it, with Hadoop's checksum of it: the query writes it anew when it starts"
+    return Finding(name, wrong, Effect.PAST, follows, remedy, removed(checkpoint.files, name))
+
+
+def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
+    for name, wrong in checkpoint.wrong.items():
+        if SCHEMA_FILE.fullmatch(name):
+            yield _schema(checkpoint, name, wrong)
+    for operator in checkpoint.operators.values():
+        wanted = [f"{STATE}/{operator.number}/{name}" for store in operator.stores for name in store.schema_files]
+        for store in operator.stores if not wanted else ():
+            folder = "" if store.name == "default" else f"{store.name}/"
+            wanted.append(f"{STATE}/{operator.number}/0/{folder}_metadata/schema")
+        for name in wanted:
+            if name not in checkpoint.files.sizes:
+                yield _schema(checkpoint, name, GONE)
+
+
+def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
+    follows = "Spark cannot tell what the rows of the state are"
+    if "/_stateSchema/" in name:
+        return Finding(name, wrong, Effect.STOPS, follows, ELSEWHERE)
+    remedy = (
+        "remove it, with Hadoop's checksum of it: the query writes it anew when it starts, from its own plan. Start "
+        "exactly the query that ran before, as nothing compares the two then"
+    )
+    effect = Effect.PAST if wrong == GONE else Effect.STOPS
+    return Finding(name, wrong, effect, follows, remedy, removed(checkpoint.files, name))
