@@ -135,7 +135,10 @@ class CarryOutRestore(OperateJob):
             context["outlet_events"][RESTORED].add(asset, extra=extra)
 
     def _approved(self, context: Context) -> Approved:
-        return Approved(**context["ti"].xcom_pull(task_ids=self.approval))
+        approved = context["ti"].xcom_pull(task_ids=self.approval)
+        if approved is None:  # its task was marked as successful
+            raise PersonNeeded("nobody has approved a plan in this run", "run this DAG again, and approve its plan")
+        return Approved(**approved)
 
 
 def requested(context: Context) -> Request:
