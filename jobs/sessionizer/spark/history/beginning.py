@@ -6,12 +6,13 @@ nothing else; the finished sessions are written last, under the new lineage's ba
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.control.records.operation_record import Reached
+from sessionizer.control.records.operation_record import Ending, Reached
 from sessionizer.core.wire import rows
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
@@ -31,7 +32,7 @@ from sessionizer.state.restores.later_rows import rows_of_all
 from sessionizer.state.seeds.seed_plan import VERB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sessionizer.control.lease.lease import Lease
     from sessionizer.control.operation import Operation
@@ -58,7 +59,7 @@ class Beginning:
         taken = None
         lineage = activated_by(home, record)
         if lineage is None:
-            with self.operation.abandoned_if_it_fails(before=Reached.SEEDED):
+            with self._removed_if_abandoned(), self.operation.abandoned_if_it_fails(before=Reached.SEEDED):
                 self.operation.reached(Reached.STOPPED)
                 taken = self._taken()
                 self.operation.reached(Reached.TAKEN)
@@ -70,6 +71,16 @@ class Beginning:
         done = self.operation.over(lineage)
         remove_tree(home.seeds)
         return done
+
+    @contextmanager
+    def _removed_if_abandoned(self) -> Iterator[None]:
+        """What the history came to is of no use to another seed."""
+        try:
+            yield
+        except Exception:
+            if self.operation.record.outcome is Ending.ABANDONED:
+                remove_tree(self.operation.home.seeds)
+            raise
 
     def _taken(self) -> Taken:
         taking, home = self.taking, self.operation.home

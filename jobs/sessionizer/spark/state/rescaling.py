@@ -36,6 +36,8 @@ def rescaled(
     lineage = activated_by(operation.home, operation.record)
     if lineage is None:
         with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
+            if plan.digest != operation.record.digest:  # typed again with other options
+                raise PlanChanged(operation.home.name, operation.record.digest, plan.digest)
             operation.reached(Reached.STOPPED)
             lineage = carry_out(spark, operation.home, plan, lease.check, after)
     return operation.over(lineage)
