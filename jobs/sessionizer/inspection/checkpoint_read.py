@@ -79,7 +79,13 @@ class Checkpoint:
         """What a version of a store is made of, damaged whole versions left out."""
         operator = self.operators.get(place.operator)
         stores = [store.name for store in operator.stores] if operator else []
-        ids = ids_of(place, stores, self.commits)
+        # Spark itself asks the newest commit alone, and the changes for what was before them
+        commits = {
+            batch: commit
+            for batch, commit in self.commits.items()
+            if batch == self.committed or f"{COMMITS}/{batch}" not in self.altered
+        }
+        ids = ids_of(place, stores, commits)
         return chain_of(place, self.stores.get(place, ()), version, ids, frozenset(filter(self.is_spoilt, self.wrong)))
 
     def is_spoilt(self, name: str) -> bool:

@@ -158,10 +158,13 @@ def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
 def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: bool) -> Finding:
     source = name.split("/")[1]
     remedy = (
-        'write its lines anew, one for each file that it held ({"path":…,"timestamp":…,"batchId":…}); the parts '
-        f"beside it show the form. Or {ELSEWHERE}"
+        'write its lines anew, one for each file that it held ({"path":…,"timestamp":…,"batchId":…}), without '
+        f"Hadoop's checksum of it; the parts beside it show the form. Or {ELSEWHERE}"
     )
-    if (wrong == GONE and is_last) or name in checkpoint.altered:
+    if wrong == GONE and is_last:
+        follows = f"source {source} gives its number, which counts as read, to the next files: they are never read"
+        return Finding(name, wrong, Effect.WRONG, follows, remedy)
+    if name in checkpoint.altered:
         follows = f"source {source} takes files in it for new ones, and reads them again"
         return Finding(name, wrong, Effect.WRONG, follows, remedy)
     return Finding(name, wrong, Effect.STOPS, f"source {source} cannot tell which files it has read", remedy)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.inspection.damaged_descriptions import damaged_descriptions
-from sessionizer.inspection.damaged_logs import LEAVE, damaged_logs, left_behind
+from sessionizer.inspection.damaged_logs import damaged_logs, left_behind
 from sessionizer.inspection.damaged_versions import damaged_versions
 from sessionizer.inspection.finding import Effect
 
@@ -26,7 +26,8 @@ def damages(checkpoint: Checkpoint) -> list[Finding]:
             found[finding.file] = finding
     for finding in left_behind(checkpoint):
         known = found.get(finding.file)
-        # what is to be removed of a file that is gone is Hadoop's checksum of it
-        if known is None or not (known.steps or known.remedy == LEAVE):
-            found[finding.file] = finding if known is None else replace(known, steps=finding.steps)
+        if known is None:
+            found[finding.file] = finding
+        elif known.steps and finding.effect is Effect.STOPS:  # they remove Hadoop's checksum of it as well
+            found[finding.file] = replace(known, wrong=finding.wrong, effect=finding.effect, follows=finding.follows)
     return sorted(found.values(), key=lambda finding: (_ORDER.index(finding.effect), finding.file))

@@ -21,6 +21,7 @@ from sessionizer.inspection.inspecting import inspect
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.comparing import compared
+from sessionizer.spark.state.foreign_rows import count_rows
 from sessionizer.spark.state.open_events import reading_state
 from sessionizer.state.lineages.retained import retained_batch
 from support.expected.checkpoint_log import CheckpointLog
@@ -165,13 +166,17 @@ def test_a_timeline_tells_of_each_batch_without_spark(streamed: Streamed) -> Non
     assert len(shown.stdout.splitlines()) == 5
 
 
-def test_our_own_checkpoint_is_one_of_sparks(streamed: Streamed) -> None:
+def test_our_own_checkpoint_is_one_of_sparks(spark: SparkSession, streamed: Streamed) -> None:
     found = inspect(Path(str(streamed.stage.checkpoint)), deep=True)
     assert found is not None
     told = found.to_json()
     assert [operator["kind"] for operator in told["operators"]] == ["transformWithState in Python"]
     assert [source["kind"] for source in told["sources"]] == ["files", "not read yet"]
     assert told["findings"] == []
+    rows = {each["variable"]: each["rows"] for each in count_rows(spark, found)}
+    groups = {group["key_group"] for group in look(spark, streamed).groups(None, 1)[0]["groups"]}
+    assert (rows["plan"], rows["timers"], rows["timeouts"]) == (len(groups), len(groups), 0)
+    assert rows["log"] >= len(groups)
 
 
 def test_a_batch_that_is_not_kept_is_refused(streamed: Streamed) -> None:

@@ -69,6 +69,8 @@ def _parts(operator: Operator) -> Iterator[tuple[str, str | None, Mapping[str, s
             yield store.name, None, {"storeName": store.name}
         return
     for variable in variables:
+        if variable["stateName"].startswith("$"):  # Spark's own: its timers, which have a reader of their own
+            continue
         flat = {"flattenCollectionTypes": "true"} if variable["stateVariableType"] in _COLLECTIONS else {}
         yield "default", variable["stateName"], {"stateVarName": variable["stateName"], **flat}
     if operator.properties.get("timeMode") not in {None, "NoTime"}:
