@@ -31,7 +31,7 @@ OF_STARTS: Final = (
     ),
     Cause(
         "cluster_unreachable", "the cluster does not answer", TRANSIENT,
-        "start the cluster's master, or correct the host and port of the Spark connection",
+        "start the cluster's master (or its file system), or correct the host and port of the Spark connection",
     ),
     Cause(
         "no_resources", "the cluster has no room", TRANSIENT, "start workers, or free cores and memory in the cluster"

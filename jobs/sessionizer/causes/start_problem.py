@@ -49,7 +49,11 @@ SYMPTOMS: tuple[tuple[StartFault, str, str], ...] = (
     ),
     (StartFault.UNREACHABLE, r"Failed to connect to (\S+)/<unresolved>", "there is no host {}"),
     (StartFault.UNREACHABLE, r"Failed to connect to master (\S+)", "master {} does not answer"),
-    (StartFault.UNREACHABLE, r"Call From \S+ to (\S+) failed on connection", "YARN does not answer at {}"),
+    (
+        StartFault.UNREACHABLE,
+        r"Call From \S+ to (\S+) failed on connection",
+        "YARN or its file system does not answer at {}",
+    ),
     (
         StartFault.UNREACHABLE,
         r"(?s)KubernetesClientException.*?Caused by: java\.io\.IOException: ([^\n]+)",

@@ -48,7 +48,7 @@ PROBLEMS = {
     ),
     "unknown_host": (StartFault.UNREACHABLE, "there is no host no-such-host.invalid"),
     "unreachable_master": (StartFault.UNREACHABLE, "master 127.0.0.1:1 does not answer"),
-    "unreachable_yarn": (StartFault.UNREACHABLE, "YARN does not answer at localhost:1"),
+    "unreachable_yarn": (StartFault.UNREACHABLE, "YARN or its file system does not answer at localhost:1"),
     "unreachable_kubernetes": (
         StartFault.UNREACHABLE,
         "Kubernetes does not answer (Connection refused: /127.0.0.1:1)",
