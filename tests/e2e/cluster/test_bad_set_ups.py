@@ -1,0 +1,116 @@
+"""Set-ups of a cluster in which no stream can work: each is told by name before anything of the stream is made."""
+
+from __future__ import annotations
+
+import sys
+import venv
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.causes.table import CAUSES
+from sessionizer.home.data_files import names_in
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.errors import SupervisionEnded
+from sessionizer_airflow.launching.by_connection import ConnectionLauncher
+from sessionizer_airflow.project import Project
+from sessionizer_airflow.supervision.act import Supervisor
+from sessionizer_airflow.supervision.policy import SupervisionPolicy
+from sessionizer_demo.local_airflow.api import wait_until
+from support.cluster.machines import Machine
+from support.expected.heard import Heard
+from support.places import REPOSITORY
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from upath import UPath
+
+    from support.cluster.site import Site
+
+POLICY = SupervisionPolicy(startup_grace_ms=90_000, first_backoff_ms=300)
+TOLD_SECONDS = 200.0
+LAKE = "lake"
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """Spark is ``arranged`` so, in a folder of the test's; the stream is given up for ``cause``, which ``says`` so.
+
+    ``on_a_path``: the data is in the folder ``LAKE``, not in HDFS.
+    """
+
+    cause: str
+    says: str
+    arranged: Callable[[Site, Path], dict[str, str]]
+    on_a_path: bool = False
+
+
+def home_of_airflow_only(site: Site, folder: Path) -> dict[str, str]:
+    return {"spark.yarn.appMasterEnv.JAVA_HOME": str(Machine("worker-9", (site.platform,)).java_home(folder))}
+
+
+def bare_python(_: Site, folder: Path) -> dict[str, str]:
+    venv.create(folder / "bare")
+    return {"spark.pyspark.driver.python": sys.executable, "spark.pyspark.python": f"{folder}/bare/bin/python"}
+
+
+def as_it_is(_: Site, folder: Path) -> dict[str, str]:
+    """A path, which here is on this machine's disk, and for Spark in HDFS, the file system that the cluster has."""
+    (folder / LAKE).mkdir()
+    return {}
+
+
+SET_UPS = {
+    "control is seen by Airflow only": SetUp("HomeNotShared", "YARN says that application_", home_of_airflow_only),
+    "packages are missing there": SetUp(
+        "ExecutorsUnfit",
+        "executor on worker-8 cannot do the stream's work: their Python lacks pyarrow, pandas, numpy",
+        bare_python,
+    ),
+    "data is another place there": SetUp(
+        "ExecutorsUnfit", "lake/streams/clicks is not there for the driver", as_it_is, on_a_path=True
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SET_UPS)
+def test_what_cannot_work_is_given_up_by_name_and_nothing_is_made(
+    name: str, site: Site, tmp_path: Path, hdfs_folder: UPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up = SET_UPS[name]
+    for variable, value in site.but(set_up.arranged(site, tmp_path)).environment.items():
+        monkeypatch.setenv(variable, value)
+    data = uri_of(tmp_path / LAKE if set_up.on_a_path else hdfs_folder)
+    stage = Stage.set_up(tmp_path / "stage", clicks_spec(), home=site.platform, data=data)
+    supervisor = supervisor_of(stage)
+    with pytest.raises(SupervisionEnded) as ended:
+        wait_until(lambda: not supervisor.settle(), TOLD_SECONDS, "the supervisor to give up")
+    assert set_up.says in ended.value.reason
+    assert CAUSES[set_up.cause].remedy in ended.value.remedy
+    assert stage.lineage is None
+    assert [*names_in(stage.stream_home.lineages), *names_in(stage.stream_home.tables)] == []
+
+
+def supervisor_of(stage: Stage) -> Supervisor:
+    """Its drivers are real."""
+    project = Project(
+        application=REPOSITORY / "jobs" / "main.py",
+        streams=stage.streams,
+        jars=REPOSITORY / ".jars" / "spark",
+        home=stage.home,
+        data=stage.data,
+    )
+    return Supervisor(
+        stream=stage.name,
+        home=StreamHome.of(stage.home, stage.name),
+        folders=project.folders,
+        launcher=ConnectionLauncher(project=project),
+        policy=POLICY,
+        say=Heard(),
+    )
