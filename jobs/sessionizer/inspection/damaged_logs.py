@@ -201,4 +201,4 @@ def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:
     if _OF_ONE_TRY.search(name):
         return False
     version = _VERSION.fullmatch(name)
-    return version is None or checkpoint.committed is None or int(version[1]) > checkpoint.committed
+    return version is None or checkpoint.committed is None or int(version[1]) > checkpoint.committed + 1

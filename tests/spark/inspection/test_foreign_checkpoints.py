@@ -12,7 +12,7 @@ from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.damages import damages
 from sessionizer.inspection.inspecting import Inspection, inspect
 from sessionizer.spark.state.foreign_rows import count_rows
-from support.expected.folder_digest import folder_digest
+from support.expected.folder_digest import folder_digest, settled_digest
 from support.faults.checkpoint_damage import Held, Way
 from support.streams.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
 
@@ -65,6 +65,7 @@ def foreign(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
     with made(spark, Make(IN_FILES, "1")):
         run(spark, "aggregation", root / "events", root / "in_files")
     found["in_files"] = Foreign("aggregation", root / "in_files")
+    settled_digest(root)
     return found
 
 
