@@ -42,7 +42,7 @@ SETTINGS = {
     "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
     "SESSIONIZER_STALE_LIMIT": "60 seconds",
     "SESSIONIZER_WATCH_LEASE": "2 minutes",
-    "SESSIONIZER_APPROVAL_PATIENCE": "8 minutes",
+    "SESSIONIZER_APPROVAL_PATIENCE": "5 minutes",
     "SESSIONIZER_REPORT_POOL": "reports",
     "SESSIONIZER_APPROVERS": "admin",
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
@@ -261,7 +261,7 @@ def test_those_who_read_the_tables_are_told_of_the_days(operated: Operated) -> N
 def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was_cleared(operated: Operated) -> None:
     run, lineage = RUNS["outdated"], operated.stage.lineage
     before = operated.platform.api.call("GET", operated.approval(run))
-    operated.clear(run, "plan", "approve")
+    operated.clear(run, "plan", "approve", "restore")
     wait_until(lambda: operated.tries(run)["plan"] == 2, 120, "a plan that is made anew")
     after = operated.wait_for_plan(run)
     assert after["body"] == before["body"], "somebody would approve what they have not read"
