@@ -97,11 +97,20 @@ OF_ERRORS: Final = (
         "`--start-over` leaves its lineage and takes back what it wrote; another name, or another home, leaves both",
     ),
     Cause(
+        "NoWayBack", "the lineage before cannot go on", TERMINAL,
+        "go back to a savepoint instead (`sessionizer savepoint list`, `sessionizer restore`). Nothing was changed",
+    ),
+    Cause(
         "PlanChanged", "the plan has changed", TERMINAL, "look at the plan again, and approve the digest it has now",
     ),
     Cause(
         "EventsGone", "events are no longer in the source", TERMINAL,
         "put back what the plan names, or go back to a savepoint that needs none of it (`sessionizer savepoint list`)",
+    ),
+    Cause(
+        "EventsUnread", "the old source has more", TERMINAL,
+        "let the stream read the old source to its end and switch then, or add --leave-unread: what only the old "
+        "source has of them is lost. Nothing was changed",
     ),
     Cause(
         "RowsLeft", "rows came back", TERMINAL,

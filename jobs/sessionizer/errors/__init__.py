@@ -24,8 +24,10 @@
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
     │   ├── UnfaithfulState      a new lineage that does not hold what it was given
     │   ├── StreamBegun          a stream that cannot begin with a history, as it has begun
+    │   ├── NoWayBack            a lineage whose predecessor cannot go on
     │   ├── PlanChanged          a plan that is not the one that was approved
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
+    │   ├── EventsUnread         what a switch would leave in the old source
     │   ├── RowsLeft             rows that were to leave a table and are there again
     │   ├── HomeNotShared        a driver whose home is not that of its launcher
     │   ├── ExecutorsUnfit       executors without a package, with another Python, or writing elsewhere
@@ -62,9 +64,11 @@ from sessionizer.errors.of_state import (
     DamagedCheckpoint,
     DataElsewhere,
     EventsGone,
+    EventsUnread,
     HalfWrittenBatch,
     NothingToSave,
     NothingToShow,
+    NoWayBack,
     OperationPending,
     PlanChanged,
     RowsLeft,
@@ -99,12 +103,14 @@ __all__ = [
     "DriverStillRuns",
     "DuplicateStream",
     "EventsGone",
+    "EventsUnread",
     "ExecutorsUnfit",
     "HalfWrittenBatch",
     "HomeNotShared",
     "InvalidSpec",
     "LeaseHeld",
     "LeaseLost",
+    "NoWayBack",
     "NothingToSave",
     "NothingToShow",
     "OperationPending",

@@ -133,6 +133,16 @@ class UnusableSavepoint(TerminalError):
         super().__init__(f"savepoint {savepoint} cannot be used: {cause}")
 
 
+class NoWayBack(TerminalError):
+    """The lineage before ``lineage`` of ``stream`` cannot go on: ``cause``."""
+
+    exit_code = 35
+
+    def __init__(self, stream: str, lineage: str, cause: str) -> None:
+        self.stream, self.lineage, self.cause = stream, lineage, cause
+        super().__init__(f"stream {stream!r} cannot go back from its lineage {lineage}: {cause}")
+
+
 class PlanChanged(TerminalError):
     """What would be done to ``stream`` now has the digest ``now``, not ``approved``."""
 
@@ -150,6 +160,16 @@ class EventsGone(TerminalError):
         self.stream, self.missing = stream, tuple(missing)
         named = ", ".join(self.missing[:3])
         super().__init__(f"{len(self.missing)} parts of the source of {stream!r} are gone, such as {named}")
+
+
+class EventsUnread(TerminalError):
+    """The source that ``stream`` was to leave has ``items`` (such as files: ``unit``) that it has not read."""
+
+    exit_code = 34
+
+    def __init__(self, stream: str, items: int, unit: str) -> None:
+        self.stream, self.items, self.unit = stream, items, unit
+        super().__init__(f"stream {stream!r} has not read {items:,} {unit} of the source that it would leave")
 
 
 class RowsLeft(TerminalError):

@@ -154,6 +154,12 @@ def seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries]
 
 
+def initial_offset(checkpoint: DataPath) -> Any:  # noqa: ANN401  JSON
+    """Where a source of Kafka began: offsets by topic and partition. Raises OSError where it has not begun."""
+    told = (source_log(checkpoint, str(_SOURCES.index(EVENTS))) / "0").read_text(encoding="utf-8")
+    return json.loads(told.partition("\n")[2])
+
+
 def files_of_batch(checkpoint: DataPath, batch_id: int, source: str = EVENTS) -> list[str]:
     """URIs of the files of ``source`` in a batch that is planned. Raises as ``planned_batch``."""
     after = planned_batch(checkpoint, batch_id - 1).last_file_offset(source) if batch_id else -1

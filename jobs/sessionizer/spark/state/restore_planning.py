@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import NothingToSave, UnusableSavepoint
 from sessionizer.home.data_files import entries_in
@@ -15,6 +15,7 @@ from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.taking_back import later_rows_of
 from sessionizer.state.lineages.origin import parents_of
+from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.restores.later_rows import LaterRows, rows_after
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
@@ -23,6 +24,8 @@ from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
     from pyspark.sql import SparkSession
 
     from sessionizer.home.savepoint_home import SavepointHome
@@ -72,12 +75,25 @@ def rows_to_take_back(home: StreamHome, manifest: Manifest) -> LaterRows:
 
 
 def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, leaves: str) -> Replay:
-    source, offset = manifest.spec["source"], manifest.position.offset
-    match manifest.position.format:
+    then: list[str] = []
+    now: list[str] = []
+    if manifest.position.format == FILES:
+        then = [row.uri for row in savepoint_table(spark, savepoint, SEEN_FILES).select("uri").collect()]
+        newest = begun_batch(home.checkpoint(leaves))
+        now = [] if newest is None else [file.uri for file in seen_files(home.checkpoint(leaves), newest)]
+    return replay_of(home, manifest.spec["source"], manifest.position.offset, then, now)
+
+
+def replay_of(
+    home: StreamHome,
+    source: Mapping[str, Any],
+    offset: Any,  # noqa: ANN401  JSON
+    then: Collection[str],
+    now: Iterable[str],
+) -> Replay:
+    """What is read again of a spec's ``source`` from ``offset`` on; of files, those of ``now`` but for ``then``."""
+    match source["format"]:
         case "files":
-            then = [row.uri for row in savepoint_table(spark, savepoint, SEEN_FILES).select("uri").collect()]
-            newest = begun_batch(home.checkpoint(leaves))
-            now = [] if newest is None else [file.uri for file in seen_files(home.checkpoint(leaves), newest)]
             return replay_of_files(then, now, lambda uri: folder_at(uri).exists())
         case "delta":
             log = folder_at(located(str(source["path"]), home.platform)) / "_delta_log"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.home.stamp import json_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sessionizer.state.restores.later_rows import RowsOfTable
 
@@ -92,14 +92,19 @@ class RestorePlan:
         yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
         yield f"  open  {self.sessions:,} sessions of {self.events:,} events"
-        for table in self.tables:
-            yield f"  {table.table}: {_taken_back(table)}"
-        again = "" if self.replay.items is None else f", {self.replay.items:,} of them to be read again"
-        yield f"  source {self.replay.described}{again}"
-        for file in _some(self.replay.missing):
-            yield f"  no longer in the source: {file}"
-        if not self.is_possible:
-            yield "this cannot be done: what was in them would be lost"
+        yield from consequences(self.tables, self.replay)
+
+
+def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]:
+    """What leaves the tables and what is read again, for people."""
+    for table in tables:
+        yield f"  {table.table}: {_taken_back(table)}"
+    again = "" if replay.items is None else f", {replay.items:,} of them to be read again"
+    yield f"  source {replay.described}{again}"
+    for file in _some(replay.missing):
+        yield f"  no longer in the source: {file}"
+    if replay.missing:
+        yield "this cannot be done: what was in them would be lost"
 
 
 def _moment(epoch_ms: int) -> str:

@@ -83,14 +83,6 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
     )  # fmt: skip
 
 
-def test_an_approval_that_was_marked_as_successful_is_none(project: Project) -> None:
-    task = CarryOutRestore(
-        task_id="t", project=project, settings=SupervisionSettings.from_environment({}), approval="approve"
-    )
-    with pytest.raises(PersonNeeded, match="nobody has approved"):
-        task.execute(context(RESTORE, ti=SimpleNamespace(xcom_pull=lambda task_ids: None)))
-
-
 def test_the_days_are_those_of_the_restore_that_was_approved() -> None:
     approved = Approved(savepoint="s1", digest="a", by="alice")
     records = [

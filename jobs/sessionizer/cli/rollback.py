@@ -1,0 +1,49 @@
+"""``sessionizer rollback``: back to the lineage before. Shows the plan first, and does what is approved."""
+
+from __future__ import annotations
+
+import typer
+
+from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, is_approved, show, under_way
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.control.operation import new_operation
+from sessionizer.errors import EventsGone
+from sessionizer.home.data_root import is_local
+from sessionizer.state.restores.rollback_plan import VERB
+
+
+def rollback(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    approve: Approve = None,
+    wait: Wait = 300.0,
+    by: By = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Show what going back to the lineage before would do; with --approve DIGEST, do it. Typed again it goes on."""
+    where = stream_home(home, stream, data)
+    record = begun_already(where, VERB)
+    from sessionizer.spark.state.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
+
+    say(f"starting Spark for a {VERB} of {stream}")
+    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
+    with named_failures(stream):
+        if record is None:
+            plan = plan_rollback(spark, where)
+            show(plan, plan.digest if plan.is_possible else None, as_json=as_json)
+            if not is_approved(stream, approve, plan.digest):
+                return
+            if not plan.is_possible:
+                raise EventsGone(stream, plan.replay.missing)
+            record = new_operation(where, VERB, plan.digest, approver(by), (plan.leaves, plan.newest_batch))
+        elif not is_approved(stream, approve, record.digest):
+            say(f"one was begun and is not over: the same command with --approve {record.digest} goes on with it")
+            return
+        with under_way(where, record, VERB, wait) as (lease, operation):
+            record = roll_back(spark, operation, lease.check, say)
+    spark.stop()
+    typer.echo(f"stream {stream} is back in lineage {record.lineage_to} ({record.seconds} s)")

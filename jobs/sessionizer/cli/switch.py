@@ -1,0 +1,61 @@
+"""``sessionizer switch``: the open sessions go on with another source. Shows the plan first; does what is approved."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, is_approved, show, under_way
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.control.operation import new_operation
+from sessionizer.home.data_root import is_local
+from sessionizer.state.lineages.origin import activated_by
+from sessionizer.state.lineages.switch_plan import VERB, Start
+
+StartAt = Annotated[
+    str,
+    typer.Option(help="Where the new source begins: earliest, latest, or a moment in ISO 8601 (UTC) from which on."),
+]
+
+
+def switch(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    start_at: StartAt,
+    leave_unread: Annotated[
+        bool, typer.Option("--leave-unread", help="Also if the old source has more that was not read.")
+    ] = False,
+    approve: Approve = None,
+    wait: Wait = 300.0,
+    by: By = None,
+    as_json: AsJson = False,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Show what going on with the source that the file names now would do; with --approve DIGEST, do it."""
+    where, spec, start = stream_home(home, stream, data), stream_spec(streams, stream), Start.of(start_at)
+    pending = begun_already(where, VERB)
+    from sessionizer.spark.state.switching import Switching  # noqa: PLC0415  fast --help
+
+    say(f"starting Spark for a {VERB} of {stream}")
+    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
+    switching = Switching(spark, where, spec, start)
+    with named_failures(stream):
+        if pending is None or activated_by(where, pending) is None:
+            plan = switching.plan()
+            show(plan, plan.digest, as_json=as_json)
+            if not is_approved(stream, approve, plan.digest):
+                return
+            record = pending or new_operation(where, VERB, plan.digest, approver(by), (plan.lineage, plan.batch_id))
+        else:
+            record = pending
+        with under_way(where, record, f"{VERB} of the source", wait) as (lease, operation):
+            record = switching.run(
+                operation, lease.check, leave_unread=leave_unread, after=lambda step: say(f"new lineage: {step}")
+            )
+    spark.stop()
+    typer.echo(f"stream {stream} goes on with its new source in lineage {record.lineage_to} ({record.seconds} s)")

@@ -1,0 +1,179 @@
+"""Where a source would begin, as Spark writes it down: found out by a query that reads no row.
+
+A query over the source that ends when it has planned all there is has noted, in a checkpoint that is thrown away, from
+which offsets it began and which files there are: in the form that a lineage takes as its position. Delta's source notes
+no beginning; its position is a version.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.errors import SessionizerError
+from sessionizer.home.table_places import located
+from sessionizer.lineage.checkpoint import begun_batch, initial_offset, seen_files
+from sessionizer.spark.ingest.guard import EVENT_TIME, guard
+from sessionizer.spark.ingest.source import check_reachable, read_source
+from sessionizer.state.lineages.switch_plan import Edge, Start, Unread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, Source
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+_ANY_ROW: Final = 1_000_000
+"""Bytes of a row, which is not read."""
+_SAMPLE: Final = 1_000
+"""Records of each partition of Kafka that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The ``offset`` as Spark writes it, None for all there is, or the files ``seen``; ``described`` for people."""
+
+    offset: Any | None
+    seen: tuple[SeenFile, ...]
+    described: str
+
+
+def beginning_of(spark: SparkSession, source: Source, home: Path, start: Start) -> Beginning:
+    """Where ``source`` begins if it begins at ``start``. Raises SourceUnreachable, InvalidSpec."""
+    check_reachable(source)
+    match source.format:
+        case "files":
+            return _of_files(_files(spark, source, home), start)
+        case "delta":
+            return _of_delta(spark, source, home, start)
+        case "kafka":
+            offset = _offsets(spark, source, home, start)
+            return Beginning(offset, (), ", ".join(f"{topic} {ends}" for topic, ends in sorted(offset.items())))
+        case "socket":
+            return Beginning(None, (), "what comes from now on")
+
+
+def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning: Beginning) -> int | None:
+    """The earliest event time (epoch ms) among the first records of each partition; None where nobody looks."""
+    source = spec.source
+    if source.format != "kafka" or spec.rules.time_mode != TimeMode.EVENT_TIME:
+        return None
+    begins: dict[str, dict[str, int]] = beginning.offset or {}
+    ends = _offsets(spark, source, home, Start(edge=Edge.LATEST))
+    until = {
+        topic: {partition: min(end, begins[topic].get(partition, 0) + _SAMPLE) for partition, end in partitions.items()}
+        for topic, partitions in ends.items()
+    }
+    span = {"startingOffsets": json.dumps(begins), "endingOffsets": json.dumps(until)}
+    sample = source.model_copy(update={"options": {**source.options, **span}})
+    rows = guard(spark, read_source(spark, sample, home, spec.rules.max_event_bytes, stream=False), spec).rows
+    first = rows.agg(F.unix_millis(F.min(EVENT_TIME))).first()
+    return None if first is None else first[0]
+
+
+def unread_of(spark: SparkSession, source: Source, home: Path, standing: Standing) -> Unread:
+    """What the stream that stands there has not read of its ``source``."""
+    unit = {"files": "files", "delta": "versions", "kafka": "records", "socket": "lines"}[source.format]
+    try:
+        check_reachable(source)
+        return Unread(unit, _unread(spark, source, home, standing), "a socket keeps nothing")
+    except SessionizerError as error:
+        return Unread(unit, None, str(error))
+
+
+def _unread(spark: SparkSession, source: Source, home: Path, standing: Standing) -> int | None:
+    offset = standing.position.offset
+    match source.format:
+        case "files":
+            read = {file.uri for file in standing.seen_files}
+            return sum(file.uri not in read for file in _files(spark, source, home))
+        case "delta":
+            newest = _newest_version(spark, located(source.path, home))
+            return max(0, newest + 1 - (int(offset["reservoirVersion"]) if offset else 0))
+        case "kafka":
+            ends = _offsets(spark, source, home, Start(edge=Edge.LATEST))
+            known = offset or _offsets(spark, source, home, Start(edge=Edge.EARLIEST))
+            return sum(
+                end - known.get(topic, {}).get(partition, 0)
+                for topic, partitions in ends.items()
+                for partition, end in partitions.items()
+            )
+        case "socket":
+            return None
+
+
+def _of_files(found: list[SeenFile], start: Start) -> Beginning:
+    match start.edge:
+        case Edge.EARLIEST:
+            seen = []
+        case Edge.LATEST:
+            seen = found
+        case None:
+            seen = [file for file in found if file.changed_at < (start.at or 0)]
+    return Beginning(None, tuple(seen), f"{len(found) - len(seen):,} of {len(found):,} files, and those to come")
+
+
+def _of_delta(spark: SparkSession, source: DeltaSource, home: Path, start: Start) -> Beginning:
+    location = located(source.path, home)
+    if start.edge is Edge.EARLIEST:
+        return Beginning(None, (), "all rows that the table has, and those to come")
+    table = DeltaTable.forPath(spark, location)
+    version = _newest_version(spark, location) + 1
+    if start.at is not None:
+        since = table.history().where(F.unix_millis("timestamp") >= start.at).agg(F.min("version")).first()
+        version = version if since is None or since[0] is None else int(since[0])
+    (detail,) = table.detail().select("id").collect()
+    offset = {
+        "sourceVersion": 1,
+        "reservoirId": detail.id,
+        "reservoirVersion": version,
+        "index": -1,
+        "isStartingVersion": False,
+    }
+    return Beginning(offset, (), f"version {version} of the table")
+
+
+def _newest_version(spark: SparkSession, location: str) -> int:
+    newest = DeltaTable.forPath(spark, location).history(1).select("version").first()
+    return -1 if newest is None else int(newest.version)
+
+
+def _offsets(spark: SparkSession, source: KafkaSource, home: Path, start: Start) -> dict[str, dict[str, int]]:
+    """By topic and partition; a partition without a record since the moment begins at its end."""
+    moment = {"startingTimestamp": str(start.at), "startingOffsetsByTimestampStrategy": "latest"}
+    edge = "latest" if start.edge is Edge.LATEST else "earliest"
+    options = source.options if start.at is None else {**source.options, **moment}
+    begun = source.model_copy(update={"options": options, "starting_offsets": edge})
+    with _planned(spark, begun, home) as checkpoint:
+        found: dict[str, dict[str, int]] = initial_offset(checkpoint)
+    return found
+
+
+def _files(spark: SparkSession, source: FilesSource, home: Path) -> list[SeenFile]:
+    """Those that are there now."""
+    with _planned(spark, source, home) as checkpoint:
+        newest = begun_batch(checkpoint)
+        return [] if newest is None else seen_files(checkpoint, newest)
+
+
+@contextmanager
+def _planned(spark: SparkSession, source: Source, home: Path) -> Iterator[Path]:
+    """The checkpoint of a query that has planned all there is in one batch, and evaluated nothing."""
+    rows = read_source(spark, source, home, _ANY_ROW, stream=True)
+    with tempfile.TemporaryDirectory() as folder:
+        writer = rows.writeStream.foreachBatch(lambda _batch, _id: None).trigger(once=True)
+        writer.option("checkpointLocation", f"file://{folder}").start().awaitTermination()
+        yield Path(folder)

@@ -1,0 +1,151 @@
+"""What a switch to another source would do, as data: shown first, approved by its digest, checked again then.
+
+The digest covers what is decided: which lineage is left, by which spec the stream goes on, where the new source begins
+in the words of whoever decides. It does not cover how far either source has come meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.stamp import json_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.stream_spec.decisions import Change
+
+VERB: Final = "switch"
+_DIGITS: Final = 16
+"""Of the digest that people type: 64 bits, which nobody meets by chance."""
+_BELONGS: Final = ("source.", "mapping.", "trigger_interval")
+"""Another source may have other columns, and bring its rows at another pace."""
+_SETTLED: Final = "source.starting_offsets"
+"""Of a stream that never ran; where a switch begins is decided by its plan."""
+
+
+class Edge(StrEnum):
+    """The ends of a source."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the new source begins: at an ``edge``, else with what came into it at ``at`` (epoch ms) or later."""
+
+    edge: Edge | None = None
+    at: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Start:
+        """As people type it. Raises InvalidSpec."""
+        if text in tuple(Edge):
+            return cls(edge=Edge(text))
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError as error:
+            allowed = "earliest, latest, or a moment in ISO 8601, such as 2026-11-23T10:00, in UTC"
+            raise InvalidSpec("--start-at", text, allowed) from error
+        return cls(at=int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"what came into it since {moment_text(self.at)}" if self.at is not None else f"its {self.edge} end"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What the stream has not read of the source that it leaves: so many ``items``, None where nobody can tell why."""
+
+    unit: str
+    items: int | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.items is None:
+            return f"how many {self.unit} of it were not read is not known: {self.why}"
+        return f"{self.items:,} {self.unit} of it were not read" if self.items else f"all {self.unit} of it were read"
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPlan:
+    """``stream`` leaves ``lineage`` after ``batch_id`` or a later one, and goes on by the spec of a ``fingerprint``.
+
+    ``changes``: of the spec, in words. ``begins``: the position that ``start`` comes to now. ``read_until`` and
+    ``first_event``: event times (epoch ms) up to which the old source was read and from which the new one brings
+    events, None where that was not looked at.
+    """
+
+    stream: str
+    lineage: str
+    batch_id: int
+    fingerprint: str
+    start: Start
+    changes: tuple[str, ...]
+    begins: str
+    unread: Unread
+    read_until: int | None = None
+    first_event: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """The same for the same decision, on any machine: 16 hex digits."""
+        decided = ("stream", "lineage", "fingerprint", "start")
+        return json_digest({name: value for name, value in asdict(self).items() if name in decided})[:_DIGITS]
+
+    @property
+    def gap_ms(self) -> int | None:
+        """Event time between the last that was read and the first that comes; negative where they overlap."""
+        if self.read_until is None or self.first_event is None:
+            return None
+        return self.first_event - self.read_until
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "digest": self.digest, "gap_ms": self.gap_ms}
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"stream {self.stream} goes on with another source"
+        for change in self.changes:
+            yield f"  {change}"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}; it is left, and kept"
+        yield f"        {self.unread}"
+        if self.unread.items:
+            yield "        what only the old source has of them is lost: let the stream read them first"
+        yield "  to    a new lineage with every open session"
+        yield f"        it reads the new source from {self.start} on: {self.begins}"
+        if self.gap_ms is not None:
+            yield f"        {_gap_text(self.gap_ms, self.first_event)}"
+        yield "  no table is changed, and no session is closed by it"
+
+
+def require_switch(changes: tuple[Change, ...]) -> None:
+    """Raises InvalidSpec where no other source is named, or where more than what belongs to a source is changed."""
+    named = [change for change in changes if change.field != _SETTLED]
+    if not any(change.field.startswith("source.") for change in named):
+        raise InvalidSpec("source", "what the stream runs by", "another source: write it into the stream's file first")
+    for change in named:
+        if not change.field.startswith(_BELONGS):
+            allowed = f"{change.before!r} during a switch; apply this change before it or after it"
+            raise InvalidSpec(change.field, change.now, allowed)
+
+
+def moment_text(epoch_ms: int) -> str:
+    """For people, in UTC."""
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _gap_text(gap_ms: int, first_event: int | None) -> str:
+    first = f"its first events are of {moment_text(first_event or 0)}"
+    seconds = f"{abs(gap_ms) / 1000:,.0f} s"
+    if gap_ms > 0:
+        return f"{first}: a gap of {seconds} after the last one that was read"
+    return f"{first}: {seconds} before the last one that was read; what comes twice is told by its event id"

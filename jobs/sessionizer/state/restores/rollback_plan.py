@@ -1,0 +1,61 @@
+"""What a rollback would do, as data: the lineage before the active one goes on from where it was left.
+
+Its checkpoint was not touched since. What the active lineage wrote leaves the tables, and the source is read again from
+where the lineage before stood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.home.stamp import json_digest
+from sessionizer.state.restores.restore_plan import consequences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.state.restores.later_rows import RowsOfTable
+    from sessionizer.state.restores.restore_plan import Replay
+
+VERB: Final = "rollback"
+_DIGITS: Final = 16
+"""Of the digest that people type: 64 bits, which nobody meets by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``, for ``lineage`` after ``batch_id``.
+
+    ``tables``: the rows that leave them. ``replay``: what is read again.
+    """
+
+    stream: str
+    leaves: str
+    verb: str
+    newest_batch: int
+    lineage: str
+    batch_id: int
+    tables: tuple[RowsOfTable, ...]
+    replay: Replay
+
+    @property
+    def digest(self) -> str:
+        """The same for the same decision, on any machine: 16 hex digits."""
+        return json_digest({"stream": self.stream, "leaves": self.leaves, "lineage": self.lineage})[:_DIGITS]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether all that would be read again is still there."""
+        return not self.replay.missing
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "digest": self.digest}
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"stream {self.stream} goes back to the lineage that it had before the {self.verb}"
+        yield f"  from  lineage {self.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
+        yield f"  to    lineage {self.lineage}, after batch {self.batch_id}: its own state, spec and source"
+        yield from consequences(self.tables, self.replay)

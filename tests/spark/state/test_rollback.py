@@ -1,0 +1,100 @@
+"""Back to the lineage before: what the later one wrote is gone, and the stream goes on as if it had never been."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
+from sessionizer.errors import NoWayBack, PlanChanged
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.spark.state import rolling_back
+from sessionizer.spark.state.rolling_back import plan_rollback, roll_back
+from sessionizer.state.restores.rollback_plan import VERB
+from sessionizer.stream_spec.decisions import document_of
+from support.expected.landed import landed
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import write_click_files
+from support.streams.reseeded_stream import Killed, reseed
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def stream_at(root: Path) -> Stage:
+    stage = Stage.set_up(root, clicks_spec())
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    return stage
+
+
+def bring(stage: Stage, files: list[Path]) -> None:
+    for file in files:
+        shutil.copy2(file, stage.feed)
+
+
+def operation_of(spark: SparkSession, stage: Stage) -> Operation:
+    plan = plan_rollback(spark, stage.stream_home)
+    leaves = (plan.leaves, plan.newest_batch)
+    return Operation(stage.stream_home, new_operation(stage.stream_home, VERB, plan.digest, "ann", leaves))
+
+
+def test_it_goes_on_as_if_the_later_lineage_had_never_been(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved, steady = stream_at(tmp_path / "moved"), stream_at(tmp_path / "steady")
+    write_click_files(tmp_path / "clicks", files=6)
+    files = sorted((tmp_path / "clicks").iterdir())
+    bring(moved, files[:2])
+    catch_up(spark, moved)
+    first = moved.lineage
+    with pytest.raises(NoWayBack, match="it began without the state of another"):
+        plan_rollback(spark, moved.stream_home)
+
+    moved.write_spec({**clicks_spec(gap_timeout="5 seconds"), "key_groups": 6})  # a bad release: too many sessions
+    second = reseed(spark, moved)
+    bring(moved, files[2:4])
+    catch_up(spark, moved)
+    plan = plan_rollback(spark, moved.stream_home)
+    assert (plan.leaves, plan.verb, plan.lineage) == (second, "rescale", first)
+    assert plan.tables[0].rows > 0
+    assert plan.replay.items == 2
+    assert f"  to    lineage {first}, after batch {plan.batch_id}: its own state, spec and source" in plan.lines()
+
+    stale = Operation(moved.stream_home, new_operation(moved.stream_home, VERB, "0" * 16, "ann", (second, 1)))
+    with pytest.raises(PlanChanged):
+        roll_back(spark, stale, lambda: None, lambda _: None)
+    assert stale.record.outcome is Ending.ABANDONED
+    assert moved.lineage == second
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    begun = operation_of(spark, moved)
+    with monkeypatch.context() as patched:
+        patched.setattr(rolling_back, "activate_lineage", die)
+        with pytest.raises(Killed):
+            roll_back(spark, begun, lambda: None, lambda _: None)
+    pending = pending_operation(moved.stream_home)
+    assert pending is not None
+    assert pending.step is Reached.TAKEN_BACK
+    done = roll_back(spark, Operation(moved.stream_home, pending), lambda: None, lambda _: None)
+    assert (done.outcome, done.lineage_to, moved.lineage) == (Ending.DONE, first, first)
+    assert "sessions " in done.counts
+    again = roll_back(spark, Operation(moved.stream_home, pending), lambda: None, lambda _: None)
+    assert again.lineage_to == first, "it was killed after its last step"
+
+    moved.write_spec(clicks_spec())
+    bring(moved, files[4:])
+    bring(steady, files)
+    for stage in (moved, steady):
+        drain(spark, stage)
+    assert landed(steady).sessions
+    assert landed(moved) == landed(steady)

@@ -1,0 +1,203 @@
+"""A stream that goes on with another source: the open sessions come along, and nothing is read twice or left out."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.spark.state.switching import Switching
+from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
+from support.expected.landed import landed
+from support.processes.in_process import catch_up, drain
+from support.processes.kafka_broker import KafkaBroker
+from support.streams.click_files import known_rows
+from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer_demo.feed.generator import Row
+
+DELIVERED_WITHIN_S = 60.0
+ROWS, CUT, OVERLAP = 600, 300, 60
+"""The last tenth of what the old source brings comes from the new one once more."""
+
+
+@pytest.fixture(scope="module")
+def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """Another cluster."""
+    with KafkaBroker(tmp_path_factory.mktemp("other-broker")) as broker:
+        yield broker
+
+
+def kafka(broker: KafkaBroker, topic: str) -> dict[str, Any]:
+    return {
+        "format": "kafka",
+        "bootstrap_servers": broker.bootstrap_servers,
+        "topic": topic,
+        "encoding": "json",
+        "columns": CLICK_COLUMNS,
+    }
+
+
+def produce(broker: KafkaBroker, topic: str, rows: Sequence[Row], partition: Callable[[int], int]) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 2})
+    for number, row in enumerate(rows):
+        producer.produce(topic, row.value, key=row.key, partition=partition(number))
+    assert producer.flush(DELIVERED_WITHIN_S) == 0
+
+
+def write_file(stage: Stage, name: str, rows: Sequence[Row]) -> None:
+    hidden = stage.feed / f".{name}"
+    stage.feed.mkdir(parents=True, exist_ok=True)
+    hidden.write_bytes(b"\n".join(row.value for row in rows))
+    shutil.move(hidden, stage.feed / name)
+
+
+def stream_of(source: dict[str, Any], root: Path) -> Stage:
+    stage = Stage.set_up(root, {**clicks_spec(), "source": source})
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    return stage
+
+
+def switch_to(spark: SparkSession, stage: Stage, source: dict[str, Any], start: str) -> SwitchPlan:
+    stage.write_spec({**clicks_spec(), "source": source})
+    switching = Switching(spark, stage.stream_home, stage.spec(), Start.of(start))
+    plan, before = switching.plan(), stage.lineage
+    lineage = switching.carry_out(plan.digest, lambda: None)
+    assert stage.lineage == lineage != before
+    return plan
+
+
+def test_from_one_broker_to_another(
+    spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, other_broker: KafkaBroker
+) -> None:
+    """Three partitions on each: at the cut one is idle, and one has much more to bring than the others."""
+    rows = known_rows(ROWS)
+    first, second = rows[:CUT], rows[CUT - OVERLAP :]
+    for broker, topic in ((kafka_broker, "switch-old"), (other_broker, "switch-new"), (kafka_broker, "switch-all")):
+        broker.create_topic(topic, partitions=3)
+    moved = stream_of(kafka(kafka_broker, "switch-old"), tmp_path / "moved")
+    steady = stream_of(kafka(kafka_broker, "switch-all"), tmp_path / "steady")
+
+    def to(number: int) -> int:
+        return 1 if number % 5 == 0 else 0
+
+    for topic in ("switch-old", "switch-all"):
+        produce(kafka_broker, topic, first, to)
+    for stage in (moved, steady):
+        catch_up(spark, stage)
+    produce(other_broker, "switch-new", second, to)
+    produce(kafka_broker, "switch-all", second, to)
+    plan = switch_to(spark, moved, kafka(other_broker, "switch-new"), "earliest")
+    assert plan.unread.items == 0
+    assert plan.gap_ms is not None
+    assert plan.gap_ms < 0
+    assert "before the last one that was read; what comes twice is told by its event id" in "\n".join(plan.lines())
+    for stage in (moved, steady):
+        catch_up(spark, stage)
+        drain(spark, stage)
+    expected = landed(steady)
+    assert expected.sessions
+    assert expected.late
+    assert landed(moved) == expected
+
+
+def test_from_files_to_a_topic_and_back(
+    spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str
+) -> None:
+    rows = known_rows(ROWS)
+    parts = rows[:200], rows[200:400], rows[400:]
+    files = clicks_spec()["source"]
+    moved, steady = stream_of(files, tmp_path / "moved"), stream_of(files, tmp_path / "steady")
+    for number, part in enumerate(parts):
+        write_file(steady, f"{number}.json", part)
+        catch_up(spark, steady)
+    write_file(moved, "0.json", parts[0])
+    catch_up(spark, moved)
+    produce(kafka_broker, kafka_topic, parts[0], lambda _: 0)
+    end = switch_plan(spark, moved, kafka(kafka_broker, kafka_topic), "latest")
+    assert f"{kafka_topic} {{'0': {len(parts[0])}, '1': 0}}" in end.begins
+    switch_to(spark, moved, kafka(kafka_broker, kafka_topic), "latest")
+    produce(kafka_broker, kafka_topic, parts[1], lambda _: 0)
+    catch_up(spark, moved)
+    back = switch_to(spark, moved, files, "latest")
+    assert back.begins == "0 of 1 files, and those to come"
+    write_file(moved, "2.json", parts[2])
+    for stage in (moved, steady):
+        catch_up(spark, stage)
+        drain(spark, stage)
+    assert landed(steady).sessions
+    assert landed(moved) == landed(steady)
+
+
+def switch_plan(spark: SparkSession, stage: Stage, source: dict[str, Any], start: str) -> SwitchPlan:
+    stage.write_spec({**clicks_spec(), "source": source})
+    return Switching(spark, stage.stream_home, stage.spec(), Start.of(start)).plan()
+
+
+def test_from_files_to_a_table_at_a_moment(spark: SparkSession, tmp_path: Path) -> None:
+    # which of them are events, files and a table agree about
+    rows = [row for row in known_rows(ROWS) if row.kind not in QUARANTINE_REASONS]
+    table = tmp_path / "clicks_table"
+
+    def append(part: Sequence[Row]) -> None:
+        lines = tmp_path / "lines.json"
+        lines.write_bytes(b"\n".join(row.value for row in part))
+        spark.read.schema(CLICK_COLUMNS).json(str(lines)).write.format("delta").mode("append").save(str(table))
+
+    files = clicks_spec()["source"]
+    moved, steady = stream_of(files, tmp_path / "moved"), stream_of({"format": "delta", "path": str(table)}, tmp_path)
+    append(rows[:CUT])
+    catch_up(spark, steady)
+    write_file(moved, "0.json", rows[:CUT])
+    catch_up(spark, moved)
+    append(rows[CUT:])
+    history = spark.sql(f"describe history delta.`{table}`").where("version = 1").collect()
+    moment = history[0].timestamp.astimezone().isoformat()
+    plan = switch_to(spark, moved, {"format": "delta", "path": str(table)}, moment)
+    assert plan.begins == "version 1 of the table"
+    for stage in (moved, steady):
+        catch_up(spark, stage)
+        drain(spark, stage)
+    assert landed(steady).sessions
+    assert landed(moved) == landed(steady)
+
+
+def test_what_would_lose_events_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    files = clicks_spec()["source"]
+    stage = stream_of(files, tmp_path)
+    write_file(stage, "0.json", known_rows(50))
+    catch_up(spark, stage)
+    before = stage.lineage
+    write_file(stage, "1.json", known_rows(20))
+    (tmp_path / "elsewhere").mkdir()
+    other = {**files, "path": str(tmp_path / "elsewhere")}
+    plan = switch_plan(spark, stage, other, "earliest")
+    assert "1 files of it were not read" in "\n".join(plan.lines())
+    switching = Switching(spark, stage.stream_home, stage.spec(), Start.of("earliest"))
+    with pytest.raises(EventsUnread, match="has not read 1 files"):
+        switching.carry_out(plan.digest, lambda: None)
+    later = Switching(spark, stage.stream_home, stage.spec(), Start.of("latest"))
+    with pytest.raises(PlanChanged):
+        later.carry_out(plan.digest, lambda: None)
+    stage.write_spec({**clicks_spec(gap_timeout="60 seconds"), "source": other})
+    with pytest.raises(InvalidSpec, match=r"rules\.gap_timeout"):
+        Switching(spark, stage.stream_home, stage.spec(), Start.of("earliest")).plan()
+    stage.write_spec(clicks_spec())
+    with pytest.raises(InvalidSpec, match="write it into the stream's file first"):
+        Switching(spark, stage.stream_home, stage.spec(), Start.of("earliest")).plan()
+    assert stage.lineage == before
+    assert switching.carry_out(plan.digest, lambda: None, leave_unread=True) == stage.lineage

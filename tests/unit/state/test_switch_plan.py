@@ -1,0 +1,96 @@
+"""The plan of a switch: what people read of it, and what its digest covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread, require_switch
+from sessionizer.stream_spec.decisions import Change
+
+TWICE = "what comes twice is told by its event id"
+FIRST = "2025-06-15 15:06:40"
+PLAN = SwitchPlan(
+    stream="clicks",
+    lineage="20261123T101039-b62c1f",
+    batch_id=7,
+    fingerprint="ab" * 32,
+    start=Start(edge=Edge.EARLIEST),
+    changes=("source.topic: 'clicks' → 'clicks2'",),
+    begins="clicks2 {'0': 0}",
+    unread=Unread("records", 0),
+    read_until=1_750_000_060_000,
+    first_event=1_750_000_000_000,
+)
+
+
+def test_what_people_read() -> None:
+    assert list(PLAN.lines()) == [
+        "stream clicks goes on with another source",
+        "  source.topic: 'clicks' → 'clicks2'",
+        "  from  lineage 20261123T101039-b62c1f, after batch 7; it is left, and kept",
+        "        all records of it were read",
+        "  to    a new lineage with every open session",
+        "        it reads the new source from its earliest end on: clicks2 {'0': 0}",
+        f"        its first events are of {FIRST} UTC: 60 s before the last one that was read; {TWICE}",
+        "  no table is changed, and no session is closed by it",
+    ]
+
+
+def test_a_gap_and_what_is_left_are_told() -> None:
+    lines = "\n".join(replace(PLAN, first_event=1_750_000_070_000, unread=Unread("records", 1_200)).lines())
+    assert "a gap of 10 s after the last one that was read" in lines
+    assert "1,200 records of it were not read\n        what only the old source has of them is lost" in lines
+    unknown = replace(PLAN, first_event=None, unread=Unread("records", None, "the broker does not answer"))
+    lines = "\n".join(unknown.lines())
+    assert "how many records of it were not read is not known: the broker does not answer" in lines
+    assert "its first events" not in lines
+
+
+def test_the_digest_is_of_what_is_decided() -> None:
+    same = (
+        replace(PLAN, batch_id=9), replace(PLAN, unread=Unread("records", 3)), replace(PLAN, begins="clicks2 {'0': 5}"),
+    )  # fmt: skip
+    assert {plan.digest for plan in same} == {PLAN.digest}
+    others = (
+        replace(PLAN, start=Start(edge=Edge.LATEST)), replace(PLAN, fingerprint="cd" * 32), replace(PLAN, lineage="x"),
+        replace(PLAN, stream="visits"),
+    )  # fmt: skip
+    assert len({PLAN.digest, *(plan.digest for plan in others)}) == 1 + len(others)
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("earliest", Start(edge=Edge.EARLIEST)),
+        ("latest", Start(edge=Edge.LATEST)),
+        ("2026-11-23T10:00", Start(at=1_795_428_000_000)),
+        ("2026-11-23T11:00+01:00", Start(at=1_795_428_000_000)),
+    ],
+)
+def test_a_start_as_people_type_it(text: str, start: Start) -> None:
+    assert Start.of(text) == start
+
+
+def test_a_start_that_is_none() -> None:
+    with pytest.raises(InvalidSpec, match="--start-at is 'yesterday'"):
+        Start.of("yesterday")
+
+
+SOURCE = Change("source.topic", "clicks", "clicks2")
+
+
+@pytest.mark.parametrize("more", [(), (Change("mapping.key", "user", "uid"), Change("trigger_interval", "1 s", "2 s"))])
+def test_what_belongs_to_a_source_may_change_with_it(more: tuple[Change, ...]) -> None:
+    require_switch((SOURCE, *more))
+
+
+def test_what_does_not_belong_to_a_source_is_refused() -> None:
+    for field in ("rules.gap_timeout", "sink.path", "key_groups", "measures.total"):
+        with pytest.raises(InvalidSpec, match=f"{field} is .* during a switch; apply this change before it or after"):
+            require_switch((SOURCE, Change(field, 1, 2)))
+    for changes in ((), (Change("source.starting_offsets", "earliest", "latest"),), (Change("mapping.key", "a", "b"),)):
+        with pytest.raises(InvalidSpec, match="another source: write it into the stream's file first"):
+            require_switch(changes)
