@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +22,7 @@ from sessionizer.cli.places import (
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.errors import InvalidSpec, UnwritablePath
+from sessionizer.home.clock import moment_of
 from sessionizer.home.data_root import is_local
 from sessionizer.home.table_places import table_locations
 
@@ -45,7 +45,7 @@ def history(  # noqa: PLR0913  one parameter per option
     master: Master = None,
 ) -> None:
     """Sessionize a history by the stream's rules, all at once; nothing of the stream itself is touched."""
-    spec, until_ms = stream_spec(streams, stream), _until_ms(until)
+    spec, until_ms = stream_spec(streams, stream), None if until is None else moment_of(until, "--until")
     if not folder.is_dir():
         raise InvalidSpec("--input", str(folder), "an existing folder")
     if to is not None and to.exists():
@@ -61,16 +61,6 @@ def history(  # noqa: PLR0913  one parameter per option
         _write(found, until_ms, to)
     spark.stop()
     say(f"done in {time.monotonic() - started:.0f} s")
-
-
-def _until_ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidSpec("--until", text, "a time such as 2026-03-05T14:00:00Z") from error
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _tell_rows(found: History) -> None:

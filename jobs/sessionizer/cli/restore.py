@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,7 +22,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
 from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import is_local
 from sessionizer.state.restores.restore_plan import VERB
 from sessionizer.state.savepoints.beginning import reading
@@ -90,21 +89,12 @@ def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
         raise InvalidSpec("--time", time, "a moment if no SAVEPOINT is named, and nothing else")
     if savepoint is not None:
         return savepoint
-    until = _moment(str(time))
+    until = moment_of(str(time), "--time")
     found = [each for each in savepoints_in(shelf, epoch_ms()) if each.is_complete]
     fitting = [each for each in found if each.manifest is not None and each.manifest.batch_at <= until]
     if not fitting:
         raise UnknownSavepoint(f"one not after {time}", (each.id for each in found))
     return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
-
-
-def _moment(text: str) -> int:
-    """Epoch ms; without an offset it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidSpec("--time", text, "a moment in ISO 8601, such as 2026-11-23T10:00, in UTC") from error
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _keep(where: StreamHome, plan: RestorePlan, digest: str, request: str) -> None:

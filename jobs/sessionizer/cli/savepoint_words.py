@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
 from sessionizer.control.status.progress_line import in_words
+from sessionizer.home.clock import moment_text
 from sessionizer.home.data_root import folder_at, uri_of
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:
     return [
         directory,
         ("kind", f"{made.kind}, revision {made.revision}"),
-        ("lineage", f"{made.lineage}, batch {made.batch_id} of {_moment(made.batch_at)}"),
+        ("lineage", f"{made.lineage}, batch {made.batch_id} of {moment_text(made.batch_at)}"),
         ("source", f"{made.position.format} at {position}"),
-        ("watermark", _moment(made.watermark_ms) if made.watermark_ms else "none"),
+        ("watermark", moment_text(made.watermark_ms) if made.watermark_ms else "none"),
         *_counted(made),
         *((sink.name, f"version {sink.version} of {sink.location}") for sink in made.sinks),
-        ("made", f"{_moment(made.made_at)}{', while the stream ran' if made.live else ''}; {versions}"),
+        ("made", f"{moment_text(made.made_at)}{', while the stream ran' if made.live else ''}; {versions}"),
         why,
     ]
 
@@ -78,7 +78,7 @@ def _counted(made: Manifest) -> Sequence[tuple[str, str]]:
     if made.counts is None:
         return [("key groups", f"{made.key_groups}")]
     return [
-        ("first end", "never" if made.earliest_due_ms is None else _moment(made.earliest_due_ms)),
+        ("first end", "never" if made.earliest_due_ms is None else moment_text(made.earliest_due_ms)),
         ("key groups", f"{made.counts.groups} of {made.key_groups} hold events"),
         ("timeouts", f"{made.counts.timeouts:,} clients have another one"),
     ]
@@ -87,7 +87,7 @@ def _counted(made: Manifest) -> Sequence[tuple[str, str]]:
 def change_line(change: Change) -> str:
     """What differs between two, for people."""
     if change.field in _MOMENTS and None not in (change.before, change.now):
-        return f"{change.field}: {_moment(change.before)} → {_moment(change.now)}"
+        return f"{change.field}: {moment_text(change.before)} → {moment_text(change.now)}"
     return str(change)
 
 
@@ -101,7 +101,3 @@ def savepoint_json(found: Savepoint) -> dict[str, Any]:
         "begun": asdict(found.begun) if found.begun else None,
         "manifest": found.manifest.to_json() if found.manifest else None,
     }
-
-
-def _moment(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,7 @@ from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec, PlanChanged, StreamBegun
-from sessionizer.home.clock import epoch_ms
+from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
@@ -141,11 +140,7 @@ def _moment(text: str | None) -> int | None:
     """Epoch ms; without an offset it is UTC. Raises InvalidSpec."""
     if text is None:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidSpec("--until", text, "a moment in ISO 8601, such as 2026-11-23T10:00, in UTC") from error
-    found = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    found = moment_of(text, "--until")
     if not 0 < found <= epoch_ms():
         raise InvalidSpec("--until", text, "a moment since 1970 that has passed: a watermark never passes the clock")
     return found

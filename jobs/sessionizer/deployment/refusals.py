@@ -35,8 +35,15 @@ def require_continuable(changes: Iterable[Change]) -> None:
     for field in WHICH_SOURCE:
         if field in changed:
             found = changed[field]
-            allowed = f"{found.before!r}, of which the checkpoint has the position; another source is another stream"
+            allowed = f"{found.before!r}, of which the checkpoint has the position"
             raise InvalidSpec(field, found.now, allowed)
+
+
+def verbs_needed(changes: Iterable[Change]) -> list[str]:
+    """The commands that take what no running lineage can; none where a start is enough."""
+    changed = {change.field for change in changes}
+    wanted = {"rescale": KEY_GROUPS in changed, "switch": not changed.isdisjoint(WHICH_SOURCE)}
+    return [verb for verb, needed in wanted.items() if needed]
 
 
 def require_whole(changes: Iterable[Change], half_written: int | None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import examine_desired
-from sessionizer.deployment.refusals import require_continuable
+from sessionizer.deployment.refusals import require_continuable, verbs_needed
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
@@ -132,6 +132,9 @@ def changed_line(home: StreamHome, folder: Path) -> str | None:
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     """The line for changes that are not in force."""
     fields = ", ".join(change.field for change in changes)
+    if needed := verbs_needed(changes):
+        commands = " and ".join(f"`sessionizer {verb} {stream}`" for verb in needed)
+        return f"spec changed: {fields}; takes effect by {commands}"
     return (
         f"spec changed: {fields}; takes effect at the next start of your choice: "
         f"`sessionizer run {stream} --apply`, or the form of {dag_id(stream, Verb.START)}"

@@ -5,10 +5,32 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from sessionizer.errors import InvalidSpec
+
 
 def epoch_ms() -> int:
     """Milliseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000_000
+
+
+def moment_text(ms: int) -> str:
+    """A moment (epoch ms) to the second, in UTC; one beyond every calendar in milliseconds."""
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):
+        return f"{ms} ms"
+
+
+def moment_of(text: str, field: str, otherwise: str = "") -> int:
+    """Epoch ms of a moment in ISO 8601; without an offset it is UTC.
+
+    Raises InvalidSpec, naming the ``field``; ``otherwise`` says what else is allowed there.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidSpec(field, text, f"{otherwise}a moment in ISO 8601, such as 2026-11-23T10:00, in UTC") from error
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def clock_time(ms: int) -> str:

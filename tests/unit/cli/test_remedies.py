@@ -71,6 +71,11 @@ EXAMPLES: list[SessionizerError] = [
 ]
 
 
+def test_another_source_is_sent_to_its_verb() -> None:
+    error = errors.InvalidSpec("source.topic", "b", "'a', of which the checkpoint has the position")
+    assert remedy_for(error).startswith("`sessionizer switch` goes on with the other source")
+
+
 def test_no_class_is_left_out() -> None:
     assert set(CLASSES) == {type(example) for example in EXAMPLES}
     assert {kind.__name__ for kind in CLASSES} - set(CAUSES) == {"QueryFailed", "QueryInterrupted", "StoreUnreachable"}

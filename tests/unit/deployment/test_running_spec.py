@@ -15,6 +15,7 @@ from sessionizer.deployment.running_spec import (
     new_record,
     note_spec,
     pending_changes,
+    pending_line,
 )
 from sessionizer.errors import DamagedFile, InvalidSpec
 from sessionizer.home.stream_home import StreamHome
@@ -146,3 +147,18 @@ def test_what_the_lineage_cannot_take_is_refused_before_anybody_is_stopped(
     begin_a_batch(home)
     with pytest.raises(InvalidSpec, match=field):
         approve(home, tmp_path / "streams", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ([Change("source.topic", "clicks", "clicks2"), OTHER_GAP], "`sessionizer switch visits`"),
+        ([Change("key_groups", 16, 32)], "`sessionizer rescale visits`"),
+        (
+            [Change("key_groups", 16, 32), Change("source.path", "a", "b")],
+            "`sessionizer rescale visits` and `sessionizer switch visits`",
+        ),
+    ],
+)
+def test_what_no_start_can_apply_names_the_verb_that_does(changes: list[Change], command: str) -> None:
+    assert pending_line("visits", tuple(changes)).endswith(f"; takes effect by {command}")

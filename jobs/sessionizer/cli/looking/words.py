@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+
+from sessionizer.home.clock import moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,12 +26,7 @@ _GROUP_COLUMNS: Final = ("group", "events", "keys", "sessions", "blobs", "stored
 
 def moment(ms: int | None) -> str:
     """Epoch ms as UTC, to the second."""
-    if ms is None:
-        return NEVER
-    try:
-        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError):  # a drained stream's watermark is beyond every calendar
-        return f"{ms} ms"
+    return NEVER if ms is None else moment_text(ms)
 
 
 def size(count: int) -> str:

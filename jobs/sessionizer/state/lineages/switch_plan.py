@@ -7,11 +7,11 @@ in the words of whoever decides. It does not cover how far either source has com
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.stamp import json_digest
 
 if TYPE_CHECKING:
@@ -47,12 +47,7 @@ class Start:
         """As people type it. Raises InvalidSpec."""
         if text in tuple(Edge):
             return cls(edge=Edge(text))
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError as error:
-            allowed = "earliest, latest, or a moment in ISO 8601, such as 2026-11-23T10:00, in UTC"
-            raise InvalidSpec("--start-at", text, allowed) from error
-        return cls(at=int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
+        return cls(at=moment_of(text, "--start-at", "earliest, latest, or "))
 
     def __str__(self) -> str:
         """For people."""
@@ -136,11 +131,6 @@ def require_switch(changes: tuple[Change, ...]) -> None:
         if not change.field.startswith(_BELONGS):
             allowed = f"{change.before!r} during a switch; apply this change before it or after it"
             raise InvalidSpec(change.field, change.now, allowed)
-
-
-def moment_text(epoch_ms: int) -> str:
-    """For people, in UTC."""
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _gap_text(gap_ms: int, first_event: int | None) -> str:

@@ -7,9 +7,9 @@ figures: a stream that runs on while somebody reads the plan writes more rows th
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.home.clock import moment_text
 from sessionizer.home.stamp import json_digest
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class RestorePlan:
     def lines(self) -> Iterator[str]:
         """For people."""
         decision = self.decision
-        yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {_moment(self.batch_at)}"
+        yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
         yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
         yield f"  open  {self.sessions:,} sessions of {self.events:,} events"
@@ -105,10 +105,6 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
         yield f"  no longer in the source: {file}"
     if replay.missing:
         yield "this cannot be done: what was in them would be lost"
-
-
-def _moment(epoch_ms: int) -> str:
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _taken_back(table: RowsOfTable) -> str:
