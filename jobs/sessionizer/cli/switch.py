@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, is_approved, show, under_way
+from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, given, is_approved, show, under_way
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
@@ -50,7 +50,9 @@ def switch(  # noqa: PLR0913  one parameter per option
             show(plan, plan.digest, as_json=as_json)
             if not is_approved(stream, approve, plan.digest):
                 return
-            record = pending or new_operation(where, VERB, plan.digest, approver(by), (plan.lineage, plan.batch_id))
+            options = given({"--start-at": start_at, "--leave-unread": leave_unread})
+            leaves = (plan.lineage, plan.batch_id)
+            record = pending or new_operation(where, VERB, plan.digest, approver(by), leaves, options=options)
         else:
             record = pending
         with under_way(where, record, f"{VERB} of the source", wait) as (lease, operation):
