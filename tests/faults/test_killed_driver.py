@@ -12,7 +12,7 @@ import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from support.expected.landed import assert_as_defined
-from support.processes.data_fixtures import ON_A_PATH_AND_HDFS
+from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, ON_A_PATH_AND_HDFS
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, Moment, freeze_at
@@ -58,7 +58,7 @@ def finish(stage: Stage) -> None:
     run_to_end(stage, "last", apply=True)
 
 
-@ON_A_PATH_AND_HDFS
+@AND_ON_HDFS_IN_THE_LONG_RUN
 def test_killed_between_its_tables(tmp_path: Path, data: str | None) -> None:
     """The moment that only Delta's own memory of the batch makes harmless: some tables have it, others do not."""
     stage = Stage.set_up(tmp_path, clicks_spec(), data=data)

@@ -52,8 +52,7 @@ OF_ERRORS: Final = (
     ),
     Cause(
         "OperationPending", "a change of its state is not over", TERMINAL,
-        "finish it: type the same command again (`sessionizer restore …`, `rescale …`, `seed …`); it goes on where "
-        "it was",
+        "finish it: type the same command again, which `sessionizer status` shows; it goes on where it was",
     ),
     Cause(
         "UnknownSavepoint", "there is no such savepoint", TERMINAL,

@@ -54,7 +54,7 @@ def test_one_driver_throughout(platform: Platform, name: str) -> None:
     survive(platform, FAULTS[name], SURVIVED_SECONDS)
 
 
-@pytest.mark.parametrize("killed", ["task", "scheduler"])
+@pytest.mark.parametrize("killed", ["task", pytest.param("scheduler", marks=pytest.mark.long)])
 def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform, killed: str) -> None:
     before = platform.wait_for_driver()
     with launches_held_up(platform.home):
@@ -90,6 +90,7 @@ def test_one_driver_while_the_api_is_away_for_long(platform: Platform) -> None:
     survive(platform, api_away(LONG_ABSENCE_SECONDS), SURVIVED_SECONDS)
 
 
+@pytest.mark.long
 def test_random_faults(platform: Platform) -> None:
     survive_random_faults(platform, 6)
 

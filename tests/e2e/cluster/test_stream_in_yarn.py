@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
+import pytest
 
 from sessionizer_demo.local_airflow.api import wait_until
 from support.faults.airflow_faults import has_stopped, wait_for_pause
@@ -20,6 +21,7 @@ DRIVER_SECONDS = 240.0
 STOPPED_SECONDS = 120.0
 
 
+@pytest.mark.long
 def test_a_stream_lives_in_yarn_and_hdfs_as_on_one_machine(
     platform: Platform, clicks: ClusterStage, running_yarn: Yarn
 ) -> None:

@@ -164,6 +164,7 @@ def test_an_archive_in_parquet_and_what_its_folder_gets_from_now_on(
     assert Counter(row["reason"] for row in table_rows(stage.table("quarantine")))["null_key"] == 1
 
 
+@pytest.mark.long
 def test_an_archive_in_delta_and_a_source_that_brings_everything_again(
     spark: SparkSession, tmp_path: Path, everything: Everything
 ) -> None:

@@ -46,7 +46,10 @@ def is_rich(log: Log) -> bool:
     return len(events) >= 20 and len(events) - len(ids) >= 5 and len(log.batches) >= 7
 
 
-@pytest.mark.parametrize("number", range(OF_EACH_MODE))
+NUMBERS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, OF_EACH_MODE))]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("mode", ALL_MODES)
 def test_a_stream_that_was_reseeded_equals_the_definition(
     spark: SparkSession, tmp_path: Path, mode: TimeMode, number: int

@@ -115,6 +115,7 @@ def test_from_one_broker_to_another(
     assert landed(moved) == expected
 
 
+@pytest.mark.long
 def test_from_files_to_a_topic_and_back(
     spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str
 ) -> None:

@@ -153,6 +153,9 @@ REFUSALS = {
     "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),
 }
 
+IN_STATUS = {"OperationPending": "`sessionizer restore clicks nightly --approve "}
+"""What the command line knows better than the remedy of the cause."""
+
 
 @made(*(refusal.cause for refusal in REFUSALS.values()))
 @pytest.mark.parametrize("name", REFUSALS)
@@ -162,7 +165,7 @@ def test_what_people_are_told_of_what_is_refused(name: str, watched: WatchedStre
     watched.watch(refusal.command)
     watched.check(refusal.cause, names=refusal.names)
     if refusal.cause not in {"InvalidSpec", "UnknownStream", "DuplicateStream"}:  # of these status tells by the files
-        watched.check_status(refusal.cause)
+        watched.check_status(refusal.cause, says=IN_STATUS.get(refusal.cause))
     if CAUSES[refusal.cause].verdict is not Verdict.UNCLEAR:
         check_not_told_again(watched, refusal)
 

@@ -92,6 +92,7 @@ def test_what_people_are_told_of_a_program_that_the_system_does_not_run(watched:
 
 
 SPARK_SUBMIT = """#!/bin/bash
+export PYTHONPATH={packages}
 while [ "$1" != run ]; do shift; done
 setsid unshare --uts bash -c 'hostname worker-7; exec "$@"' - {python} {driver} "$@" > /dev/null 2>&1 &
 """
@@ -107,7 +108,8 @@ def test_what_people_are_told_of_a_cluster_that_cannot_be_asked(
     programs = watched.home.platform / "programs"
     programs.mkdir()
     driver = SUPPORT / "processes" / "scripted_driver.py"
-    (programs / "spark-submit").write_text(SPARK_SUBMIT.format(python=sys.executable, driver=driver))
+    there = {"python": sys.executable, "driver": driver, "packages": os.environ["PYTHONPATH"]}
+    (programs / "spark-submit").write_text(SPARK_SUBMIT.format(**there))
     (programs / "spark-submit").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     watched.watch(launcher_of(watched), lambda: works(watched.home))
