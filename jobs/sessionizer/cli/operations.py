@@ -45,7 +45,7 @@ def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> Operatio
 
 
 def show(plan: Plan, digest: str | None, *, as_json: bool) -> None:
-    """Print the plan; ``digest`` is None where it cannot be carried out."""
+    """Print the plan; ``digest`` is None where it cannot be carried out, or is about to be."""
     if as_json:
         typer.echo(json.dumps(plan.to_json(), indent=1))
         return

@@ -54,8 +54,9 @@ def rescale(  # noqa: PLR0913  one parameter per option
     pending = begun_already(where, VERB)
     plan = plan_rescale(stream, standing_of(where), groups, partitions)
     digest = pending.digest if pending else plan.digest
-    show(plan, digest if pending or plan.changes_something else None, as_json=as_json)
-    if not is_approved(stream, approve, digest) or not (pending or plan.changes_something):
+    possible = pending is not None or plan.changes_something
+    show(plan, digest if possible and approve != digest else None, as_json=as_json)
+    if not is_approved(stream, approve, digest) or not possible:
         return
     from sessionizer.spark.state.rescaling import rescaled  # noqa: PLC0415  fast --help
 

@@ -68,7 +68,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     with reading(kept, VERB), named_failures(stream):
         plan = plan_restore(spark, where, kept, manifest)
         digest = pending.digest if pending else plan.decision.digest
-        show(plan, digest if plan.is_possible else None, as_json=as_json)
+        show(plan, digest if plan.is_possible and approve != digest else None, as_json=as_json)
         if keep_plan is not None:
             _keep(where, plan, digest, keep_plan)
         if not is_approved(stream, approve, digest):

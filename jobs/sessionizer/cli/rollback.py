@@ -34,7 +34,7 @@ def rollback(  # noqa: PLR0913  one parameter per option
     with named_failures(stream):
         if record is None:
             plan = plan_rollback(spark, where)
-            show(plan, plan.digest if plan.is_possible else None, as_json=as_json)
+            show(plan, plan.digest if plan.is_possible and approve != plan.digest else None, as_json=as_json)
             if not is_approved(stream, approve, plan.digest):
                 return
             if not plan.is_possible:

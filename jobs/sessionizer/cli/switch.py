@@ -47,7 +47,7 @@ def switch(  # noqa: PLR0913  one parameter per option
     with named_failures(stream):
         if pending is None or activated_by(where, pending) is None:
             plan = switching.plan()
-            show(plan, plan.digest, as_json=as_json)
+            show(plan, None if approve == plan.digest else plan.digest, as_json=as_json)
             if not is_approved(stream, approve, plan.digest):
                 return
             options = given({"--start-at": start_at, "--leave-unread": leave_unread})

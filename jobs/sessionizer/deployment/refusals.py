@@ -39,11 +39,10 @@ def require_continuable(changes: Iterable[Change]) -> None:
             raise InvalidSpec(field, found.now, allowed)
 
 
-def verbs_needed(changes: Iterable[Change]) -> list[str]:
-    """The commands that take what no running lineage can; none where a start is enough."""
-    changed = {change.field for change in changes}
-    wanted = {"rescale": KEY_GROUPS in changed, "switch": not changed.isdisjoint(WHICH_SOURCE)}
-    return [verb for verb, needed in wanted.items() if needed]
+def verbs_needed(changes: Iterable[Change]) -> dict[str, str]:
+    """The command for each field that no running lineage can take; empty where a start is enough."""
+    verbs = {KEY_GROUPS: "rescale", **dict.fromkeys(WHICH_SOURCE, "switch")}
+    return {change.field: verbs[change.field] for change in changes if change.field in verbs}
 
 
 def require_whole(changes: Iterable[Change], half_written: int | None) -> None:

@@ -132,12 +132,10 @@ def changed_line(home: StreamHome, folder: Path) -> str | None:
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     """The line for changes that are not in force."""
     fields = ", ".join(change.field for change in changes)
-    if needed := verbs_needed(changes):
-        commands = " and ".join(f"`sessionizer {verb} {stream}`" for verb in needed)
-        return f"spec changed: {fields}; takes effect by {commands}"
+    others = "".join(f"; {field} by `sessionizer {verb} {stream}`" for field, verb in verbs_needed(changes).items())
     return (
         f"spec changed: {fields}; takes effect at the next start of your choice: "
-        f"`sessionizer run {stream} --apply`, or the form of {dag_id(stream, Verb.START)}"
+        f"`sessionizer run {stream} --apply`, or the form of {dag_id(stream, Verb.START)}{others}"
     )
 
 

@@ -25,6 +25,7 @@ FORMAT: Final = "format"
 WRITER: Final = "writer"
 UNSTAMPED: Final = 1
 """The format of a file that does not say: those of the first releases did not."""
+_TYPED_DIGITS: Final = 16
 
 
 def stamped(content: Mapping[str, object], format_number: int = UNSTAMPED) -> JsonObject:
@@ -36,6 +37,11 @@ def json_digest(content: Mapping[str, object]) -> str:
     """SHA-256 (64 hex digits) of JSON, whatever the order of its keys."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def typed_digest(decided: Mapping[str, object]) -> str:
+    """What people type to approve what is decided: 64 bits of its digest (16 hex digits), met by nobody by chance."""
+    return json_digest(decided)[:_TYPED_DIGITS]
 
 
 def format_of(content: Mapping[str, object]) -> object:

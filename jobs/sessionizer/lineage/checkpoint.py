@@ -26,6 +26,9 @@ EVENTS: Final = "events"
 PUNCTUATIONS: Final = "punctuations"
 """The sources of the query. A checkpoint knows them by their places, the events first: these never change."""
 
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""The setting that is pinned in a checkpoint from its first batch on: of how many partitions its state is."""
+
 _SOURCES: Final = (EVENTS, PUNCTUATIONS)
 _NOT_READ: Final = "-"
 _PARTS: Final = 10

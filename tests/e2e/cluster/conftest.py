@@ -9,9 +9,9 @@ import pytest
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
+from support.cluster.cluster_stage import ClusterStage
 from support.cluster.site import Site
 from support.processes.live_airflow import Platform, tolerant
-from support.streams.cluster_stage import ClusterStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,10 +16,10 @@ from support.faults.airflow_faults import has_stopped, wait_for_pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from support.cluster.cluster_stage import ClusterStage
     from support.processes.hdfs import Hdfs
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
-    from support.streams.cluster_stage import ClusterStage
 
 AWAY_SECONDS = 60.0
 DRIVER_SECONDS = 240.0

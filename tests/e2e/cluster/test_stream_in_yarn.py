@@ -13,9 +13,9 @@ from support.faults.airflow_faults import has_stopped, wait_for_pause
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:
+    from support.cluster.cluster_stage import ClusterStage
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
-    from support.streams.cluster_stage import ClusterStage
 
 DRIVER_SECONDS = 240.0
 STOPPED_SECONDS = 120.0

@@ -202,3 +202,17 @@ def test_what_would_lose_events_is_refused(spark: SparkSession, tmp_path: Path) 
         Switching(spark, stage.stream_home, stage.spec(), Start.of("earliest")).plan()
     assert stage.lineage == before
     assert switching.carry_out(plan.digest, lambda: None, leave_unread=True) == stage.lineage
+
+
+def test_a_source_that_is_gone_can_be_left(spark: SparkSession, tmp_path: Path) -> None:
+    table = tmp_path / "clicks_table"
+    lines = tmp_path / "lines.json"
+    lines.write_bytes(b"\n".join(row.value for row in known_rows(50)))
+    spark.read.schema(CLICK_COLUMNS).json(str(lines)).write.format("delta").save(str(table))
+    stage = stream_of({"format": "delta", "path": str(table)}, tmp_path)
+    catch_up(spark, stage)
+    shutil.rmtree(table)
+    stage.feed.mkdir(parents=True, exist_ok=True)
+    plan = switch_to(spark, stage, clicks_spec()["source"], "earliest")
+    assert plan.unread.items is None
+    assert "how many versions of it were not read is not known: " in "\n".join(plan.lines())

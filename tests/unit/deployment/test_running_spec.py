@@ -150,15 +150,14 @@ def test_what_the_lineage_cannot_take_is_refused_before_anybody_is_stopped(
 
 
 @pytest.mark.parametrize(
-    ("changes", "command"),
+    ("changes", "said"),
     [
-        ([Change("source.topic", "clicks", "clicks2"), OTHER_GAP], "`sessionizer switch visits`"),
-        ([Change("key_groups", 16, 32)], "`sessionizer rescale visits`"),
+        ([Change("source.topic", "a", "b"), OTHER_GAP], "source.topic by `sessionizer switch visits`"),
         (
             [Change("key_groups", 16, 32), Change("source.path", "a", "b")],
-            "`sessionizer rescale visits` and `sessionizer switch visits`",
+            "key_groups by `sessionizer rescale visits`; source.path by `sessionizer switch visits`",
         ),
     ],
 )
-def test_what_no_start_can_apply_names_the_verb_that_does(changes: list[Change], command: str) -> None:
-    assert pending_line("visits", tuple(changes)).endswith(f"; takes effect by {command}")
+def test_what_no_start_can_apply_names_the_verb_that_does(changes: list[Change], said: str) -> None:
+    assert pending_line("visits", tuple(changes)).endswith(f"or the form of visits.start; {said}")

@@ -8,9 +8,10 @@ import pytest
 
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.checkpoint_record import CheckpointRecord
 from sessionizer.lineage.kept_types import KeptTypes
-from sessionizer.state.lineages.rescale_plan import PARTITIONS, Division, plan_rescale
+from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.standing import Position, Standing
 
 STANDING = Standing(

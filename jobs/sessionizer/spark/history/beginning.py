@@ -18,6 +18,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
+from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.spark.history.first_batch import open_events_in
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from sessionizer.spark.history.taking import Taken, Taking
 
 _SEED_BATCH: Final = 0
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Beginning:
             home=home,
             spec=taking.spec,
             examined=taking.examined,
-            partitions=int(str(taking.spark.conf.get(_PARTITIONS))),
+            partitions=int(str(taking.spark.conf.get(PARTITIONS))),
             permit=self.lease.check,
             after=self._after,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
@@ -147,7 +147,7 @@ class Taking:
         timeouts = client_timeouts(self.spark, self.spec, self.platform_home)
         rules = rules_in_force(self.spec, timeouts)
         asked = self.decision.until_ms
-        watermark = (looked.latest_ms or 0) - rules.watermark_delay_ms if asked is None else asked
+        watermark = looked.latest_ms - rules.watermark_delay_ms if asked is None else asked
         live = self.examined.guarded.payload_fields
         return looked, FirstBatch(rules, watermark, live, open_payload(kept), self.decision.keeps_later)
 
@@ -157,7 +157,7 @@ class Taking:
         require_in_reach(self.examined.guarded.payload, kept)
         return kept.with_payload(types_of(self.examined.guarded.payload))
 
-    def _nothing(self) -> Figures:
+    def _nothing(self) -> NoReturn:
         raise InvalidSpec(FIELD, self.decision.past.place, "a history with events in it")
 
 

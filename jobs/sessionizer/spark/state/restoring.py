@@ -7,13 +7,13 @@ back are not there a second time. From the first row on that leaves a table ther
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
-from sessionizer.lineage.checkpoint import SeenFile
+from sessionizer.lineage.checkpoint import PARTITIONS, SeenFile
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.spark.ingest.timeout_table import announcement
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.manifest import Manifest
-
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 @dataclass(slots=True)
@@ -71,7 +69,7 @@ class Restoring:
             home=self.home,
             spec=spec,
             examined=examine(self.spark, spec, self.home.platform),
-            partitions=int(self.manifest.fingerprint.configuration[_PARTITIONS]),
+            partitions=int(self.manifest.fingerprint.configuration[PARTITIONS]),
             permit=self.lease.check,
             after=self._after,
         )

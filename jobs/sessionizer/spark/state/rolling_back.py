@@ -39,9 +39,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
     leaves = active_lineage(home)
     if leaves is None:
         raise NothingToSave(home.name, "it never ran")
-    origin = read_origin(home, leaves)
-    before = _lineage_before(home, leaves, origin)
-    assert origin is not None  # noqa: S101  else there is none before
+    origin, before = _way_back(home, leaves)
     return RollbackPlan(
         stream=home.name,
         leaves=leaves,
@@ -49,7 +47,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         newest_batch=begun_batch(home.checkpoint(leaves)) or 0,
         lineage=before,
         batch_id=origin.batch_id,
-        tables=tuple(later_rows_of(spark, tables_of_lineage(home, leaves), _rows(home, before, origin.batch_id))),
+        tables=tuple(later_rows_of(spark, _tables_of(home, leaves), _rows(home, before, origin.batch_id))),
         replay=_replay(home, leaves, before, origin.batch_id),
     )
 
@@ -71,7 +69,7 @@ def roll_back(
             raise PlanChanged(home.name, record.digest, plan.digest)
         operation.reached(Reached.STOPPED)
     operation.reached(Reached.SEEDED)  # its state is there
-    tables, later = tables_of_lineage(home, plan.leaves), _rows(home, plan.lineage, plan.batch_id)
+    tables, later = _tables_of(home, plan.leaves), _rows(home, plan.lineage, plan.batch_id)
     take_all_back(spark, operation, tables, later, permit, say)
     operation.reached(Reached.TAKEN_BACK)
     permit()
@@ -79,8 +77,9 @@ def roll_back(
     return operation.over(plan.lineage)
 
 
-def _lineage_before(home: StreamHome, leaves: str, origin: Origin | None) -> str:
-    """Raises NoWayBack."""
+def _way_back(home: StreamHome, leaves: str) -> tuple[Origin, str]:
+    """How ``leaves`` came to be, and the lineage before it. Raises NoWayBack."""
+    origin = read_origin(home, leaves)
     if origin is None or origin.parent is None:
         raise NoWayBack(home.name, leaves, "it began without the state of another")
     newest = committed_batch(home.checkpoint(origin.parent))
@@ -89,10 +88,10 @@ def _lineage_before(home: StreamHome, leaves: str, origin: Origin | None) -> str
     if newest != origin.batch_id:
         cause = f"lineage {origin.parent} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
         raise NoWayBack(home.name, leaves, cause)
-    return origin.parent
+    return origin, origin.parent
 
 
-def tables_of_lineage(home: StreamHome, lineage: str) -> dict[str, str]:
+def _tables_of(home: StreamHome, lineage: str) -> dict[str, str]:
     """The tables that batches of the lineage write: name to location. Raises NothingToSave where its spec is lost."""
     record = read_lineage_spec(home, lineage)
     if record is None:

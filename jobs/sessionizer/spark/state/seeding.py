@@ -14,7 +14,7 @@ from sessionizer.core.wire import rows
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import activate_lineage, make_lineage
-from sessionizer.lineage.checkpoint import go_on_from, next_watermark
+from sessionizer.lineage.checkpoint import PARTITIONS, go_on_from, next_watermark
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _SEED_BATCH: Final = 0
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _BATCHES_WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
@@ -121,7 +120,7 @@ class Seeding:
     @contextmanager
     def _settings(self) -> Iterator[None]:
         """What is pinned in the checkpoint from its first batch on, and one batch alone."""
-        wanted = {_PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"}
+        wanted = {PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"}
         before = {name: str(self.spark.conf.get(name)) for name in wanted}
         try:
             for name, value in wanted.items():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from delta.tables import DeltaTable
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.rules import TimeMode
@@ -23,6 +24,7 @@ from sessionizer.home.table_places import located
 from sessionizer.lineage.checkpoint import begun_batch, initial_offset, seen_files
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
+from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.state.lineages.switch_plan import Edge, Start, Unread
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ def unread_of(spark: SparkSession, source: Source, home: Path, standing: Standin
         return Unread(unit, _unread(spark, source, home, standing), "a socket keeps nothing")
     except SessionizerError as error:
         return Unread(unit, None, str(error))
+    except (PySparkException, JavaError) as error:  # a topic or table that is gone: that is why people leave it
+        return Unread(unit, None, first_line(error))
 
 
 def _unread(spark: SparkSession, source: Source, home: Path, standing: Standing) -> int | None:

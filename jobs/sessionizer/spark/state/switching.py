@@ -10,6 +10,7 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import EventsUnread, PlanChanged
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.reseeding import Reseeding
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from sessionizer.state.lineages.switch_plan import Start
     from sessionizer.stream_spec.document.stream import StreamSpec
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
-
 
 @dataclass(frozen=True, slots=True)
 class Switching:
@@ -53,7 +52,9 @@ class Switching:
         Raises InvalidSpec where the spec changes too much, or nothing of its source, SourceUnreachable where the new
         source does not answer, and what keeps a stream from being saved (``standing_of``).
         """
-        return self._plan_of(standing_of(self.home), self._beginning())
+        beginning = self._beginning()
+        plan = self._plan_of(standing_of(self.home), beginning)
+        return replace(plan, first_event=first_event_at(self.spark, self.spec, self.home.platform, beginning))
 
     def run(
         self,
@@ -93,7 +94,7 @@ class Switching:
             raise EventsUnread(self.home.name, plan.unread.items, plan.unread.unit)
         examined = examine(self.spark, self.spec, self.home.platform)
         require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
-        partitions = min(int(standing.settings[_PARTITIONS]), self.spec.key_groups)
+        partitions = min(int(standing.settings[PARTITIONS]), self.spec.key_groups)
         seeding = Seeding(self.spark, self.home, self.spec, examined, partitions, permit=permit, after=after)
         moved = replace(
             standing, position=Position(self.spec.source.format, beginning.offset), seen_files=beginning.seen
@@ -119,5 +120,4 @@ class Switching:
             begins=beginning.described,
             unread=unread_of(self.spark, left.source, self.home.platform, standing),
             read_until=standing.watermark_ms + left.rules.watermark_delay_ms if by_events else None,
-            first_event=first_event_at(self.spark, self.spec, self.home.platform, beginning),
         )

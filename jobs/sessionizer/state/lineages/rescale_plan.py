@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.stamp import json_digest
+from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.checkpoint import PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from sessionizer.state.lineages.standing import Standing
 
 VERB: Final = "rescale"
-_DIGITS: Final = 16
-"""Of the digest that people type: 64 bits, which nobody meets by chance."""
-PARTITIONS: Final = "spark.sql.shuffle.partitions"
-"""The setting that Spark pins in a checkpoint with its first batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class RescalePlan:
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
         decided = {name: value for name, value in asdict(self).items() if name != "batch_id"}
-        return json_digest(decided)[:_DIGITS]
+        return typed_digest(decided)
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
-from sessionizer.home.stamp import json_digest
+from sessionizer.home.stamp import typed_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.decisions import Change
 
 VERB: Final = "switch"
-_DIGITS: Final = 16
-"""Of the digest that people type: 64 bits, which nobody meets by chance."""
 _BELONGS: Final = ("source.", "mapping.", "trigger_interval")
 """Another source may have other columns, and bring its rows at another pace."""
 _SETTLED: Final = "source.starting_offsets"
@@ -93,7 +91,7 @@ class SwitchPlan:
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
         decided = ("stream", "lineage", "fingerprint", "start")
-        return json_digest({name: value for name, value in asdict(self).items() if name in decided})[:_DIGITS]
+        return typed_digest({name: value for name, value in asdict(self).items() if name in decided})
 
     @property
     def gap_ms(self) -> int | None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.clock import moment_text
-from sessionizer.home.stamp import json_digest
+from sessionizer.home.stamp import typed_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sessionizer.state.restores.later_rows import RowsOfTable
 
 VERB: Final = "restore"
-_DIGITS: Final = 16
-"""Of the digest that people type: 64 bits, which nobody meets by chance."""
 _LISTED: Final = 5
 """So many days, or files, are named one by one."""
 
@@ -52,7 +50,7 @@ class Decision:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        return json_digest(asdict(self))[:_DIGITS]
+        return typed_digest(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

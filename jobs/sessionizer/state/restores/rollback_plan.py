@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.stamp import json_digest
+from sessionizer.home.stamp import typed_digest
 from sessionizer.state.restores.restore_plan import consequences
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sessionizer.state.restores.restore_plan import Replay
 
 VERB: Final = "rollback"
-_DIGITS: Final = 16
-"""Of the digest that people type: 64 bits, which nobody meets by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class RollbackPlan:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        return json_digest({"stream": self.stream, "leaves": self.leaves, "lineage": self.lineage})[:_DIGITS]
+        return typed_digest({"stream": self.stream, "leaves": self.leaves, "lineage": self.lineage})
 
     @property
     def is_possible(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.home.stamp import json_digest
+from sessionizer.home.stamp import typed_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,8 +22,6 @@ NOW: Final = "now"
 """The live source from where it stands when the seed is carried out."""
 SOURCE: Final = "source"
 """As a history: what the stream's own source has now. It goes on after that."""
-_DIGITS: Final = 16
-"""Of the digest that people type: 64 bits, which nobody meets by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Decision:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        return json_digest(asdict(self))[:_DIGITS]
+        return typed_digest(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
