@@ -70,7 +70,7 @@ test: .jars/.archived lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile
 
 test-long: .jars/.archived
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m long --timeout 7200
 
 bench: .jars/.archived
 	$(SOURCES):benchmarks PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/run.py $(ARGS)
