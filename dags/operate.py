@@ -5,28 +5,29 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from sessionizer.home.names import IDENTIFIER_PATTERN, is_name
+from sessionizer.home.names import is_name
 from sessionizer.stream_spec.loading.folder import spec_files
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.failing import tell_of_failure
-from sessionizer_airflow.operating.jobs import CarryOutRestore, MakeSavepoint, PlanRestore, ReadForm
-from sessionizer_airflow.operating.request import Operation
+from sessionizer_airflow.operating.form import form_of
+from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.settings import ApprovalSettings
+from sessionizer_airflow.operating.verbs import Operation
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 DOCUMENTATION = """
-Makes a savepoint of a stream, or takes the stream back to one.
+Saves what a stream has open, or changes its state.
 
-Fill in the form: **savepoint** saves what is open now, while the stream runs on. **restore** goes back to the savepoint
-of that id, or to the newest one that is not after a time. First a plan is made, which changes nothing: what is taken
-back, what is read again. It waits under **Required Actions** until somebody approves or rejects it; after a while
-without an answer it is rejected. Approved, exactly that plan is carried out, and the stream runs again; rejected,
-nothing is.
+Fill in the form: **savepoint** saves, while the stream runs on. **restore** goes back to a savepoint, by its id or the
+newest one that is not after a time; **rollback** to the lineage before the last such change. **rescale** divides the
+state anew, **switch** goes on with another source, **seed** begins with a history. Each but the first makes a plan,
+which changes nothing. It waits under **Required Actions** until somebody approves or rejects it; after a while without
+an answer it is rejected. Approved, exactly that plan is carried out, and the stream runs again; rejected, nothing is.
 
 `sessionizer savepoint list <stream>` shows the ids.
 """
@@ -38,36 +39,6 @@ PATIENCE = timedelta(milliseconds=approval.patience_ms)
 # Also those whose spec is broken: they run on by the one that they have, and may be in need.
 streams = sorted({file.stem for file in spec_files(project.streams) if is_name(file.stem)})
 
-FORM = {
-    "verb": Param(
-        type="string",
-        enum=[str(verb) for verb in Operation],
-        values_display={
-            "savepoint": "savepoint: save what is open now",
-            "restore": "restore: take the stream back to a savepoint",
-        },
-        title="What to do",
-    ),
-    "stream": Param(type="string", enum=streams or ["no stream has a spec"], title="Stream"),
-    "savepoint": Param(
-        None,
-        type=["null", "string"],
-        pattern=f"^({IDENTIFIER_PATTERN})?$",
-        title="Savepoint",
-        description="To restore: its id, as sessionizer savepoint list shows it.",
-    ),
-    "time": Param(
-        None,
-        type=["null", "string"],
-        format="date-time",
-        title="Or a time",
-        description="To restore, instead of an id, in the time zone of this page: the newest savepoint that is not "
-        "after it. The plan names it.",
-    ),
-    "why": Param(
-        None, type=["null", "string"], maxLength=500, title="Why", description="Optional. Shown to whoever approves."
-    ),
-}
 JOB: dict[str, Any] = {
     "project": project,
     # Each takes a worker and a JVM for a while: not those that supervision needs.
@@ -92,20 +63,20 @@ with DAG(
         "max_active_runs": 16,
     },
     schedule=None,
-    params=FORM,
+    params=form_of(streams),
     allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
     # One that waits for somebody to unpause it is no help to whoever needs it.
     is_paused_upon_creation=False,
 ):
-    first_task = {Operation.SAVEPOINT: "savepoint", Operation.RESTORE: "plan"}
+    first_task = {each: "savepoint" if each is Operation.SAVEPOINT else "plan" for each in Operation}
     asked = ReadForm(task_id="read_form", first_task=first_task, retries=1, retry_delay=timedelta(seconds=10))
     asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **JOB)
-    plan = PlanRestore(task_id="plan", retries=1, retry_delay=MINUTE, **JOB)
+    plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **JOB)
     approve = ApprovePlan(
         task_id="approve", project=project, settings=approval, retries=1, retry_delay=timedelta(seconds=10)
     )
-    restore = CarryOutRestore(
-        task_id="restore",
+    carry_out = CarryOut(
+        task_id="carry_out",
         approval="approve",
         settings=settings,
         # what to do is to be the last line of the log
@@ -113,4 +84,4 @@ with DAG(
         **JOB,
         **SOON,
     )
-    asked >> plan >> approve >> restore
+    asked >> plan >> approve >> carry_out

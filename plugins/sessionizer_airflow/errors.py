@@ -116,14 +116,13 @@ class SavepointsNotRemoved(TerminalError):
 
 
 class PlanImpossible(TerminalError):
-    """What was asked for ``stream`` cannot be carried out; ``text`` is its plan, which says why."""
+    """The ``verb`` that was asked for ``stream`` cannot be carried out; ``text`` is its plan, which says why."""
 
-    def __init__(self, stream: str, text: str) -> None:
-        self.stream, self.text = stream, text
-        self.remedy = (
-            "put back what the plan names, then run this DAG again; or run it again for a savepoint that needs none of "
-            f"it: `sessionizer savepoint list {stream}`"
-        )
+    def __init__(self, stream: str, verb: str, text: str) -> None:
+        self.stream, self.verb, self.text = stream, verb, text
+        elsewhere = f"; or run it again for a savepoint that needs none of it: `sessionizer savepoint list {stream}`"
+        self.remedy = "nothing, if there is nothing to do; else put back what the plan names, then run this DAG again"
+        self.remedy += elsewhere if verb == "restore" else ""
         super().__init__(text)
 
 

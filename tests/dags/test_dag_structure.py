@@ -12,6 +12,7 @@ from airflow.utils.types import DagRunType
 
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.operating.approval import ApprovePlan
+from sessionizer_airflow.operating.verbs import Operation
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
@@ -118,7 +119,7 @@ def test_what_a_person_steers_with_acts_at_once_and_for_nobody_else(dags: dict[s
 
 def test_a_plan_is_carried_out_only_once_it_was_approved(dags: dict[str, DAG]) -> None:
     operate = dags["sessionizer.operate"]
-    assert operate.get_task("restore").upstream_task_ids == {"approve"}
+    assert operate.get_task("carry_out").upstream_task_ids == {"approve"}
     assert operate.get_task("approve").upstream_task_ids == {"plan"}
     approve = operate.get_task("approve")
     assert isinstance(approve, ApprovePlan)
@@ -132,7 +133,7 @@ def test_a_plan_is_carried_out_only_once_it_was_approved(dags: dict[str, DAG]) -
 def test_the_form_offers_every_stream_and_asks_for_a_verb_and_a_stream(dags: dict[str, DAG]) -> None:
     form = dags["sessionizer.operate"].params
     assert form.get_param("stream").schema["enum"] == sorted(load_streams(STREAMS))
-    assert form.get_param("verb").schema["enum"] == ["savepoint", "restore"]
+    assert form.get_param("verb").schema["enum"] == [str(verb) for verb in Operation]
     assert not any(form.get_param(name).has_value for name in ("verb", "stream")), "nobody would choose"
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import json
+import shlex
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 
 import typer
@@ -13,10 +15,12 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
+from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
 from sessionizer.errors import OperationPending, PlanChanged
+from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sessionizer.control.lease.lease import Lease
     from sessionizer.home.stream_home import StreamHome
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
 Approve: TypeAlias = Annotated[str | None, typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.")]
 Wait: TypeAlias = Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)]
 By: TypeAlias = Annotated[str | None, typer.Option(help="Who approves; else you.")]
+KeepPlan: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="REQUEST", help="Keep the plan under this name, for whoever approves it elsewhere."),
+]
 
 
 class Plan(Protocol):
@@ -44,15 +52,55 @@ def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> Operatio
     return pending
 
 
-def show(plan: Plan, digest: str | None, *, as_json: bool) -> None:
-    """Print the plan; ``digest`` is None where it cannot be carried out, or is about to be."""
-    if as_json:
-        typer.echo(json.dumps(plan.to_json(), indent=1))
-        return
-    for line in plan.lines():
-        typer.echo(line)
-    if digest is not None:
-        typer.echo(f"to do so: the same command with --approve {digest}")
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """The ``plan`` of a ``verb``, to be approved by its ``digest``; ``possible``: whether it can be carried out.
+
+    ``savepoint`` and ``options`` are what the command was given, for whoever carries it out from elsewhere.
+    """
+
+    verb: str
+    plan: Plan
+    digest: str
+    possible: bool = True
+    savepoint: str = ""
+    options: Sequence[str] = ()
+
+    def show(self, *, as_json: bool, approved: bool = False) -> None:
+        """Print the plan, and how it is approved unless it has been."""
+        if as_json:
+            typer.echo(json.dumps(self.plan.to_json(), indent=1))
+            return
+        for line in self.plan.lines():
+            typer.echo(line)
+        if self.possible and not approved:
+            typer.echo(f"to do so: the same command with --approve {self.digest}")
+
+    def keep(self, where: StreamHome, request: str | None) -> None:
+        """The first plan of a ``request`` stays: what was shown to somebody is not replaced behind their back."""
+        if request is None:
+            return
+        plan = PlanRecord(
+            request=request,
+            verb=self.verb,
+            stream=where.name,
+            savepoint=self.savepoint,
+            options=shlex.join(self.options),
+            digest=self.digest,
+            possible=self.possible,
+            text="\n".join(self.plan.lines()),
+            made_at=epoch_ms(),
+        )
+        kept = keep_plan_of(where, plan)
+        same = kept.digest == self.digest
+        say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")
+
+
+def taken_up(where: StreamHome, offer: Offer, approve: str | None, keep_plan: str | None, *, as_json: bool) -> bool:
+    """Show the ``offer``, keep it if asked to; returns whether it was approved. Raises PlanChanged as `is_approved`."""
+    offer.show(as_json=as_json, approved=approve == offer.digest)
+    offer.keep(where, keep_plan)
+    return is_approved(where.name, approve, offer.digest)
 
 
 def is_approved(stream: str, approve: str | None, digest: str) -> bool:

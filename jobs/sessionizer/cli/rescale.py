@@ -9,12 +9,13 @@ import typer
 from sessionizer.cli.operations import (
     Approve,
     By,
+    KeepPlan,
+    Offer,
     Wait,
     approver,
     begun_already,
     given,
-    is_approved,
-    show,
+    taken_up,
     under_way,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
@@ -42,6 +43,7 @@ def rescale(  # noqa: PLR0913  one parameter per option
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
+    keep_plan: KeepPlan = None,
     as_json: AsJson = False,
     streams: Streams = None,
     home: Home = None,
@@ -55,12 +57,12 @@ def rescale(  # noqa: PLR0913  one parameter per option
     plan = plan_rescale(stream, standing_of(where), groups, partitions)
     digest = pending.digest if pending else plan.digest
     possible = pending is not None or plan.changes_something
-    show(plan, digest if possible and approve != digest else None, as_json=as_json)
-    if not is_approved(stream, approve, digest) or not possible:
+    options = given({"--key-groups": key_groups, "--partitions": partitions})
+    offer = Offer(verb=VERB, plan=plan, digest=digest, possible=possible, options=options)
+    if not taken_up(where, offer, approve, keep_plan, as_json=as_json) or not possible:
         return
     from sessionizer.spark.state.rescaling import rescaled  # noqa: PLC0415  fast --help
 
-    options = given({"--key-groups": key_groups, "--partitions": partitions})
     leaves = (plan.lineage, plan.batch_id)
     record = pending or new_operation(where, VERB, digest, approver(by), leaves, options=options)
     say(f"starting Spark for a rescale of {stream}")

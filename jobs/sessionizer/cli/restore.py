@@ -9,18 +9,18 @@ import typer
 from sessionizer.cli.operations import (
     Approve,
     By,
+    KeepPlan,
+    Offer,
     Wait,
     approver,
     begun_already,
-    is_approved,
-    show,
+    taken_up,
     under_way,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
-from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
 from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import is_local
@@ -30,8 +30,6 @@ from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
-    from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.restores.restore_plan import RestorePlan
 
 
 def restore(  # noqa: PLR0913  one parameter per option
@@ -44,10 +42,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
-    keep_plan: Annotated[
-        str | None,
-        typer.Option(metavar="REQUEST", help="Keep the plan under this name, for whoever approves it elsewhere."),
-    ] = None,
+    keep_plan: KeepPlan = None,
     folder: Folder = None,
     as_json: AsJson = False,
     home: Home = None,
@@ -68,10 +63,8 @@ def restore(  # noqa: PLR0913  one parameter per option
     with reading(kept, VERB), named_failures(stream):
         plan = plan_restore(spark, where, kept, manifest)
         digest = pending.digest if pending else plan.decision.digest
-        show(plan, digest if plan.is_possible and approve != digest else None, as_json=as_json)
-        if keep_plan is not None:
-            _keep(where, plan, digest, keep_plan)
-        if not is_approved(stream, approve, digest):
+        offer = Offer(verb=VERB, plan=plan, digest=digest, possible=plan.is_possible, savepoint=chosen)
+        if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
             return
         # one that was begun has taken rows, maybe, and goes to its end
         if pending is None and not plan.is_possible:
@@ -95,22 +88,3 @@ def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
     if not fitting:
         raise UnknownSavepoint(f"one not after {time}", (each.id for each in found))
     return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
-
-
-def _keep(where: StreamHome, plan: RestorePlan, digest: str, request: str) -> None:
-    """The first plan of a request stays: what was shown to somebody is not replaced behind their back."""
-    kept = keep_plan_of(
-        where,
-        PlanRecord(
-            request=request,
-            verb=VERB,
-            stream=plan.decision.stream,
-            savepoint=plan.decision.savepoint,
-            digest=digest,
-            possible=plan.is_possible,
-            text="\n".join(plan.lines()),
-            made_at=epoch_ms(),
-        ),
-    )
-    same = kept.digest == digest
-    say(f"kept as the plan of {request}" if same else f"the plan of {request} is {kept.digest} and stays so")

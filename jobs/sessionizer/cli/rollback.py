@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, is_approved, show, under_way
+from sessionizer.cli.operations import (
+    Approve,
+    By,
+    KeepPlan,
+    Offer,
+    Wait,
+    approver,
+    begun_already,
+    is_approved,
+    taken_up,
+    under_way,
+)
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
@@ -19,6 +30,7 @@ def rollback(  # noqa: PLR0913  one parameter per option
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
+    keep_plan: KeepPlan = None,
     as_json: AsJson = False,
     home: Home = None,
     data: Data = None,
@@ -34,8 +46,8 @@ def rollback(  # noqa: PLR0913  one parameter per option
     with named_failures(stream):
         if record is None:
             plan = plan_rollback(spark, where)
-            show(plan, plan.digest if plan.is_possible and approve != plan.digest else None, as_json=as_json)
-            if not is_approved(stream, approve, plan.digest):
+            offer = Offer(verb=VERB, plan=plan, digest=plan.digest, possible=plan.is_possible)
+            if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
                 return
             if not plan.is_possible:
                 raise EventsGone(stream, plan.replay.missing)

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, given, is_approved, show, under_way
+from sessionizer.cli.operations import (
+    Approve,
+    By,
+    KeepPlan,
+    Offer,
+    Wait,
+    approver,
+    begun_already,
+    given,
+    is_approved,
+    taken_up,
+    under_way,
+)
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import Operation, new_operation
@@ -59,6 +71,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
+    keep_plan: KeepPlan = None,
     as_json: AsJson = False,
     streams: Streams = None,
     home: Home = None,
@@ -86,17 +99,18 @@ def seed(  # noqa: PLR0913  one parameter per option
     approved = is_approved(stream, approve, digest)
     say(f"starting Spark for a seed of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
+    options = given({"--history": history, "--table": table, "--user": user, "--until": until})
+    options += given({"--live-from": live_from, "--backfill": backfill, "--start-over": start_over})
     with named_failures(stream):
         examined = examine(spark, spec, where.platform)
         taking = Taking(spark, spec, examined, source, decision, where.platform)
         if not approved:
-            show(_planned(taking, where), digest, as_json=as_json)
+            offer = Offer(verb=VERB, plan=_planned(taking, where), digest=digest, options=options)
+            taken_up(where, offer, approve, keep_plan, as_json=as_json)
             return
         where.prepare()
         newest = -1 if leaves is None else begun_batch(where.checkpoint(leaves))
         left = (leaves or "", -1 if newest is None else newest)
-        options = given({"--history": history, "--table": table, "--user": user, "--until": until})
-        options += given({"--live-from": live_from, "--backfill": backfill, "--start-over": start_over})
         record = pending or new_operation(where, VERB, digest, approver(by), left, options=options)
         with under_way(where, record, f"{VERB} from {past}", wait) as (lease, operation):
             record = Beginning(taking, lease, operation, say).run()

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from sessionizer.cli.operations import Approve, By, Wait, approver, begun_already, given, is_approved, show, under_way
+from sessionizer.cli.operations import (
+    Approve,
+    By,
+    KeepPlan,
+    Offer,
+    Wait,
+    approver,
+    begun_already,
+    given,
+    taken_up,
+    under_way,
+)
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
@@ -30,6 +41,7 @@ def switch(  # noqa: PLR0913  one parameter per option
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
+    keep_plan: KeepPlan = None,
     as_json: AsJson = False,
     streams: Streams = None,
     home: Home = None,
@@ -47,10 +59,10 @@ def switch(  # noqa: PLR0913  one parameter per option
     with named_failures(stream):
         if pending is None or activated_by(where, pending) is None:
             plan = switching.plan()
-            show(plan, None if approve == plan.digest else plan.digest, as_json=as_json)
-            if not is_approved(stream, approve, plan.digest):
-                return
             options = given({"--start-at": start_at, "--leave-unread": leave_unread})
+            offer = Offer(verb=VERB, plan=plan, digest=plan.digest, options=options)
+            if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
+                return
             leaves = (plan.lineage, plan.batch_id)
             record = pending or new_operation(where, VERB, plan.digest, approver(by), leaves, options=options)
         else:

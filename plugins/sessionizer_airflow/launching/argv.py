@@ -100,43 +100,34 @@ class SavepointCall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanCall:
-    """Make the plan of a restore to ``savepoint``, or the newest not after ``time``, and keep it as ``request``'s."""
+class StateCall:
+    """A ``verb`` that changes the state of ``stream``, with the ``options`` of its command as they would be typed.
 
+    ``reads_spec``: whether it goes by the stream's file, and not only by what the stream keeps.
+    """
+
+    verb: str
     stream: str
     savepoint: str | None
-    time: str | None
-    request: str
+    options: tuple[str, ...]
+    reads_spec: bool
     folders: Folders
 
     def __post_init__(self) -> None:
+        checked_identifier("verb", self.verb)
         checked_name("name", self.stream)
-        checked_identifier("request", self.request)
         if self.savepoint is not None:
             checked_identifier("savepoint", self.savepoint)
 
-    def argv(self) -> tuple[str, ...]:
-        """What follows ``jobs/main.py``."""
-        to = ("--time", str(self.time)) if self.savepoint is None else (self.savepoint,)
-        return ("restore", self.stream, *to, "--keep-plan", self.request, *self.folders.argv_without_streams())
+    def planned(self, request: str) -> tuple[str, ...]:
+        """What follows ``jobs/main.py`` to make its plan and keep it as that of ``request``."""
+        return self._argv("--keep-plan", checked_identifier("request", request))
 
+    def approved(self, digest: str, by: str) -> tuple[str, ...]:
+        """What follows ``jobs/main.py`` to carry out the plan that ``by`` approved by its ``digest``."""
+        return self._argv("--approve", checked_identifier("digest", digest), "--by", by)
 
-@dataclass(frozen=True, kw_only=True)
-class RestoreCall:
-    """Carry out the restore to ``savepoint`` whose plan ``by`` approved by its ``digest``."""
-
-    stream: str
-    savepoint: str
-    digest: str
-    by: str
-    folders: Folders
-
-    def __post_init__(self) -> None:
-        checked_name("name", self.stream)
-        checked_identifier("savepoint", self.savepoint)
-        checked_identifier("digest", self.digest)
-
-    def argv(self) -> tuple[str, ...]:
-        """What follows ``jobs/main.py``."""
-        approved = ("--approve", self.digest, "--by", self.by)
-        return ("restore", self.stream, self.savepoint, *approved, *self.folders.argv_without_streams())
+    def _argv(self, *more: str) -> tuple[str, ...]:
+        to = () if self.savepoint is None else (self.savepoint,)
+        folders = self.folders.argv() if self.reads_spec else self.folders.argv_without_streams()
+        return (self.verb, self.stream, *to, *self.options, *more, *folders)

@@ -31,9 +31,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """What was approved: the plan of that ``digest``, which goes to ``savepoint``; ``by`` is who did."""
+    """What was approved: the plan of that ``digest``; ``by`` is who did.
+
+    ``savepoint``: the one that it goes to, if any. ``options``: what else its command is given, as typed.
+    """
 
     savepoint: str
+    options: str
     digest: str
     by: str
 
@@ -63,7 +67,7 @@ class ApprovePlan(ApprovalOperator):
         """Show the plan, and park the task."""
         request, plan = self._asked(context)
         if not plan.possible:
-            raise PersonNeeded.by(PlanImpossible(plan.stream, plan.text))
+            raise PersonNeeded.by(PlanImpossible(plan.stream, plan.verb, plan.text))
         self.subject, self.body = subject_of(plan), body_of(plan, request.why, self.settings.patience_ms)
         super().execute(context)
 
@@ -75,7 +79,9 @@ class ApprovePlan(ApprovalOperator):
         if answer["chosen_options"] != [self.APPROVE]:
             return None
         _, plan = self._asked(context)
-        return asdict(Approved(savepoint=plan.savepoint, digest=plan.digest, by=f"{by} (Airflow)"))
+        return asdict(
+            Approved(savepoint=plan.savepoint, options=plan.options, digest=plan.digest, by=f"{by} (Airflow)")
+        )
 
     def _asked(self, context: Context) -> tuple[Request, PlanRecord]:
         try:
@@ -117,7 +123,7 @@ def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
 
 def subject_of(plan: PlanRecord) -> str:
     """In one line."""
-    return f"{plan.verb.capitalize()} {plan.stream} to savepoint {plan.savepoint}?"
+    return f"{plan.verb.capitalize()} {plan.stream}{f' to savepoint {plan.savepoint}' if plan.savepoint else ''}?"
 
 
 def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:

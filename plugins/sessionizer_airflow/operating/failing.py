@@ -48,4 +48,4 @@ def how_to_go_on(pending: OperationRecord | None) -> str:
     """Once what failed has been mended. One that took rows out of a table knows no other way than to its end."""
     if pending is None:
         return "then run this DAG again"
-    return f"then clear the task {pending.verb} of this run: it goes on where it was"
+    return "then clear the task carry_out of this run: it goes on where it was"

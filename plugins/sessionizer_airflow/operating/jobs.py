@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import abstractmethod
-from dataclasses import asdict
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +13,11 @@ from airflow.sdk import AssetAlias
 from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
 from sessionizer.errors import TerminalError
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
-from sessionizer_airflow.launching.argv import PlanCall, RestoreCall, SavepointCall
+from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.failing import how_to_go_on
-from sessionizer_airflow.operating.request import Operation, Request
+from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.verbs import Operation
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
     from sessionizer_airflow.supervision.policy import SupervisionSettings
 
-RESTORED: Final = AssetAlias("sessionizer.restored", group="sessionizer")
-"""Stands for the tables of whichever stream was restored: which that is, only the form says."""
+REWRITTEN: Final = AssetAlias("sessionizer.rewritten", group="sessionizer")
+"""Stands for the tables of whichever stream was operated on: which that is, only the form says."""
+WRITE_TABLES: Final = frozenset({Operation.RESTORE, Operation.ROLLBACK, Operation.SEED})
+"""What takes rows out of the tables, or puts some into them; the others leave them as they are."""
 
 
 class ReadForm(BaseBranchOperator):
@@ -73,6 +76,17 @@ class OperateJob(SparkBatchJob):
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """What follows ``jobs/main.py``."""
 
+    def call_of(self, request: Request, savepoint: str | None, options: tuple[str, ...]) -> StateCall:
+        """The command of what is asked for."""
+        return StateCall(
+            verb=request.operation,
+            stream=request.stream,
+            savepoint=savepoint,
+            options=options,
+            reads_spec=request.operation.reads_spec,
+            folders=self.project.folders,
+        )
+
 
 class MakeSavepoint(OperateJob):
     """Makes a savepoint; a new try makes the same one."""
@@ -85,54 +99,55 @@ class MakeSavepoint(OperateJob):
         return SavepointCall(stream=request.stream, savepoint=savepoint, why=why, folders=self.project.folders).argv()
 
 
-class PlanRestore(OperateJob):
+class MakePlan(OperateJob):
     """Has the plan made, and kept in the stream's control directory under the request's id."""
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:  # noqa: ARG002 - the interface
         """A plan that the request has stays."""
-        return PlanCall(
-            stream=request.stream,
-            savepoint=request.savepoint,
-            time=request.time,
-            request=request.id,
-            folders=self.project.folders,
-        ).argv()
+        return self.call_of(request, request.savepoint, request.options).planned(request.id)
 
 
-class CarryOutRestore(OperateJob):
+class CarryOut(OperateJob):
     """Carries out the plan of the digest that was approved, then tells those who read the stream's tables."""
 
     def __init__(self, *, settings: SupervisionSettings, approval: str, **kwargs: Any) -> None:
-        super().__init__(outlets=[RESTORED], **kwargs)
+        super().__init__(outlets=[REWRITTEN], **kwargs)
         self.settings = settings
         self.approval = approval
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
         """What was approved, nothing fresher: the job itself refuses it if it no longer is what would be done."""
-        approved = asdict(self._approved(context))
-        return RestoreCall(stream=request.stream, folders=self.project.folders, **approved).argv()
+        approved = self._approved(context)
+        call = self.call_of(request, approved.savepoint or None, tuple(shlex.split(approved.options)))
+        return call.approved(approved.digest, approved.by)
 
     def execute(self, context: Context) -> None:
         """Run the job unless it was done before a try that was killed; then have the report run."""
         request, approved = requested(context), self._approved(context)
         stream = self.project.home_of(request.stream)
-        done = restore_of(read_operations(stream), approved)
+        done = operation_of(read_operations(stream), approved)
         if done is None:
             super().execute(context)
-            done = restore_of(read_operations(stream), approved)
+            done = operation_of(read_operations(stream), approved)
         else:
             # by a try whose worker was lost, or by another run that had the same plan
             self.log.info(
                 "nothing is left to do: operation %s, approved by %s, did what this plan says", done.id, done.by
             )
+        if request.operation in WRITE_TABLES:
+            self._announce(context, request, approved, done)
+
+    def _announce(self, context: Context, request: Request, approved: Approved, done: OperationRecord | None) -> None:
         days: list[JsonValue] = [*done.days.split()] if done else []
-        extra: dict[str, JsonValue] = {"stream": request.stream, "restored_to": approved.savepoint, "days": days}
+        extra: dict[str, JsonValue] = {"stream": request.stream, "operation": str(request.operation), "days": days}
+        if approved.savepoint:
+            extra["restored_to"] = approved.savepoint
         home, settings = self.project.home, self.settings
         for asset in (
             sessions_asset(request.stream, home, settings.landing_interval_ms),
             report_due_asset(request.stream, home, settings.report_interval_ms),
         ):
-            context["outlet_events"][RESTORED].add(asset, extra=extra)
+            context["outlet_events"][REWRITTEN].add(asset, extra=extra)
 
     def _approved(self, context: Context) -> Approved:
         return Approved(**context["ti"].xcom_pull(task_ids=self.approval))
@@ -146,7 +161,7 @@ def requested(context: Context) -> Request:
         raise PersonNeeded(str(error), "run this DAG again, and fill the form in so") from None
 
 
-def restore_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
+def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
     """The newest of the stream's ``operations`` that carried out what was approved."""
     done = [each for each in operations if each.digest == approved.digest and each.outcome is Ending.DONE]
     return max(done, key=lambda each: each.step_at, default=None)

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
 from sessionizer.stream_spec.document.section import Shown
+from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DIGITS: Final = 16
-
-
-class Operation(StrEnum):
-    """What can be asked for."""
-
-    SAVEPOINT = "savepoint"
-    RESTORE = "restore"
+_DATABASE: Final = "jdbc:"
+"""What the address of a database begins with: no form takes its password."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """An ``operation`` on ``stream``. A restore is to ``savepoint``, by its id, or to the newest not after ``time``.
+    """An ``operation`` on ``stream``; ``options`` are its command's, as they would be typed, but for a ``savepoint``.
 
     ``id`` is the request's own, the same for every try of every task of its run.
     """
@@ -35,23 +31,23 @@ class Request:
     operation: Operation
     stream: str
     savepoint: str | None = None
-    time: str | None = None
+    options: tuple[str, ...] = ()
     why: str = ""
 
     @classmethod
     def of_run(cls, run_id: str, form: Mapping[str, object]) -> Self:
         """What was filled into the form. Raises InvalidSpec, with the field as the form calls it."""
-        text = {name: str(value) for name, value in form.items() if value not in (None, "")}
-        operation, stream = Operation(text["verb"]), checked_name("stream", text["stream"])
-        savepoint, time = text.get("savepoint"), text.get("time")
-        _require_fitting(operation, savepoint, time)
+        given = {name: value for name, value in form.items() if value not in (None, "", False)}
+        operation, stream = Operation(str(given["verb"])), checked_name("stream", str(given["stream"]))
+        _require_fitting(operation, given)
+        savepoint = given.get("savepoint")
         return cls(
             id=request_id(run_id),
             operation=operation,
             stream=stream,
-            savepoint=None if savepoint is None else checked_identifier("savepoint", savepoint),
-            time=time,
-            why=text.get("why", ""),
+            savepoint=None if savepoint is None else checked_identifier("savepoint", str(savepoint)),
+            options=options_of(given),
+            why=str(given.get("why", "")),
         )
 
 
@@ -60,12 +56,37 @@ def request_id(run_id: str) -> str:
     return hashlib.sha256(run_id.encode()).hexdigest()[:_DIGITS]
 
 
-def _require_fitting(operation: Operation, savepoint: str | None, time: str | None) -> None:
-    if operation is Operation.RESTORE and savepoint is None and time is None:
+def options_of(given: Mapping[str, object]) -> tuple[str, ...]:
+    """The fields that were filled in, as they would be typed."""
+    filled = ((field.option, given[name]) for name, field in FIELDS.items() if field.option and name in given)
+    words = ((option,) if value is True else (option, str(value)) for option, value in filled)
+    return tuple(word for pair in words for word in pair)
+
+
+def _require_fitting(operation: Operation, given: Mapping[str, object]) -> None:
+    for name, field in FIELDS.items():
+        if name in given and field.verb is not operation:
+            raise InvalidSpec(name, Shown(str(given[name])), f"nothing with {operation}: it belongs to {field.verb}")
+    missing = [name for name in REQUIRED.get(operation, ()) if name not in given]
+    if missing:
+        raise InvalidSpec(missing[0], Shown("empty"), FIELDS[missing[0]].description)
+    if operation is Operation.RESTORE:
+        _require_one_goal(given.get("savepoint"), given.get("time"))
+    if "history" in given:
+        _require_place(str(given["history"]))
+
+
+def _require_one_goal(savepoint: object, time: object) -> None:
+    if savepoint is None and time is None:
         raise InvalidSpec("savepoint", Shown("empty, and so is the time"), "the id of a savepoint, or none and a time")
-    if operation is Operation.RESTORE and savepoint is not None and time is not None:
-        raise InvalidSpec("time", time, f"nothing: savepoint {savepoint} is asked for; one of the two says where to")
-    if operation is Operation.SAVEPOINT:
-        for field, value in (("savepoint", savepoint), ("time", time)):
-            if value is not None:
-                raise InvalidSpec(field, value, "nothing: the savepoint that is asked for is a new one, of now")
+    if savepoint is not None and time is not None:
+        allowed = f"nothing: savepoint {savepoint} is asked for; one of the two says where to"
+        raise InvalidSpec("time", Shown(str(time)), allowed)
+
+
+def _require_place(history: str) -> None:
+    """A job's working directory is not the one of whoever fills a form in, and a form takes no password."""
+    if history.startswith(_DATABASE):
+        raise InvalidSpec("history", Shown("a database"), "files or a table here; a database: `sessionizer seed`")
+    if not (history == "source" or history.startswith("/") or is_uri(history)):
+        raise InvalidSpec("history", history, "source, an absolute path, or a URI")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.state.savepoints.shelf import Savepoint
+    from support.expected.checkpoint_log import MicroBatch
     from support.processes.live_airflow import Platform
     from support.streams.click_files import ClickFiles
 
@@ -48,8 +49,10 @@ SETTINGS = {
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,olga:op",
 }
-FILES, BEFORE = 6, 3
-"""So many files there are, and so many are read before the savepoint."""
+FILES, BEFORE, LAST = 7, 3, 1
+"""So many files there are; so many are read before the savepoint, so many after the last change of the state."""
+KEY_GROUPS = 3
+"""Another number than the spec's."""
 RELEASE, LATER = "before the release", "later"
 """Why there are savepoints."""
 
@@ -74,13 +77,31 @@ class Operated:
         wait_until(lambda: there <= self.names_read(), 300, "a stream that has read its files")
 
     def names_read(self) -> set[str]:
-        """What the active lineage, and what it began with, has read."""
-        lineage = self.stage.lineage
-        if lineage is None:
-            return set()
-        committed = CheckpointLog(self.stage.checkpoint).committed()
-        before = sorted(self.files)[:BEFORE] if read_operations(self.platform.home) else []
-        return {*before, *(name for batch in committed for name in batch.files)}
+        """What the active lineage, and those that led to it, have read."""
+        return {name for batch in self.batches() for name in batch.files}
+
+    def batches(self) -> list[MicroBatch]:
+        """All that led to what is open now: of a lineage that was left those up to where the next one began.
+
+        The first batch of one that began with the state of another brought that state.
+        """
+        if self.stage.lineage is None:
+            return []
+        home = self.platform.home
+        found: list[MicroBatch] = []
+        for record in (each for each in read_operations(home) if each.outcome is Ending.DONE):
+            batches = CheckpointLog(home.checkpoint(record.lineage_from)).committed()[1 if found else 0 :]
+            until = self.saved(record.savepoint) if record.savepoint else batches[-1].batch_id
+            found += [batch for batch in batches if batch.batch_id <= until]
+        return [*found, *CheckpointLog(self.stage.checkpoint).committed()[1 if found else 0 :]]
+
+    def saved(self, savepoint: str) -> int:
+        """The batch after which it was made."""
+        manifest = {each.id: each for each in savepoints_in(self.platform.home.savepoints, epoch_ms())}[
+            savepoint
+        ].manifest
+        assert manifest is not None
+        return manifest.batch_id
 
     def ask(self, verb: str, **form: Any) -> str:
         """The id of a run."""
@@ -130,16 +151,7 @@ class Operated:
         return made
 
     def assert_exact(self) -> None:
-        """By the batches of the first lineage that led to the savepoint, and those of the active one but for the batch
-        that seeded it."""
-        (record,) = read_operations(self.platform.home)
-        manifest = self.savepoint(RELEASE).manifest
-        assert manifest is not None
-        assert manifest.id == record.savepoint
-        old = CheckpointLog(self.platform.home.checkpoint(record.lineage_from)).committed()
-        then = [batch for batch in old if batch.batch_id <= manifest.batch_id]
-        since = CheckpointLog(self.stage.checkpoint).committed()[1:]
-        batches = [*batches_of(then, self.files), *batches_of(since, self.files)]
+        batches = batches_of(self.batches(), self.files)
         assert_landed(self.stage, batches, [row for name in sorted(self.files) for row in self.files[name]])
 
 
@@ -162,7 +174,7 @@ def test_a_savepoint_is_made_while_the_stream_runs_on(operated: Operated) -> Non
     run = operated.ask("savepoint", why=RELEASE)
     assert operated.wait_for_end(run) == "success"
     assert operated.states(run) == {
-        "read_form": "success", "savepoint": "success", "plan": "skipped", "approve": "skipped", "restore": "skipped",
+        "read_form": "success", "savepoint": "success", "plan": "skipped", "approve": "skipped", "carry_out": "skipped",
     }  # fmt: skip
     assert operated.savepoint(RELEASE).is_complete
     assert operated.platform.working_uid() == uid
@@ -187,7 +199,7 @@ def planned(operated: Operated, name: str, savepoint: str) -> str:
 
 
 def test_a_plan_is_shown_and_people_are_told(operated: Operated) -> None:
-    operated.feed(FILES - BEFORE)
+    operated.feed(FILES - BEFORE - LAST)
     assert operated.wait_for_end(operated.ask("savepoint", why=LATER)) == "success"
     lineage, tables = operated.stage.lineage, landed(operated.stage)
     shown = operated.wait_for_plan(planned(operated, "unanswered", RELEASE))
@@ -206,7 +218,7 @@ def test_rejected_nothing_changes(operated: Operated) -> None:
     run = planned(operated, "rejected", RELEASE)
     operated.answer(run, "Reject")
     assert operated.wait_for_end(run) == "success"
-    assert operated.states(run)["restore"] == "skipped"
+    assert operated.states(run)["carry_out"] == "skipped"
     assert uid
     assert (operated.platform.working_uid(), operated.stage.lineage) == (uid, lineage)
     assert read_operations(operated.platform.home) == []
@@ -257,6 +269,7 @@ def test_those_who_read_the_tables_are_told_of_the_days(operated: Operated) -> N
         (said,) = [event["extra"] for event in events if "restored_to" in event["extra"]]
         assert said == {
             "stream": "clicks",
+            "operation": "restore",
             "restored_to": record.savepoint,
             "days": record.days.split(),
         }
@@ -265,14 +278,14 @@ def test_those_who_read_the_tables_are_told_of_the_days(operated: Operated) -> N
 def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was_cleared(operated: Operated) -> None:
     run, lineage = RUNS["outdated"], operated.stage.lineage
     before = operated.platform.api.call("GET", operated.approval(run))
-    operated.clear(run, "plan", "approve", "restore")
+    operated.clear(run, "plan", "approve", "carry_out")
     wait_until(lambda: operated.tries(run)["plan"] == 2, 120, "a plan that is made anew")
     after = operated.wait_for_plan(run)
     assert after["body"] == before["body"], "somebody would approve what they have not read"
     uid = operated.platform.working_uid()
     operated.answer(run, "Approve")
     assert operated.wait_for_end(run) == "failed"
-    *_, reason, to_do = operated.errors(run, "restore")
+    *_, reason, to_do = operated.errors(run, "carry_out")
     assert "was approved" in reason
     assert to_do.startswith("What to do: ")
     assert (operated.stage.lineage, len(read_operations(operated.platform.home))) == (lineage, 1)
@@ -285,9 +298,24 @@ def test_a_plan_that_is_no_longer_what_would_be_done_is_refused_also_when_it_was
 def test_without_an_answer_it_is_rejected(operated: Operated) -> None:
     assert operated.wait_for_end(RUNS["unanswered"], 600) == "success"
     assert operated.states(RUNS["unanswered"]) == {
-        "read_form": "success", "savepoint": "skipped", "plan": "success", "approve": "success", "restore": "skipped",
+        "read_form": "success", "savepoint": "skipped", "plan": "success", "approve": "success", "carry_out": "skipped",
     }  # fmt: skip
     assert len(read_operations(operated.platform.home)) == 1
+
+
+def test_any_change_of_the_state_goes_the_same_way(operated: Operated) -> None:
+    before = operated.stage.lineage
+    run = operated.ask("rescale", key_groups=KEY_GROUPS, why="more users")
+    shown = operated.wait_for_plan(run)
+    assert shown["subject"] == "Rescale clicks?"
+    assert f"{KEY_GROUPS} key groups" in shown["body"].replace("\\", "")
+    operated.answer(run, "Approve")
+    assert operated.wait_for_end(run, 400) == "success"
+    record = read_operations(operated.platform.home)[-1]
+    assert (record.verb, record.by, record.lineage_from) == ("rescale", "admin (Airflow)", before)
+    assert operated.stage.lineage == record.lineage_to
+    operated.platform.wait_for_driver(seconds=180)
+    operated.feed(LAST)
 
 
 def test_the_tables_come_out_as_they_must(operated: Operated) -> None:

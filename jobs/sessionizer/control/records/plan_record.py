@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanRecord(JsonRecord):
-    """A ``verb`` and the ``savepoint`` it goes by, approved by ``digest``; ``text`` is the plan in lines, for people.
+    """A ``verb``, approved by ``digest``; ``text`` is the plan in lines, for people.
 
+    ``savepoint``: the one that it goes by, if any. ``options``: what else its command is given, as typed.
     ``possible``: whether it could be carried out. ``made_at`` is epoch ms.
     """
 
@@ -31,6 +32,7 @@ class PlanRecord(JsonRecord):
     possible: bool
     text: str
     made_at: int
+    options: str = ""
 
 
 def keep_plan_of(home: StreamHome, plan: PlanRecord) -> PlanRecord:

@@ -11,7 +11,7 @@ import pytest
 from sessionizer.control.patience import MINUTE
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import uri_of
-from sessionizer_airflow.launching.argv import DriverCall, Folders, PlanCall, ReportCall, RestoreCall, SavepointCall
+from sessionizer_airflow.launching.argv import DriverCall, Folders, ReportCall, SavepointCall, StateCall
 from sessionizer_airflow.launching.spark_submit import job_environment, submitter_environment
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionPolicy, SupervisionSettings
@@ -31,14 +31,18 @@ def test_report_call() -> None:
 @pytest.mark.parametrize("data", ["/lake", "hdfs://namenode:8020/lake"])
 def test_every_job_is_told_of_the_data_root(data: str) -> None:
     folders = replace(FOLDERS, data=data)
-    for call in (
-        DriverCall(stream="clicks", uid="0123ab", folders=folders),
-        ReportCall(stream="clicks", folders=folders),
-        SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b"),
-        PlanCall(stream="clicks", folders=folders, savepoint="a", time=None, request="r"),
-        RestoreCall(stream="clicks", folders=folders, savepoint="a", digest="d", by="somebody"),
+    to_change = [
+        StateCall(verb=verb, stream="clicks", savepoint=None, options=(), reads_spec=reads_spec, folders=folders)
+        for verb, reads_spec in (("restore", False), ("switch", True))
+    ]
+    for argv in (
+        DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
+        ReportCall(stream="clicks", folders=folders).argv(),
+        SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b").argv(),
+        *(call.planned("r") for call in to_change),
+        *(call.approved("d", "somebody") for call in to_change),
     ):
-        assert call.argv()[-2:] == ("--data", data)
+        assert argv[-2:] == ("--data", data)
 
 
 @pytest.mark.parametrize(

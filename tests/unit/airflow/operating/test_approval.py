@@ -42,6 +42,7 @@ def test_a_request_keeps_its_first_plan(tmp_path: Path) -> None:
 
 def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup() -> None:
     assert subject_of(PLAN) == "Restore clicks to savepoint s1?"
+    assert subject_of(replace(PLAN, verb="rescale", savepoint="")) == "Rescale clicks?"
     body = body_of(PLAN, "a bad deployment\n# **Approve** me", 4 * HOUR)
     assert body.startswith(
         "**stream clicks goes back to savepoint s1**\n\n"
@@ -77,6 +78,14 @@ def test_nobody_is_asked_about_what_cannot_be_done(project: Project, monkeypatch
     assert "sessionizer savepoint list clicks" in told.value.remedy
 
 
+def test_what_is_there_already_is_not_asked_for(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_plan_of(StreamHome.of(project.home, "clicks"), replace(PLAN, verb="rescale", savepoint="", possible=False))
+    with pytest.raises(PersonNeeded) as told:
+        waiting(project, monkeypatch).execute(context(RESTORE))
+    assert told.value.remedy.startswith("nothing, if there is nothing to do")
+    assert "savepoint" not in told.value.remedy
+
+
 def test_a_plan_that_is_gone_is_not_made_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PersonNeeded, match="it is gone"):
         waiting(project, monkeypatch).execute(context(RESTORE))
@@ -97,7 +106,7 @@ def test_an_approval_hands_on_what_was_shown_and_who_approved(project: Project) 
     keep_plan_of(StreamHome.of(project.home, "clicks"), PLAN)
     found = answered(project, "Approve", {"id": "7", "name": "alice"})
     assert found is not None
-    assert Approved(**found) == Approved(savepoint="s1", digest=PLAN.digest, by="alice (Airflow)")
+    assert Approved(**found) == Approved(savepoint="s1", options="", digest=PLAN.digest, by="alice (Airflow)")
 
 
 @pytest.mark.parametrize("user", [{"id": "7", "name": "alice"}, None])
@@ -142,7 +151,7 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
         (
             operation("1", "a", None, 1),
             "it had come to approved, and the stream is down until it is over",
-            "then clear the task restore of this run",
+            "then clear the task carry_out of this run",
         ),
     ],
 )

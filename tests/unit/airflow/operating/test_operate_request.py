@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from importlib import import_module
+from inspect import signature
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +13,9 @@ import pytest
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.errors import InvalidSpec
 from sessionizer_airflow.operating.approval import Approved
-from sessionizer_airflow.operating.jobs import CarryOutRestore, MakeSavepoint, PlanRestore, requested, restore_of
-from sessionizer_airflow.operating.request import Operation, Request, request_id
+from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, operation_of, requested
+from sessionizer_airflow.operating.request import Request, request_id
+from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.streams.asked_restore import RESTORE, RUN, context, operation
@@ -34,6 +38,14 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
         ({"stream": "../clicks"}, "stream"),
         ({"verb": "savepoint"}, "savepoint"),
         ({"verb": "savepoint", "savepoint": "", "time": "2026-11-23T10:00:00Z"}, "time"),
+        ({"verb": "rescale"}, "savepoint"),
+        ({"key_groups": 8}, "key_groups"),
+        ({"verb": "rollback", "savepoint": None, "start_at": "earliest"}, "start_at"),
+        ({"verb": "switch", "savepoint": None}, "start_at"),
+        ({"verb": "switch", "savepoint": None, "start_at": "latest", "backfill": True}, "backfill"),
+        ({"verb": "seed", "savepoint": None}, "history"),
+        ({"verb": "seed", "savepoint": None, "history": "old/clicks"}, "history"),
+        ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x"}, "history"),
     ],
 )
 def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], field: str) -> None:
@@ -48,7 +60,7 @@ def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], 
 def test_what_may_be_left_out_may_be_empty() -> None:
     form = {"verb": "savepoint", "stream": "clicks", "savepoint": "", "time": None, "why": ""}
     assert Request.of_run(RUN, form) == Request(
-        id=request_id(RUN), operation=Operation.SAVEPOINT, stream="clicks", savepoint=None, time=None, why=""
+        id=request_id(RUN), operation=Operation.SAVEPOINT, stream="clicks", savepoint=None, options=(), why=""
     )
 
 
@@ -66,16 +78,16 @@ def test_a_savepoint_that_is_asked_for_has_one_id_in_every_try(project: Project)
 )
 def test_a_plan_is_kept_for_its_request(changes: dict[str, Any], to: tuple[str, ...], project: Project) -> None:
     form = {**RESTORE, **changes}
-    arguments = PlanRestore(task_id="t", project=project).arguments(Request.of_run(RUN, form), context(form))
+    arguments = MakePlan(task_id="t", project=project).arguments(Request.of_run(RUN, form), context(form))
     assert arguments == ("restore", "clicks", *to, "--keep-plan", request_id(RUN), "--home", str(project.home))
 
 
 def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) -> None:
     """Even where a time was asked for: by then it may mean another savepoint."""
-    approved = {"savepoint": "s1", "digest": "0123456789abcdef", "by": "alice (Airflow)"}
+    approved = {"savepoint": "s1", "options": "", "digest": "0123456789abcdef", "by": "alice (Airflow)"}
     pulled = SimpleNamespace(xcom_pull=lambda task_ids: approved if task_ids == "approve" else None)
     settings = SupervisionSettings.from_environment({})
-    task = CarryOutRestore(task_id="t", project=project, settings=settings, approval="approve")
+    task = CarryOut(task_id="t", project=project, settings=settings, approval="approve")
     form = {**RESTORE, "savepoint": None, "time": "2026-11-23T10:00:00Z"}
     assert task.arguments(Request.of_run(RUN, form), context(form, ti=pulled)) == (
         "restore", "clicks", "s1", "--approve", "0123456789abcdef", "--by", "alice (Airflow)",
@@ -83,15 +95,57 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        ({"verb": "rollback"}, ()),
+        ({"verb": "rescale", "key_groups": 8, "partitions": None}, ("--key-groups", "8")),
+        (
+            {"verb": "switch", "start_at": "latest", "leave_unread": True},
+            ("--start-at", "latest", "--leave-unread"),
+        ),
+        (
+            {"verb": "seed", "history": "s3a://lake/a b", "live_from": "now", "backfill": True, "start_over": False},
+            ("--history", "s3a://lake/a b", "--live-from", "now", "--backfill"),
+        ),
+    ],
+)
+def test_the_fields_of_a_verb_are_the_options_of_its_command(
+    form: dict[str, Any], options: tuple[str, ...], project: Project
+) -> None:
+    """Planned and carried out alike; a command that goes by the stream's file is told where that is."""
+    asked = {**dict.fromkeys(FIELDS), "stream": "clicks", **form}
+    request = Request.of_run(RUN, asked)
+    planned = MakePlan(task_id="t", project=project).arguments(request, context(asked))
+    folders = project.folders.argv() if request.operation.reads_spec else ("--home", str(project.home))
+    assert planned == (form["verb"], "clicks", *options, "--keep-plan", request_id(RUN), *folders)
+    approved = {"savepoint": "", "options": shlex.join(options), "digest": "0123456789abcdef", "by": "alice"}
+    pulled = SimpleNamespace(xcom_pull=lambda task_ids: approved)
+    settings = SupervisionSettings.from_environment({})
+    task = CarryOut(task_id="t", project=project, settings=settings, approval="approve")
+    carried_out = task.arguments(request, context(asked, ti=pulled))
+    assert carried_out == (
+        form["verb"], "clicks", *options, "--approve", "0123456789abcdef", "--by", "alice", *folders,
+    )  # fmt: skip
+
+
+def test_every_field_is_an_option_of_the_command_that_it_belongs_to() -> None:
+    for name, field in FIELDS.items():
+        command = getattr(import_module(f"sessionizer.cli.{field.verb}"), field.verb)
+        assert name in signature(command).parameters, name
+        assert field.option in {None, f"--{name.replace('_', '-')}"}, name
+    assert {name for names in REQUIRED.values() for name in names} <= set(FIELDS)
+
+
 def test_the_days_are_those_of_the_restore_that_was_approved() -> None:
-    approved = Approved(savepoint="s1", digest="a", by="alice")
+    approved = Approved(savepoint="s1", options="", digest="a", by="alice")
     records = [
         operation("1", "a", Ending.DONE, 1),
         operation("2", "a", Ending.DONE, 2),
         operation("3", "a", None, 3),
         operation("4", "b", Ending.DONE, 4),
     ]
-    found = restore_of(records, approved)
+    found = operation_of(records, approved)
     assert found is not None
     assert found.id == "2"
-    assert restore_of([], approved) is None
+    assert operation_of([], approved) is None

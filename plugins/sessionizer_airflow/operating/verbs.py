@@ -1,0 +1,116 @@
+"""What can be asked for in the form of ``sessionizer.operate``, and which field of it belongs to what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Operation(StrEnum):
+    """What can be asked for: each is a command of that name."""
+
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+    ROLLBACK = "rollback"
+    RESCALE = "rescale"
+    SWITCH = "switch"
+    SEED = "seed"
+
+    @property
+    def reads_spec(self) -> bool:
+        """Whether its command goes by the stream's file; the others go by the spec that the stream runs by."""
+        return self in {Operation.RESCALE, Operation.SWITCH, Operation.SEED}
+
+
+SAID: Final = {
+    Operation.SAVEPOINT: "save what is open now",
+    Operation.RESTORE: "go back to a savepoint",
+    Operation.ROLLBACK: "go back to the lineage before the last restore, rescale or switch",
+    Operation.RESCALE: "divide the state anew",
+    Operation.SWITCH: "go on with the source that the file names now",
+    Operation.SEED: "begin with a history",
+}
+
+_TEXT: Final = {"type": ["null", "string"], "maxLength": 1000}
+_COUNT: Final = {"type": ["null", "integer"], "minimum": 1}
+_YES: Final = {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the form: ``verb`` asks for it, and gets it as ``option``, None for the savepoint's id.
+
+    ``schema``: of its value, in JSON schema. A field that nobody filled in is null, or false.
+    """
+
+    verb: Operation
+    option: str | None
+    title: str
+    description: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: _TEXT)
+
+
+FIELDS: Final[Mapping[str, Field]] = {
+    "savepoint": Field(Operation.RESTORE, None, "Savepoint", "its id, as sessionizer savepoint list shows it"),
+    "time": Field(
+        Operation.RESTORE,
+        "--time",
+        "Or a time",
+        "instead of an id, in the time zone of this page: the newest savepoint that is not after it",
+        {"type": ["null", "string"], "format": "date-time"},
+    ),
+    "key_groups": Field(
+        Operation.RESCALE, "--key-groups", "Key groups", "how many; empty: what the stream's file says", _COUNT
+    ),
+    "partitions": Field(
+        Operation.RESCALE, "--partitions", "Partitions", "how many, each a task of a batch; empty: as it is", _COUNT
+    ),
+    "start_at": Field(
+        Operation.SWITCH,
+        "--start-at",
+        "Where the new source begins",
+        "earliest, latest, or a moment from which on, such as 2026-11-23T10:00 (UTC)",
+        {**_TEXT, "examples": ["earliest", "latest"]},
+    ),
+    "leave_unread": Field(
+        Operation.SWITCH, "--leave-unread", "Leave unread", "also if the old source has more that was not read", _YES
+    ),
+    "history": Field(
+        Operation.SEED,
+        "--history",
+        "History",
+        "a folder or URI of files or of a Delta table; source: what the stream's own source has",
+        {**_TEXT, "examples": ["source"]},
+    ),
+    "until": Field(
+        Operation.SEED,
+        "--until",
+        "Up to",
+        "in the time zone of this page; empty: as far as the history goes",
+        {"type": ["null", "string"], "format": "date-time"},
+    ),
+    "live_from": Field(
+        Operation.SEED,
+        "--live-from",
+        "Live from",
+        "beginning, now, or the source's position as Spark writes it; empty: beginning, or where source ends",
+        {**_TEXT, "examples": ["beginning", "now"]},
+    ),
+    "backfill": Field(
+        Operation.SEED, "--backfill", "Back-fill", "write the finished sessions of the history into the tables", _YES
+    ),
+    "start_over": Field(
+        Operation.SEED,
+        "--start-over",
+        "Start over",
+        "leave the lineage that the stream has, and take back what it wrote",
+        _YES,
+    ),
+}
+"""In the order of the form."""
+
+REQUIRED: Final = {Operation.SWITCH: ("start_at",), Operation.SEED: ("history",)}
