@@ -100,6 +100,15 @@ OF_ERRORS: Final = (
         "go back to a savepoint instead (`sessionizer savepoint list`, `sessionizer restore`). Nothing was changed",
     ),
     Cause(
+        "LineageUnfit", "a lineage did not pass its trial", TERMINAL,
+        "`sessionizer rollback …` leads to the lineage before, `sessionizer accept …` goes on with this one",
+    ),
+    Cause(
+        "LineageLeft", "a lineage did not pass its trial", UNCLEAR,
+        "have it started again, as a supervisor does: its next driver goes back to the lineage before, and on from "
+        "there; the one that failed is kept, for a look at it",
+    ),
+    Cause(
         "PlanChanged", "the plan has changed", TERMINAL, "look at the plan again, and approve the digest it has now",
     ),
     Cause(

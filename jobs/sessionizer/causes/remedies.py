@@ -12,6 +12,7 @@ from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.errors import (
     DamagedFile,
     InvalidSpec,
+    LineageUnfit,
     QueryFailed,
     QueryInterrupted,
     SessionizerError,
@@ -92,12 +93,21 @@ def _owned(error: TableOwned) -> str:
     return f"give sink.path another folder; only if that owner is gone for good, hand the table over: {alter}"
 
 
+def _unfit(error: LineageUnfit) -> str:
+    accept = f"`sessionizer accept {error.stream}` goes on with this one all the same"
+    if error.before is None:
+        listed = f"`sessionizer savepoint list {error.stream}`"
+        return f"there is no lineage to go back to: restore a savepoint ({listed}); {accept}"
+    return f"`sessionizer rollback {error.stream}` leads back to lineage {error.before}; {accept}"
+
+
 ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {
     InvalidSpec: _invalid,
     UnknownStream: _unknown,
     UnwritablePath: _unwritable,
     DamagedFile: _damaged,
     TableOwned: _owned,
+    LineageUnfit: _unfit,
 }
 """Where more is known here than the name of the cause: most are mistakes in a command. None where the cause has the
 remedy."""

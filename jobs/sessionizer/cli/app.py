@@ -11,7 +11,7 @@ from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
 from sessionizer.cli.rescale import rescale
 from sessionizer.cli.restore import restore
-from sessionizer.cli.rollback import rollback
+from sessionizer.cli.rollback import accept, rollback
 from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.seed import seed
@@ -24,7 +24,7 @@ from sessionizer.cli.terminal import tell
 from sessionizer.errors import SessionizerError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
-for command in (run, stop, restore, rollback, rescale, switch, seed, status, tables, history, report):
+for command in (run, stop, restore, rollback, accept, rescale, switch, seed, status, tables, history, report):
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.add_typer(spec, name="spec")

@@ -16,8 +16,9 @@ from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
-from sessionizer.errors import OperationPending, PlanChanged
+from sessionizer.errors import InvalidSpec, OperationPending, PlanChanged
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.trial.judging import BATCHES, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 
 Approve: TypeAlias = Annotated[str | None, typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.")]
 Wait: TypeAlias = Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)]
+TrialBatches: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--trial", help="Batches in which the new lineage must do as well as the one before; 0: none.", min=0, max=1000
+    ),
+]
+BackIfUnfit: TypeAlias = Annotated[
+    bool,
+    typer.Option("--back-if-unfit", help="Go back to the lineage before, without being asked, if its trial fails."),
+]
 By: TypeAlias = Annotated[str | None, typer.Option(help="Who approves; else you.")]
 KeepPlan: TypeAlias = Annotated[
     str | None,
@@ -56,7 +67,8 @@ def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> Operatio
 class Offer:
     """The ``plan`` of a ``verb``, to be approved by its ``digest``; ``possible``: whether it can be carried out.
 
-    ``savepoint`` and ``options`` are what the command was given, for whoever carries it out from elsewhere.
+    ``savepoint`` and ``options`` are what the command was given, for whoever carries it out from elsewhere; ``trial``:
+    what a new lineage must show, None: nothing.
     """
 
     verb: str
@@ -65,13 +77,20 @@ class Offer:
     possible: bool = True
     savepoint: str = ""
     options: Sequence[str] = ()
+    trial: Terms | None = None
+
+    def lines(self) -> list[str]:
+        """For people."""
+        on_trial = [f"  {trial_line(self.trial)}"] if self.trial and self.possible else []
+        return [*self.plan.lines(), *on_trial]
 
     def show(self, *, as_json: bool, approved: bool = False) -> None:
         """Print the plan, and how it is approved unless it has been."""
         if as_json:
-            typer.echo(json.dumps(self.plan.to_json(), indent=1))
+            on_trial = {"trial": self.trial.to_json()} if self.trial else {}
+            typer.echo(json.dumps({**self.plan.to_json(), **on_trial}, indent=1))
             return
-        for line in self.plan.lines():
+        for line in self.lines():
             typer.echo(line)
         if self.possible and not approved:
             typer.echo(f"to do so: the same command with --approve {self.digest}")
@@ -88,7 +107,7 @@ class Offer:
             options=shlex.join(self.options),
             digest=self.digest,
             possible=self.possible,
-            text="\n".join(self.plan.lines()),
+            text="\n".join(self.lines()),
             made_at=epoch_ms(),
         )
         kept = keep_plan_of(where, plan)
@@ -108,6 +127,26 @@ def is_approved(stream: str, approve: str | None, digest: str) -> bool:
     if approve is not None and approve != digest:
         raise PlanChanged(stream, approve, digest)
     return approve is not None
+
+
+def terms_of(batches: int, *, back_if_unfit: bool) -> Terms | None:
+    """What a new lineage must show; None: nothing. Raises InvalidSpec."""
+    if batches == 0 and back_if_unfit:
+        raise InvalidSpec("--trial", batches, "at least 1 with --back-if-unfit")
+    return Terms(batches=batches, goes_back=back_if_unfit) if batches else None
+
+
+def trial_options(terms: Terms | None) -> dict[str, object]:
+    """What ``given`` takes of a trial, where it is not the usual one."""
+    batches = terms.batches if terms else 0
+    asked = None if batches == BATCHES else str(batches)
+    return {"--trial": asked, "--back-if-unfit": terms is not None and terms.goes_back}
+
+
+def trial_line(terms: Terms) -> str:
+    """What a new lineage must show, for people."""
+    then = "goes back by itself" if terms.goes_back else "ends, and says why"
+    return f"its first {terms.batches} batches are a trial: if it does worse than the one before, the driver {then}"
 
 
 def given(options: Mapping[str, object]) -> list[str]:

@@ -8,20 +8,25 @@ import typer
 
 from sessionizer.cli.operations import (
     Approve,
+    BackIfUnfit,
     By,
     KeepPlan,
     Offer,
+    TrialBatches,
     Wait,
     approver,
     begun_already,
     given,
     taken_up,
+    terms_of,
+    trial_options,
     under_way,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
 from sessionizer.home.data_root import is_local
+from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.lineages.rescale_plan import VERB, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
@@ -40,6 +45,8 @@ def rescale(  # noqa: PLR0913  one parameter per option
     *,
     key_groups: KeyGroups = None,
     partitions: Partitions = None,
+    trial: TrialBatches = BATCHES,
+    back_if_unfit: BackIfUnfit = False,
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
@@ -53,12 +60,12 @@ def rescale(  # noqa: PLR0913  one parameter per option
     """Show how a stream's state would be divided anew; with --approve DIGEST, do it. Typed again it goes on."""
     where, in_file = stream_home(home, stream, data), stream_spec(streams, stream).key_groups
     groups = in_file if key_groups is None else key_groups
-    pending = begun_already(where, VERB)
+    terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
     plan = plan_rescale(stream, standing_of(where), groups, partitions)
     digest = pending.digest if pending else plan.digest
     possible = pending is not None or plan.changes_something
-    options = given({"--key-groups": key_groups, "--partitions": partitions})
-    offer = Offer(verb=VERB, plan=plan, digest=digest, possible=possible, options=options)
+    options = given({"--key-groups": key_groups, "--partitions": partitions, **trial_options(terms)})
+    offer = Offer(verb=VERB, plan=plan, digest=digest, possible=possible, options=options, trial=terms)
     if not taken_up(where, offer, approve, keep_plan, as_json=as_json) or not possible:
         return
     from sessionizer.spark.state.rescaling import rescaled  # noqa: PLC0415  fast --help
@@ -68,7 +75,7 @@ def rescale(  # noqa: PLR0913  one parameter per option
     say(f"starting Spark for a rescale of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
     with named_failures(stream), under_way(where, record, f"{VERB} to {plan.now}", wait) as (lease, operation):
-        record = rescaled(spark, plan, lease, operation, lambda step: say(f"new lineage: {step}"))
+        record = rescaled(spark, plan, lease, operation, lambda step: say(f"new lineage: {step}"), terms)
     spark.stop()
     typer.echo(f"stream {stream} goes on in lineage {record.lineage_to}: {plan.now} ({record.seconds} s)")
     if groups != in_file:

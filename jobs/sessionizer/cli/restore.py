@@ -11,10 +11,14 @@ from sessionizer.cli.operations import (
     By,
     KeepPlan,
     Offer,
+    TrialBatches,
     Wait,
     approver,
     begun_already,
+    given,
     taken_up,
+    terms_of,
+    trial_options,
     under_way,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
@@ -24,6 +28,7 @@ from sessionizer.control.operation import new_operation
 from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import is_local
+from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.restores.restore_plan import VERB
 from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
@@ -39,6 +44,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     time: Annotated[
         str | None, typer.Option(help="Instead of an id: the newest savepoint not after this moment, ISO 8601.")
     ] = None,
+    trial: TrialBatches = BATCHES,
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
@@ -54,7 +60,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     shelf = savepoints_folder(where, folder)
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
-    pending = begun_already(where, VERB, chosen)
+    terms, pending = terms_of(trial, back_if_unfit=False), begun_already(where, VERB, chosen)
     from sessionizer.spark.state.restore_planning import plan_restore  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restoring import Restoring  # noqa: PLC0415
 
@@ -63,16 +69,25 @@ def restore(  # noqa: PLR0913  one parameter per option
     with reading(kept, VERB), named_failures(stream):
         plan = plan_restore(spark, where, kept, manifest)
         digest = pending.digest if pending else plan.decision.digest
-        offer = Offer(verb=VERB, plan=plan, digest=digest, possible=plan.is_possible, savepoint=chosen)
+        options = given(trial_options(terms))
+        offer = Offer(
+            verb=VERB,
+            plan=plan,
+            digest=digest,
+            possible=plan.is_possible,
+            savepoint=chosen,
+            options=options,
+            trial=terms,
+        )
         if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
             return
         # one that was begun has taken rows, maybe, and goes to its end
         if pending is None and not plan.is_possible:
             raise EventsGone(stream, plan.replay.missing)
         leaves = plan.decision.leaves, plan.newest_batch
-        record = pending or new_operation(where, VERB, digest, approver(by), leaves, savepoint=chosen)
+        record = pending or new_operation(where, VERB, digest, approver(by), leaves, savepoint=chosen, options=options)
         with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
-            record = Restoring(spark, where, kept, manifest, lease, operation, say).run()
+            record = Restoring(spark, where, kept, manifest, lease, operation, say, terms).run()
     spark.stop()
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
 

@@ -1,4 +1,7 @@
-"""``sessionizer rollback``: back to the lineage before. Shows the plan first, and does what is approved."""
+"""``sessionizer rollback``: back to the lineage before. Shows the plan first, and does what is approved.
+
+And ``sessionizer accept``, for a lineage that is to stay.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
 from sessionizer.errors import EventsGone
 from sessionizer.home.data_root import is_local
+from sessionizer.lineage.trial.accepting import accepted
 from sessionizer.state.restores.rollback_plan import VERB
 
 
@@ -59,3 +63,8 @@ def rollback(  # noqa: PLR0913  one parameter per option
             record = roll_back(spark, operation, lease.check, say)
     spark.stop()
     typer.echo(f"stream {stream} is back in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+def accept(stream: Stream, *, by: By = None, home: Home = None) -> None:
+    """Go on with the stream's lineage, whatever its trial found or would find."""
+    typer.echo(accepted(stream_home(home, stream), approver(by)))

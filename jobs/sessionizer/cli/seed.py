@@ -14,12 +14,15 @@ from sessionizer.cli.operations import (
     By,
     KeepPlan,
     Offer,
+    TrialBatches,
     Wait,
     approver,
     begun_already,
     given,
     is_approved,
     taken_up,
+    terms_of,
+    trial_options,
     under_way,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
@@ -32,6 +35,7 @@ from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, VERB, Decision, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
@@ -68,6 +72,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     live_from: LiveFrom = None,
     backfill: Backfill = False,
     start_over: StartOver = False,
+    trial: TrialBatches = BATCHES,
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
@@ -84,6 +89,7 @@ def seed(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec(
             "rules.time_mode", spec.rules.time_mode.value, "event_time: a history does not say when it came"
         )
+    terms = terms_of(trial, back_if_unfit=False) if start_over else None  # else there is none to compare with
     pending = begun_already(where, VERB)
     leaves = _leaves(where, pending, start_over=start_over)
     from sessionizer.spark.history.beginning import Beginning  # noqa: PLC0415  fast --help
@@ -101,11 +107,12 @@ def seed(  # noqa: PLR0913  one parameter per option
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
     options = given({"--history": history, "--table": table, "--user": user, "--until": until})
     options += given({"--live-from": live_from, "--backfill": backfill, "--start-over": start_over})
+    options += given(trial_options(terms)) if start_over else []
     with named_failures(stream):
         examined = examine(spark, spec, where.platform)
         taking = Taking(spark, spec, examined, source, decision, where.platform)
         if not approved:
-            offer = Offer(verb=VERB, plan=_planned(taking, where), digest=digest, options=options)
+            offer = Offer(verb=VERB, plan=_planned(taking, where), digest=digest, options=options, trial=terms)
             taken_up(where, offer, approve, keep_plan, as_json=as_json)
             return
         where.prepare()
@@ -113,7 +120,7 @@ def seed(  # noqa: PLR0913  one parameter per option
         left = (leaves or "", -1 if newest is None else newest)
         record = pending or new_operation(where, VERB, digest, approver(by), left, options=options)
         with under_way(where, record, f"{VERB} from {past}", wait) as (lease, operation):
-            record = Beginning(taking, lease, operation, say).run()
+            record = Beginning(taking, lease, operation, say, terms).run()
     spark.stop()
     typer.echo(f"stream {stream} begins in lineage {record.lineage_to} ({record.seconds} s)")
 

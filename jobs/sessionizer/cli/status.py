@@ -65,6 +65,8 @@ def _lines(view: StreamView) -> list[str]:
     lines = [line for line in (view.running, view.advice) if line]
     if view.drain is not None and view.drain.over_at is not None:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
+    if view.trial_line is not None:
+        lines.append(view.trial_line)
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines

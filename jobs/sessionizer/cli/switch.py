@@ -8,20 +8,25 @@ import typer
 
 from sessionizer.cli.operations import (
     Approve,
+    BackIfUnfit,
     By,
     KeepPlan,
     Offer,
+    TrialBatches,
     Wait,
     approver,
     begun_already,
     given,
     taken_up,
+    terms_of,
+    trial_options,
     under_way,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.operation import new_operation
 from sessionizer.home.data_root import is_local
+from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.lineages.origin import activated_by
 from sessionizer.state.lineages.switch_plan import VERB, Start
 
@@ -38,6 +43,8 @@ def switch(  # noqa: PLR0913  one parameter per option
     leave_unread: Annotated[
         bool, typer.Option("--leave-unread", help="Also if the old source has more that was not read.")
     ] = False,
+    trial: TrialBatches = BATCHES,
+    back_if_unfit: BackIfUnfit = False,
     approve: Approve = None,
     wait: Wait = 300.0,
     by: By = None,
@@ -50,17 +57,17 @@ def switch(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show what going on with the source that the file names now would do; with --approve DIGEST, do it."""
     where, spec, start = stream_home(home, stream, data), stream_spec(streams, stream), Start.of(start_at)
-    pending = begun_already(where, VERB)
+    terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
     from sessionizer.spark.state.switching import Switching  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a {VERB} of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
-    switching = Switching(spark, where, spec, start)
+    switching = Switching(spark, where, spec, start, terms)
     with named_failures(stream):
         if pending is None or activated_by(where, pending) is None:
             plan = switching.plan()
-            options = given({"--start-at": start_at, "--leave-unread": leave_unread})
-            offer = Offer(verb=VERB, plan=plan, digest=plan.digest, options=options)
+            options = given({"--start-at": start_at, "--leave-unread": leave_unread, **trial_options(terms)})
+            offer = Offer(verb=VERB, plan=plan, digest=plan.digest, options=options, trial=terms)
             if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
                 return
             leaves = (plan.lineage, plan.batch_id)

@@ -25,6 +25,7 @@
     │   ├── UnfaithfulState      a new lineage that does not hold what it was given
     │   ├── StreamBegun          a stream that cannot begin with a history, as it has begun
     │   ├── NoWayBack            a lineage whose predecessor cannot go on
+    │   ├── LineageUnfit         a lineage that did not pass its trial, for a person to decide about
     │   ├── PlanChanged          a plan that is not the one that was approved
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
     │   ├── EventsUnread         what a switch would leave in the old source
@@ -37,6 +38,7 @@
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be reached just now
         ├── DriverStillRuns      a driver that was asked to stop and has not ended yet
+        ├── LineageLeft          a lineage that did not pass its trial: the next driver goes back by itself
         ├── DiskFull             a path that has no room just now
         ├── BatchOutrun          a running stream no longer keeps the batch that is being saved
         ├── StoreUnreachable     a store or name node that does not answer
@@ -66,6 +68,8 @@ from sessionizer.errors.of_state import (
     EventsGone,
     EventsUnread,
     HalfWrittenBatch,
+    LineageLeft,
+    LineageUnfit,
     NothingToSave,
     NothingToShow,
     NoWayBack,
@@ -110,6 +114,8 @@ __all__ = [
     "InvalidSpec",
     "LeaseHeld",
     "LeaseLost",
+    "LineageLeft",
+    "LineageUnfit",
     "NoWayBack",
     "NothingToSave",
     "NothingToShow",

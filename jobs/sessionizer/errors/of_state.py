@@ -180,3 +180,24 @@ class RowsLeft(TerminalError):
     def __init__(self, stream: str, location: str, rows: int) -> None:
         self.stream, self.location, self.rows = stream, location, rows
         super().__init__(f"{rows} rows that the restore of {stream!r} takes back are in {location} again")
+
+
+class LineageUnfit(TerminalError):
+    """``lineage`` of ``stream`` did not pass its trial: ``reason``. A rollback leads to the one ``before``, if any."""
+
+    exit_code = 36
+
+    def __init__(self, stream: str, lineage: str, before: str | None, reason: str) -> None:
+        self.stream, self.lineage, self.before, self.reason = stream, lineage, before, reason
+        super().__init__(f"lineage {lineage} of stream {stream!r} did not pass its trial: {reason}")
+
+
+class LineageLeft(TransientError):
+    """``lineage`` of ``stream`` did not pass its trial: ``reason``. The next driver goes back to the one ``before``."""
+
+    exit_code = 37
+
+    def __init__(self, stream: str, lineage: str, before: str, reason: str) -> None:
+        self.stream, self.lineage, self.before, self.reason = stream, lineage, before, reason
+        back = f"it goes back to lineage {before}"
+        super().__init__(f"lineage {lineage} of stream {stream!r} did not pass its trial, and {back}: {reason}")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.drained import DrainRecord
+    from sessionizer.lineage.trial.trial_record import Trial
     from sessionizer.stream_spec.decisions import Change
 
 INVALID: Final = "INVALID"
@@ -25,6 +26,7 @@ class StreamView:
     ``newest`` is None where the home cannot be looked into, and ``problem`` says why, or what is wrong with the spec.
     ``advice``: what to do, if something is wrong; ``changes``: where its file differs from the spec that it runs by;
     ``running``: a line about the batch under way, if it takes long; ``drain``: its sessions are closed for good.
+    ``trial``: of its lineage, if a verb made that; ``trial_line`` says where it stands, and what to do if it failed.
     """
 
     name: str
@@ -37,6 +39,8 @@ class StreamView:
     changes: tuple[Change, ...] = ()
     running: str | None = None
     drain: DrainRecord | None = None
+    trial: Trial | None = None
+    trial_line: str | None = None
 
     @property
     def seen(self) -> Observation | None:
@@ -82,4 +86,5 @@ class StreamView:
         changes = [asdict(change) for change in self.changes]
         drained = self.drain.to_json() if self.drain else None
         said = {"advice": self.advice, "spec_changes": changes, "drained": drained}
+        said["trial"] = self.trial.to_json() if self.trial else None
         return {"stream": self.name, **observed, **said}

@@ -17,12 +17,17 @@ from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.drained import examine_drain
+from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.lineage.trial.judging import Outcome
+from sessionizer.lineage.trial.trial_record import examine_trial
+from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
 from sessionizer.stream_spec.loading.folder import find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sessionizer.lineage.trial.trial_record import Trial
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -56,7 +61,7 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
     """The stream of ``spec``. Raises InvalidSpec, ControlUnreachable."""
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     newest, supervision = _newest(home, now), read_supervision(home)
-    beat = newest.seen.heartbeat
+    beat, trial = newest.seen.heartbeat, examine_trial(home)
     return StreamView(
         name=spec.name,
         home=home,
@@ -66,7 +71,18 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
         changes=pending_changes(home, spec),
         running=running_line(beat, now) if beat and newest.seen.state.is_live else None,
         drain=examine_drain(home),
+        trial=trial,
+        trial_line=_trial_line(home, trial) if trial else None,
     )
+
+
+def _trial_line(home: StreamHome, trial: Trial) -> str:
+    """Where it stands; of one that failed, what to do."""
+    try:
+        line = standing_line(trial, BatchLog(home.lineage(trial.lineage).batches).life)
+    except SessionizerError as error:
+        return f"how its lineage does is not known: {error}"
+    return f"{line} → {remedy_for(failure_of(home, trial))}" if trial.outcome is Outcome.FAILED else line
 
 
 def without_spec(home: StreamHome) -> StreamView:

@@ -75,6 +75,16 @@ class LineageHome:
         return self.records / "origin.json"
 
     @property
+    def batches(self) -> Path:
+        """What its newest batches did."""
+        return self.records / "batches.json"
+
+    @property
+    def trial(self) -> Path:
+        """What it is on trial for; one that no verb made has no such file."""
+        return self.records / "trial.json"
+
+    @property
     def no_events(self) -> DataPath:
         """An empty folder: what the batch that begins the lineage reads in place of its source."""
         return self.root / "no_events"

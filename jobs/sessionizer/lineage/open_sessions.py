@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-_BATCH, _GROUPS = "batch_id", "groups"
+_BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
 
 
 class OpenSessions:
@@ -26,6 +26,7 @@ class OpenSessions:
         kept: dict[str, Any] = read_json(file) or {}
         groups = content_of(file, kept, _GROUPS)
         self._of_group = {int(group): OpenInGroup(**said) for group, said in groups.items()}
+        self._unmerged = {int(group): int(events) for group, events in kept.get(_UNMERGED, {}).items()}
         self._batch_id = kept.get(_BATCH)
 
     @property
@@ -34,9 +35,19 @@ class OpenSessions:
         return sum(open_in_group.sessions for open_in_group in self._of_group.values())
 
     @property
+    def most(self) -> int:
+        """No more can be open: a key that came several times since its group merged may have as many sessions."""
+        return self.total + sum(self._unmerged.values())
+
+    @property
     def latest_due_ms(self) -> int | None:
         """The watermark (epoch ms) at which the last of them is out; None where none ever is."""
         return latest(*(open_in_group.latest_due_ms for open_in_group in self._of_group.values()))
+
+    @property
+    def held_bytes(self) -> int:
+        """What the open events of all groups come to, decoded; at most."""
+        return sum(open_in_group.held_bytes for open_in_group in self._of_group.values())
 
     @property
     def heaviest(self) -> tuple[int | None, int | None]:
@@ -47,11 +58,14 @@ class OpenSessions:
 
     def learn(self, batch_id: int, open_in_groups: Iterable[tuple[int, OpenInGroup]]) -> None:
         """Take over what groups said in this batch. A batch that runs again says it again: what it adds counts once."""
-        of_group = dict(self._of_group)
+        of_group, unmerged = dict(self._of_group), dict(self._unmerged)
         for group, open_in_group in open_in_groups:
             if open_in_group.merged or batch_id != self._batch_id:
                 of_group[group] = open_in_group.after(of_group.get(group, NOTHING_OPEN))
-        if of_group != self._of_group or self._batch_id is None:
-            self._of_group, self._batch_id = of_group, batch_id
+                came = 0 if open_in_group.merged else open_in_group.admitted
+                unmerged[group] = came and unmerged.get(group, 0) + came
+        if of_group != self._of_group or unmerged != self._unmerged or self._batch_id is None:
+            self._of_group, self._unmerged, self._batch_id = of_group, unmerged, batch_id
             told = {str(group): open_in_group.as_dict() for group, open_in_group in of_group.items()}
-            write_json(self._file, stamped({_BATCH: batch_id, _GROUPS: told}), durable=False)
+            events = {str(group): came for group, came in unmerged.items() if came}
+            write_json(self._file, stamped({_BATCH: batch_id, _GROUPS: told, _UNMERGED: events}), durable=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.cli.operations import trial_line
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
@@ -17,6 +18,7 @@ from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.state.rescaling import carry_out, rescaled
 from sessionizer.state.lineages.handover import Step
@@ -78,6 +80,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(spark: SparkSess
     plan = plan_rescale(moved.name, standing_of(home), 6, 3)
     assert shown.stdout.splitlines() == [
         *plan.lines(),
+        f"  {trial_line(Terms())}",
         f"to do so: the same command with --approve {plan.digest}",
     ]
     assert moved.lineage == before, "nobody approved it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner, Result
@@ -13,6 +13,9 @@ from sessionizer.control.lease.lease import Lease, acquire
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.lineage.trial.judging import Terms
+from sessionizer.lineage.trial.trial_record import begin_trial, read_trial, write_trial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +69,15 @@ def beat(home: StreamHome, **figures: object) -> None:
     now = epoch_ms()
     facts: dict[str, object] = {"uid": "driver-1", "at": now, "started_at": now, "phase": Phase.RUNNING, **figures}
     write_heartbeat(home, Heartbeat(**facts))  # type: ignore[arg-type]
+
+
+def put_on_trial(home: StreamHome, terms: Terms | None = None, drivers: str = "") -> str:
+    """A second lineage, made by a rescale that never was, which so many drivers have run; returns it."""
+    before = start_lineage(home)
+    lineage = make_lineage(home, None)
+    begin_trial(home, lineage, "rescale", before, terms or Terms())
+    activate_lineage(home, lineage, before)
+    trial = read_trial(home, lineage)
+    assert trial is not None
+    write_trial(home, replace(trial, course=replace(trial.course, drivers=drivers)))
+    return lineage

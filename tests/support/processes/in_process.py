@@ -10,6 +10,7 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.vital_signs import VitalSigns
@@ -78,5 +79,6 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
         gate=BatchGate(lambda: False),
         signs=VitalSigns(home, lease),
         open_sessions=OpenSessions(home.lineage(lineage).open_sessions),
+        batch_log=BatchLog(home.lineage(lineage).batches),
         permit=lambda: None,
     )

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.event import Batch
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.lineages.handover import Step
     from support.streams.strategies import Log
 
@@ -50,12 +51,16 @@ SEED_BATCH = 0
 
 
 def reseed(
-    spark: SparkSession, stage: Stage, partitions: int = 2, after: Callable[[Step], None] = lambda _: None
+    spark: SparkSession,
+    stage: Stage,
+    partitions: int = 2,
+    after: Callable[[Step], None] = lambda _: None,
+    trial: Terms | None = None,
 ) -> str:
     """Have the stopped stream go on in a new lineage, by what its file says now. Returns the lineage."""
     home, spec = stage.stream_home, stage.spec()
     standing = standing_of(home)
-    seeding = Seeding(spark, home, spec, examine(spark, spec, stage.home), partitions, lambda: None, after)
+    seeding = Seeding(spark, home, spec, examine(spark, spec, stage.home), partitions, lambda: None, after, trial)
     origin = Origin("rescale", epoch_ms(), standing.lineage, standing.batch_id)
     return Reseeding(seeding, standing, LineageSpec(document_of(spec)), origin).run()
 

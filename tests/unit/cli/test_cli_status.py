@@ -6,7 +6,10 @@ import json
 import multiprocessing
 from typing import TYPE_CHECKING
 
+from typer.testing import CliRunner
+
 from sessionizer.causes.of_drivers import HUNG
+from sessionizer.cli.app import app
 from sessionizer.cli.operations import given
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
@@ -21,8 +24,10 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.lineage.trial.judging import Outcome
+from sessionizer.lineage.trial.trial_record import read_trial, write_trial
 from sessionizer.stream_spec.loading.folder import find_stream
-from support.processes.fabricated_platform import beat
+from support.processes.fabricated_platform import beat, put_on_trial
 from support.streams.begun_restore import begun_restore
 
 if TYPE_CHECKING:
@@ -55,6 +60,24 @@ def test_all_streams_one_broken(platform: Platform) -> None:
     assert lines["broken"][1] == "INVALID"
     assert "broken: " in result.stdout
     assert "source is missing" in result.stdout
+
+
+def test_a_lineage_on_trial_says_where_it_stands_and_what_to_do(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    lineage = put_on_trial(home)
+    assert f"visits: lineage {lineage} is on trial after the rescale: 0 of 5 batches" in platform.call("status").stdout
+    (shown,) = json.loads(platform.call("status", "--json").stdout)
+    assert (shown["trial"]["verb"], shown["trial"]["terms"]["batches"]) == ("rescale", 5)
+    trial = read_trial(home, lineage)
+    assert trial is not None
+    write_trial(home, trial.decided(Outcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before"))
+    failed = platform.call("status").stdout
+    assert f"lineage {lineage} did not pass its trial after the rescale: 40% of the 1,000 rows" in failed
+    assert f"`sessionizer rollback visits` leads back to lineage {trial.course.before}" in failed
+    accepted = CliRunner().invoke(app, ["accept", "visits", "--home", str(platform.home), "--by", "ann"])
+    assert accepted.stdout == f"stream visits goes on with lineage {lineage}, accepted by ann\n"
+    assert "was accepted by ann" in platform.call("status").stdout
 
 
 def test_json_is_one_list(platform: Platform) -> None:

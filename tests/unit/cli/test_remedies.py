@@ -53,6 +53,8 @@ EXAMPLES: list[SessionizerError] = [
     errors.DataElsewhere("clicks", "20261121T105501-3fa9c2", "SESSIONIZER_DATA", "hdfs://a:8020/x", "/home"),
     errors.StreamBegun("clicks", "20261121T105501-3fa9c2"),
     errors.NoWayBack("clicks", "20261121T105501-3fa9c2", "it began without the state of another"),
+    errors.LineageUnfit("clicks", "20261121T105501-3fa9c2", None, "80% of its rows were refused, 1% before"),
+    errors.LineageLeft("clicks", "20261121T105501-3fa9c2", "20261121T105501-000000", "3 of its drivers ended"),
     errors.PlanChanged("clicks", "0123456789abcdef", "fedcba9876543210"),
     errors.EventsGone("clicks", ["file:/in/1.json"]),
     errors.EventsUnread("clicks", 12, "files"),

@@ -31,7 +31,7 @@ OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "spec": "spec.json", "types": "types.json",
     "drained": "drained.json", "open_sessions": "open_sessions.json", "unreadable_files": "unreadable_files.json",
     "announced_timeouts": "announced_timeouts.json", "checkpoint_record": "checkpoint.json", "origin": "origin.json",
-    "no_events": "no_events",
+    "no_events": "no_events", "batches": "batches.json", "trial": "trial.json",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.exit_record import ExitRecord, write_exit
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.deployment.running_spec import choose_spec
-from sessionizer.errors import LeaseHeld
+from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import Reserve
 from sessionizer.home.stream_home import StreamHome
@@ -22,6 +22,7 @@ from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.data_owner import claim_data, require_own_data
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.spark.driver.gate import StopSignals
+from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.life import DriverLife
 from sessionizer.spark.failures.out_of_memory import words_of_this_jvm
 from sessionizer.spark.failures.query_failure import classified
@@ -47,6 +48,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     driver: DriverLife | None = None
     try:
         with StopSignals() as signals:
+            go_back_if_due(home, lease, options, say)
             require_no_operation(home)
             require_not_drained(home)
             _require_readable(home)
@@ -58,6 +60,8 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
         cause = classified(file.name, error, words_of_this_jvm) if isinstance(error, Exception) else error
         if driver is None or driver.query_has_ended():
             reserve.give_up()
+            if driver is not None and isinstance(cause, SessionizerError):
+                cause = driver.ends_with(cause)
             record_failure(home, lease.uid, cause)
             lease.release()
         else:

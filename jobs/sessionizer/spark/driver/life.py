@@ -16,10 +16,12 @@ from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.core.definition.rules import TimeMode
+from sessionizer.errors import LineageLeft, LineageUnfit
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
+from sessionizer.lineage.trial.trial_watch import TrialWatch
 from sessionizer.spark.driver.chores import Chores
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.options import Until
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.lease.lease import Lease
     from sessionizer.deployment.running_spec import RunningSpec
+    from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.gate import StopSignals
     from sessionizer.spark.driver.options import DriverOptions
@@ -66,6 +69,8 @@ class DriverLife:
         self._lease_watch = LeaseWatch(lease)
         self._query: StreamingQuery | None = None
         self._signals, self._say = signals, say
+        self._trial: TrialWatch | None = None
+        self._judged = 0
         self._signs = VitalSigns(home, lease)
         self._gate = BatchGate(self._must_stop)
         disks = [disk for disk in (home.root, home.data, Path(tempfile.gettempdir())) if isinstance(disk, Path)]
@@ -80,6 +85,8 @@ class DriverLife:
         self._chores = Chores(self._prepared, self._options.until, self._say)
         if passed_over := files_passed_over(self._spec.source, self._options.platform_home):
             self._say(passed_over)
+        if self._trial is not None:
+            self._say(self._trial.line(self._prepared.batch_log.life))
         self._say(f"query starts: lineage {self._prepared.lineage}, driver {self._lease.uid}, pid {os.getpid()}")
         if self._must_stop():
             self._gate.close()  # asked to while Spark was starting
@@ -93,6 +100,7 @@ class DriverLife:
 
     def _begin(self) -> None:
         self._signs.say(phase=Phase.STARTING)
+        self._trial = TrialWatch.begun_by(self._home, self._lease.uid)
         for line in self._running.lines():
             self._say(line)
         if self._options.until is Until.DRAINED:
@@ -119,6 +127,10 @@ class DriverLife:
     def query_has_ended(self) -> bool:
         """Cut the query off if it still runs, whatever kept us from watching it; False if it would not end."""
         return self._query is None or cut_off(self._query)
+
+    def ends_with(self, error: SessionizerError) -> SessionizerError:
+        """What the driver says that it ends with, whose life ended with ``error``."""
+        return error if self._trial is None else self._trial.after(error)
 
     def _run_to_end(self, until: Until) -> None:
         if self._prepared.resumes and self._needs_waking(until):
@@ -186,11 +198,30 @@ class DriverLife:
             self._watch.look(self._prepared.spark, query)
             self._tell_progress()
             self._chores.do(query)
+            self._judge(query)
             time.sleep(POLL_S)
         error = query.exception()
         if error is not None and not self._gate.refused:
             self._lease_watch.look()
             raise error
+        self._judge(query)
+
+    def _judge(self, query: StreamingQuery) -> None:
+        """See what the batches since the last look say of a lineage on trial. Raises LineageUnfit, LineageLeft.
+
+        A query whose lineage fails ends as one that is stopped.
+        """
+        log = self._prepared.batch_log
+        if self._trial is None or self._trial.trial.outcome is not None or self._judged == log.added:
+            return
+        self._judged = log.added
+        try:
+            self._trial.judge(log.life)
+        except (LineageUnfit, LineageLeft):
+            self._watch.stop(self._prepared.spark, query, self._say)
+            raise
+        if self._trial.trial.outcome is not None:
+            self._say(self._trial.line(log.life))
 
     def _tell_progress(self) -> None:
         line = self._progress.line(self._signs.beat, epoch_ms())

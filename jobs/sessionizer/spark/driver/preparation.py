@@ -9,6 +9,7 @@ from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.prepared_query import PreparedQuery
@@ -67,6 +68,7 @@ class Preparation:
             gate=self.gate,
             signs=self.signs,
             open_sessions=counts,
+            batch_log=BatchLog(self.home.lineage(lineage).batches),
             permit=self.permit,
         )
 

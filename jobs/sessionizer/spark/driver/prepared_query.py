@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.wire import rows
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import begun_batch, files_of_batch
+from sessionizer.lineage.trial.figures import BatchFacts
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
@@ -24,10 +27,12 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.open_sessions import OpenSessions
+    from sessionizer.lineage.trial.batch_log import BatchLog
     from sessionizer.spark.driver.gate import BatchGate
     from sessionizer.spark.driver.vital_signs import VitalSigns
     from sessionizer.spark.query.assembly import SessionQuery
     from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.spark.sinks.write import BatchCounts
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
@@ -44,6 +49,7 @@ class PreparedQuery:
     gate: BatchGate
     signs: VitalSigns
     open_sessions: OpenSessions
+    batch_log: BatchLog
     permit: Callable[[], None]
 
     def build(self) -> tuple[SessionQuery, Sinks]:
@@ -103,5 +109,23 @@ class PreparedQuery:
             brought = files_of_batch(self.home.checkpoint(self.lineage), batch_id)
             UnreadableFiles.of(self.home, self.lineage).report_empty(self.spark, brought)
         counts = sinks.write(emitted, batch_id)
+        open_before = self.open_sessions.most
         self.open_sessions.learn(batch_id, counts.open_in_groups)
+        self.batch_log.add(self._facts(batch_id, counts, open_before))
         self.signs.wrote(counts, self.open_sessions)
+
+    def _facts(self, batch_id: int, counts: BatchCounts, open_before: int) -> BatchFacts:
+        watermark_ms = self.signs.beat.watermark_ms
+        refused = counts[rows.LATE] + counts[rows.QUARANTINE]
+        return BatchFacts(
+            batch_id=batch_id,
+            read=counts.admitted + refused,
+            admitted=counts.admitted,
+            late=counts[rows.LATE],
+            quarantined=counts[rows.QUARANTINE],
+            sessions=counts[rows.SESSIONS],
+            open_before=open_before,
+            open_after=self.open_sessions.most,
+            held_bytes=self.open_sessions.held_bytes,
+            lag_ms=None if watermark_ms is None else epoch_ms() - watermark_ms,
+        )

@@ -88,13 +88,16 @@ class VitalSigns:
             write_heartbeat(self._home, self._beat)
 
     @contextmanager
-    def beating(self) -> Iterator[None]:
-        """Beat on while the driver is busy with what it cannot be called away from, such as the start of Spark."""
+    def beating(self, *, works: bool = False) -> Iterator[None]:
+        """Beat on while the driver is busy with what it cannot be called away from, such as the start of Spark.
+
+        ``works``: what it does has no batches and takes as long as it takes, so it is no start that hangs.
+        """
         done = threading.Event()
 
         def beat() -> None:
             while not done.wait(BEAT_EVERY_S):
-                self.say()
+                self.say(**({"phase": Phase.RUNNING, "progress_at": epoch_ms()} if works else {}))
 
         thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
         thread.start()

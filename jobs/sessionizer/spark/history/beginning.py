@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.history.taking import Taken, Taking
 
 _SEED_BATCH: Final = 0
@@ -52,6 +53,7 @@ class Beginning:
     lease: Lease
     operation: Operation
     say: Callable[[str], None]
+    trial: Terms | None = None
 
     def run(self) -> OperationRecord:
         """The record, done. Raises what keeps a history from being read or a lineage from beginning, LeaseLost."""
@@ -99,6 +101,7 @@ class Beginning:
             partitions=int(str(taking.spark.conf.get(PARTITIONS))),
             permit=self.lease.check,
             after=self._after,
+            trial=self.trial,
         )
         handover = Handover(
             origin=Origin(VERB, epoch_ms(), taking.decision.leaves),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.savepoints.manifest import Manifest
 
 
@@ -51,6 +52,7 @@ class Restoring:
     lease: Lease
     operation: Operation
     say: Callable[[str], None]
+    trial: Terms | None = None
 
     def run(self) -> OperationRecord:
         """The record, done. Raises RowsLeft, what keeps a lineage from beginning (see ``Seeding.run``), LeaseLost."""
@@ -72,6 +74,7 @@ class Restoring:
             partitions=int(self.manifest.fingerprint.configuration[PARTITIONS]),
             permit=self.lease.check,
             after=self._after,
+            trial=self.trial,
         )
         return seeding.run(savepoint_table(self.spark, self.savepoint, OPEN_EVENTS), self._handover())
 

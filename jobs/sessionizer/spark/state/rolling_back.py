@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
-from sessionizer.errors import NothingToSave, NoWayBack, PlanChanged
+from sessionizer.errors import NothingToSave, PlanChanged
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import activate_lineage, active_lineage
-from sessionizer.lineage.checkpoint import EVENTS, begun_batch, committed_batch, planned_batch, seen_files
+from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.restore_planning import replay_of
 from sessionizer.spark.state.taking_back import later_rows_of, take_all_back
-from sessionizer.state.lineages.origin import parents_of, read_origin
+from sessionizer.state.lineages.origin import parents_of
 from sessionizer.state.lineages.standing import FILES
+from sessionizer.state.lineages.way_back import way_back
 from sessionizer.state.restores.later_rows import rows_after
 from sessionizer.state.restores.rollback_plan import RollbackPlan
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.lineages.origin import Origin
     from sessionizer.state.restores.later_rows import LaterRows
     from sessionizer.state.restores.restore_plan import Replay
 
@@ -39,7 +39,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
     leaves = active_lineage(home)
     if leaves is None:
         raise NothingToSave(home.name, "it never ran")
-    origin, before = _way_back(home, leaves)
+    origin, before = way_back(home, leaves)
     return RollbackPlan(
         stream=home.name,
         leaves=leaves,
@@ -75,20 +75,6 @@ def roll_back(
     permit()
     activate_lineage(home, plan.lineage, parents_of(home).get(plan.lineage))
     return operation.over(plan.lineage)
-
-
-def _way_back(home: StreamHome, leaves: str) -> tuple[Origin, str]:
-    """How ``leaves`` came to be, and the lineage before it. Raises NoWayBack."""
-    origin = read_origin(home, leaves)
-    if origin is None or origin.parent is None:
-        raise NoWayBack(home.name, leaves, "it began without the state of another")
-    newest = committed_batch(home.checkpoint(origin.parent))
-    if newest is None:
-        raise NoWayBack(home.name, leaves, f"the checkpoint of lineage {origin.parent} is gone")
-    if newest != origin.batch_id:
-        cause = f"lineage {origin.parent} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
-        raise NoWayBack(home.name, leaves, cause)
-    return origin, origin.parent
 
 
 def _tables_of(home: StreamHome, lineage: str) -> dict[str, str]:

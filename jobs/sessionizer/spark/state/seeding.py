@@ -16,6 +16,7 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.checkpoint import PARTITIONS, go_on_from, next_watermark
 from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.trial.trial_record import begin_trial
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
@@ -31,6 +32,7 @@ from sessionizer.spark.state.open_events import (
 from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
 from sessionizer.state.lineages.handover import Step, disagreement, furnish
 from sessionizer.state.lineages.origin import write_origin
+from sessionizer.state.lineages.way_back import lineage_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.sinks.examine import Examined
     from sessionizer.state.lineages.handover import Handover
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -51,6 +54,7 @@ class Seeding:
     """``spec``: what the lineage runs by, ``examined`` against its source; ``partitions``: of its state.
 
     ``permit`` returns only while the lease is known to be ours. ``after`` is told each step that is over.
+    ``trial``: what the lineage must show in its first batches, None: nothing.
     """
 
     spark: SparkSession
@@ -60,6 +64,7 @@ class Seeding:
     partitions: int
     permit: Callable[[], None]
     after: Callable[[Step], None]
+    trial: Terms | None = None
 
     def run(self, open_events: DataFrame, handover: Handover) -> str:
         """A new lineage that begins with the canonical ``open_events``, active by then.
@@ -80,6 +85,9 @@ class Seeding:
             go_on_from(self.home.checkpoint(lineage), handover.offset, handover.seen)
             self.after(Step.POSITIONED)
             furnish(self.home, lineage, handover)
+            if self.trial is not None:
+                before = lineage_before(self.home, lineage)
+                begin_trial(self.home, lineage, handover.origin.verb, before, self.trial)
             self.after(Step.FURNISHED)
             self.permit()
         except Exception:

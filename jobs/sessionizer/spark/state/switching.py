@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.state.source_beginning import Beginning
     from sessionizer.state.lineages.handover import Step
     from sessionizer.state.lineages.standing import Standing
@@ -39,12 +40,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Switching:
-    """The stream of ``home`` goes on by ``spec``, whose source begins at ``start``."""
+    """The stream of ``home`` goes on by ``spec``, whose source begins at ``start``; its new lineage is on ``trial``."""
 
     spark: SparkSession
     home: StreamHome
     spec: StreamSpec
     start: Start
+    trial: Terms | None = None
 
     def plan(self) -> SwitchPlan:
         """What would be done. Writes nothing.
@@ -95,12 +97,19 @@ class Switching:
         examined = examine(self.spark, self.spec, self.home.platform)
         require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
         partitions = min(int(standing.settings[PARTITIONS]), self.spec.key_groups)
-        seeding = Seeding(self.spark, self.home, self.spec, examined, partitions, permit=permit, after=after)
+        seeding = Seeding(
+            self.spark, self.home, self.spec, examined, partitions, permit=permit, after=after, trial=self._terms
+        )
         moved = replace(
             standing, position=Position(self.spec.source.format, beginning.offset), seen_files=beginning.seen
         )
         origin = Origin(VERB, epoch_ms(), standing.lineage, standing.batch_id)
         return Reseeding(seeding, moved, new_record(self.home, self.spec), origin).run()
+
+    @property
+    def _terms(self) -> Terms | None:
+        """What a new source brings once more is late, and meant to be."""
+        return self.trial and replace(self.trial, judges_late=False)
 
     def _beginning(self) -> Beginning:
         return beginning_of(self.spark, self.spec.source, self.home.platform, self.start)

@@ -8,6 +8,7 @@ from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.state.lineages.origin import read_origin
 
 if TYPE_CHECKING:
@@ -36,5 +37,8 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None) -> bool:
     if lineage == active:
         return False
     origin = read_origin(home, lineage)
+    trial = read_trial(home, lineage)
+    if trial is not None and (trial.outcome is not None or trial.course.drivers):
+        return False  # it was active, and left: kept for a look at it
     made_for_now = origin is not None and origin.parent == active
     return made_for_now and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH

@@ -17,13 +17,14 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.lineage.trial.judging import Terms
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from support.expected.supervision_records import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
 from support.processes.driver_commands import real_driver, scripted_driver
-from support.processes.fabricated_platform import SPEC
+from support.processes.fabricated_platform import SPEC, put_on_trial
 from support.processes.file_notifier import settle_and_tell, settle_until
 from support.streams.begun_restore import begun_restore
 
@@ -97,6 +98,19 @@ def restore_cut_short(watched: WatchedStream) -> None:
     write_operation(watched.home, begun_restore())
 
 
+def trial_failed(watched: WatchedStream) -> None:
+    """As many of its drivers as a trial allows were killed."""
+    tried(watched, Terms())
+
+
+def trial_failed_by_one_who_goes_back(watched: WatchedStream) -> None:
+    tried(watched, Terms(goes_back=True))
+
+
+def tried(watched: WatchedStream, terms: Terms) -> None:
+    put_on_trial(watched.platform.add("clicks"), terms, "one two three")
+
+
 def desired_damaged(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
     watched.home.control_files.desired.write_text("{")
@@ -143,6 +157,8 @@ REFUSALS = {
     "drained": Refusal("StreamDrained", "every session is closed", drained_before),
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
     "a restore that was cut short": Refusal("OperationPending", "restore of 'clicks' to nightly", restore_cut_short),
+    "an unfit lineage": Refusal("LineageUnfit", "3 of its drivers ended before", trial_failed),
+    "an unfit lineage that is left": Refusal("LineageLeft", "it goes back to", trial_failed_by_one_who_goes_back),
     "another data root": Refusal("DataElsewhere", "elsewhere", begun, at_another_data_root),
     "data of another home": Refusal("DataOwned", "/other on ", data_of_another_home, at_another_data_root),
     "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),

@@ -1,0 +1,172 @@
+"""Whether a lineage does as well as the one before it: pure, on figures of batches and on how its drivers ended.
+
+Whatever is compared does not depend on how much a batch brings or how late it comes, so that a lineage that reads a
+backlog is judged like one that follows its source (docs/adr/0106).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.home.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sessionizer.lineage.trial.figures import Figures
+
+BATCHES: Final = 5
+"""Of a trial, unless somebody says otherwise."""
+PATIENCE: Final = 10
+"""So many times the batches of a trial are waited for events enough, and for a backlog to be read."""
+LAG_SLACK_MS: Final = 60_000
+SMALL_STATE_BYTES: Final = 2**26
+"""A state that is larger by so little harms nobody."""
+
+
+class Outcome(StrEnum):
+    """How a trial ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ACCEPTED = "accepted"
+    """By a person, whatever was found."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms(JsonRecord):
+    """What a lineage must show in its first ``batches`` that read something.
+
+    A share of rows may be ``rise`` higher than before, or ``factor`` times as high; other figures ``factor`` times.
+    ``drivers``: so many of its drivers may not end in failures. ``least_rows``: what nothing is judged by less than.
+    ``goes_back``: whoever approved the verb wants the lineage before again, without being asked.
+    """
+
+    batches: int = BATCHES
+    goes_back: bool = False
+    judges_late: bool = True
+    rise: float = 0.10
+    factor: float = 4.0
+    drivers: int = 3
+    least_rows: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the lineage before did: in its whole ``life``, and in its newest batches. The milder of both counts."""
+
+    life: Figures
+    recent: Figures
+
+    def fit(self, terms: Terms) -> tuple[Figures, ...]:
+        """Those that something can be judged by."""
+        return tuple(figures for figures in (self.life, self.recent) if figures.read >= terms.least_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a driver ended, in words, that a trial counts; ``fatal``: its query would end like that again."""
+
+    uid: str
+    what: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``outcome`` is None while nothing can be told yet; ``reason``: why it failed."""
+
+    outcome: Outcome | None = None
+    reason: str | None = None
+
+
+WATCHING: Final = Verdict()
+
+
+def judge(terms: Terms, baseline: Baseline, figures: Figures, ends: Sequence[End] = ()) -> Verdict:
+    """The verdict on a lineage that has done ``figures`` so far, and whose drivers have come to ``ends``. Total."""
+    ended = _of_ends(terms, ends)
+    if ended is not None:
+        return Verdict(Outcome.FAILED, ended)
+    usual = baseline.fit(terms)
+    if figures.batches < terms.batches * PATIENCE:
+        has_enough = figures.batches >= terms.batches and figures.read >= terms.least_rows
+        if not has_enough or not _has_caught_up(usual, figures):
+            return WATCHING
+    reason = next((found for check in _CHECKS if (found := check(terms, usual, figures)) is not None), None)
+    return Verdict(Outcome.PASSED) if reason is None else Verdict(Outcome.FAILED, reason)
+
+
+def _of_ends(terms: Terms, ends: Sequence[End]) -> str | None:
+    fatal = next((end for end in ends if end.fatal), None)
+    if fatal is not None:
+        return f"its driver {fatal.uid} ended for good: {fatal.what}"
+    if len(ends) < terms.drivers:
+        return None
+    return f"{len(ends)} of its drivers ended before it was through, the last: {ends[-1].what}"
+
+
+def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
+    """Whether it is as near to the clock as the lineage before was; also where nobody can tell."""
+    known = [before.most_lag_ms for before in usual if before.most_lag_ms is not None]
+    if figures.last_lag_ms is None or not known:
+        return True
+    return figures.last_lag_ms <= 2 * max(known) + LAG_SLACK_MS
+
+
+def _refused(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+    return _of_share(terms, usual, figures, lambda of: of.quarantined, "were refused")
+
+
+def _late(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+    return _of_share(terms, usual, figures, lambda of: of.late, "were late") if terms.judges_late else None
+
+
+def _of_share(
+    terms: Terms, usual: Sequence[Figures], figures: Figures, count: Callable[[Figures], int], what: str
+) -> str | None:
+    if not usual or figures.read < terms.least_rows:
+        return None
+    share, before = count(figures) / figures.read, max(count(of) / of.read for of in usual)
+    if share <= max(before + terms.rise, before * terms.factor):
+        return None
+    return f"{share:.0%} of the {figures.read:,} rows that it read {what}, {before:.0%} before"
+
+
+def _begun(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+    """Sessions per event. How many begin is known from below and from above: only what both bounds say is judged."""
+    known = [of for of in usual if of.admitted >= terms.least_rows]
+    if not known or figures.admitted < terms.least_rows:
+        return None
+    least, most = figures.fewest_begun / figures.admitted, figures.most_begun / figures.admitted
+    most_before = max(of.most_begun / of.admitted for of in known)
+    least_before = min(of.fewest_begun / of.admitted for of in known)
+    if least > terms.factor * most_before:
+        return f"it begins at least {least:.3g} sessions per event, and at most {most_before:.3g} began before"
+    if most * terms.factor < least_before:
+        return f"it begins at most {most:.3g} sessions per event, and at least {least_before:.3g} began before"
+    return None
+
+
+def _held(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+    """The size of the state: while a backlog is read it may well be larger."""
+    if not usual or not _has_caught_up(usual, figures):
+        return None
+    before = max(of.held_bytes for of in usual)
+    if figures.held_bytes <= terms.factor * before + SMALL_STATE_BYTES:
+        return None
+    return f"its open events take {figures.held_bytes / 2**20:,.0f} MiB, {before / 2**20:,.0f} MiB before"
+
+
+def _behind(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+    if _has_caught_up(usual, figures) or figures.last_lag_ms is None or figures.first_lag_ms is None:
+        return None
+    if figures.last_lag_ms < figures.first_lag_ms:
+        return None
+    behind, at_first = (lag // 1000 for lag in (figures.last_lag_ms, figures.first_lag_ms))
+    return f"after {figures.batches} batches it is {behind:,} s behind, {at_first:,} s at first: it does not catch up"
+
+
+_CHECKS: Final = (_refused, _late, _begun, _held, _behind)

@@ -1,0 +1,141 @@
+"""The trial of the active lineage, as a driver of it goes through it: at its start, after its batches, at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.causes.cause import Verdict as OfCause
+from sessionizer.causes.of_drivers import KILLED, OF_QUERIES
+from sessionizer.causes.remedies import cause_of_error
+from sessionizer.causes.table import cause_of
+from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
+from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.lineage.trial.judging import End, Outcome, judge
+from sessionizer.lineage.trial.trial_record import read_trial, trial_of_active, write_trial
+from sessionizer.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.causes.cause import Cause
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.figures import Figures
+    from sessionizer.lineage.trial.trial_record import Trial
+
+_LINE_LIMIT = 200
+
+
+@dataclass(slots=True)
+class TrialWatch:
+    """``trial`` is not over; ``ends`` are those of the drivers before ``uid``, by which it is not failed yet."""
+
+    home: StreamHome
+    uid: str
+    trial: Trial
+    ends: Sequence[End] = ()
+
+    @classmethod
+    def begun_by(cls, home: StreamHome, uid: str) -> TrialWatch | None:
+        """That of the driver ``uid``, which holds the lease and is about to start. None where there is no trial (left).
+
+        Raises LineageUnfit or LineageLeft where the lineage failed, maybe by how its drivers have ended, DamagedFile.
+        """
+        trial = trial_of_active(home)
+        if trial is None or trial.outcome in {Outcome.PASSED, Outcome.ACCEPTED}:
+            return None
+        if trial.outcome is Outcome.FAILED:
+            raise failure_of(home, trial)
+        ends = [end for driver in trial.course.drivers.split() if (end := end_of(home, driver)) is not None]
+        watch = cls(home, uid, trial, ends)
+        log = BatchLog(home.lineage(trial.lineage).batches)
+        watch.judge(log.life)
+        if watch.trial.outcome is Outcome.PASSED:
+            return None
+        drivers = " ".join([*(end.uid for end in ends), uid])
+        watch.trial = replace(trial, course=replace(trial.course, drivers=drivers))
+        write_trial(home, watch.trial)
+        return watch
+
+    def judge(self, figures: Figures) -> None:
+        """Note what ``figures`` of all its batches lead to. Raises LineageUnfit, or LineageLeft, if it fails."""
+        if self.trial.outcome is not None or self._was_accepted():
+            return
+        verdict = judge(self.trial.terms, self.trial.baseline, figures, self.ends)
+        if verdict.outcome is None:
+            return
+        self.trial = self.trial.decided(verdict.outcome, verdict.reason)
+        write_trial(self.home, self.trial)
+        if verdict.outcome is Outcome.FAILED:
+            raise failure_of(self.home, self.trial)
+
+    def after(self, error: SessionizerError) -> SessionizerError:
+        """What the driver ends with, whose life ended with ``error``: that, or what it comes to for the trial."""
+        cause = cause_of_error(error)
+        end = _counted(self.uid, cause, str(error))
+        if end is None:
+            return error
+        self.ends = [*self.ends, end]
+        try:
+            self.judge(BatchLog(self.home.lineage(self.trial.lineage).batches).life)
+        except (LineageUnfit, LineageLeft) as failed:
+            return failed
+        except SessionizerError:
+            return error  # what the driver ended with matters more than that it could not be noted
+        return error
+
+    def line(self, figures: Figures) -> str:
+        """Where it stands, for people."""
+        return standing_line(self.trial, figures)
+
+    def _was_accepted(self) -> bool:
+        """A person may have accepted the lineage meanwhile: theirs is the last word."""
+        found = read_trial(self.home, self.trial.lineage)
+        if found is None or found.outcome is not Outcome.ACCEPTED:
+            return False
+        self.trial = found
+        return True
+
+
+def standing_line(trial: Trial, figures: Figures) -> str:
+    """Where the trial stands, for people."""
+    name, verb = trial.lineage, trial.course.verb
+    match trial.outcome:
+        case Outcome.PASSED:
+            return f"lineage {name} passed its trial after the {verb}"
+        case Outcome.FAILED:
+            return f"lineage {name} did not pass its trial after the {verb}: {trial.course.reason}"
+        case Outcome.ACCEPTED:
+            return f"lineage {name} was accepted by {trial.course.by} after the {verb}"
+        case _:
+            return f"lineage {name} is on trial after the {verb}: {figures.batches} of {trial.terms.batches} batches"
+
+
+def failure_of(home: StreamHome, trial: Trial) -> LineageUnfit | LineageLeft:
+    """What a driver ends with whose lineage failed."""
+    reason = trial.course.reason or "no reason was noted"
+    if trial.goes_back:
+        return LineageLeft(home.name, trial.lineage, trial.course.before or "", reason)
+    return LineageUnfit(home.name, trial.lineage, trial.course.before, reason)
+
+
+def end_of(home: StreamHome, uid: str) -> End | None:
+    """How the driver ``uid``, which does not live any more, ended; None if it speaks not against its lineage."""
+    record = read_exit(home, uid)
+    if record is None:
+        return _counted(uid, KILLED, KILLED.called)
+    if record.outcome is not ExitOutcome.FAILED:
+        return None
+    message = record.message or ""
+    return _counted(uid, cause_of(record.error_type, message, terminal=record.terminal), message)
+
+
+def _counted(uid: str, cause: Cause, message: str) -> End | None:
+    """What passes by itself, and what is wrong with a set-up, says nothing of a lineage."""
+    words = redacted(message).partition("\n")[0][:_LINE_LIMIT]
+    if cause.verdict is OfCause.UNCLEAR:
+        return End(uid, words)
+    if cause.verdict is OfCause.TERMINAL and cause in OF_QUERIES:
+        return End(uid, words, fatal=True)
+    return None

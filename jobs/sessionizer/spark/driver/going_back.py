@@ -1,0 +1,70 @@
+"""Back to the lineage before, by the driver itself: where whoever approved a verb wanted that if its lineage fails.
+
+It is the rollback that people type, under the lease of the driver that is about to start, before its query. Killed
+anywhere, the next driver goes on with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.errors import EventsGone
+from sessionizer.home.data_root import is_local
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint_record import require_readable_lineage
+from sessionizer.lineage.trial.trial_record import trial_of_active
+from sessionizer.spark.driver.vital_signs import VitalSigns
+from sessionizer.spark.session import spark_session
+from sessionizer.spark.state.rolling_back import plan_rollback, roll_back
+from sessionizer.state.restores.rollback_plan import VERB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.driver.options import DriverOptions
+
+BY_TRIAL: Final = "the trial of lineage "
+
+
+def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
+    """Have the lineage before be the active one again, if the one of now failed its trial and was to be left then.
+
+    Raises NoWayBack, EventsGone and what else ends a rollback: then a person has to decide.
+    """
+    begun = _begun(home)
+    trial = trial_of_active(home)
+    if begun is None and (trial is None or not trial.goes_back or pending_operation(home) is not None):
+        return
+    active = active_lineage(home)
+    if active is not None:
+        require_readable_lineage(home, active)
+    signs = VitalSigns(home, lease)
+    with signs.beating(works=True):
+        spark = spark_session(f"sessionizer {home.name}", options.master, local_data=is_local(home.data))
+        if trial is not None and trial.goes_back:
+            say(f"lineage {trial.lineage} did not pass its trial ({trial.course.reason}): going back")
+        record = begun or _approved(spark, home)
+        done = roll_back(spark, Operation(home, record), lease.check, say)
+    say(f"back in lineage {done.lineage_to} ({done.seconds} s); lineage {record.lineage_from} is kept for a look at it")
+
+
+def _begun(home: StreamHome) -> OperationRecord | None:
+    """The record of one that a driver began and did not finish."""
+    pending = pending_operation(home)
+    return pending if pending and pending.verb == VERB and pending.by.startswith(BY_TRIAL) else None
+
+
+def _approved(spark: SparkSession, home: StreamHome) -> OperationRecord:
+    """The record of a rollback: it was approved with the verb whose lineage failed."""
+    plan = plan_rollback(spark, home)
+    if not plan.is_possible:
+        raise EventsGone(home.name, plan.replay.missing)
+    leaves = (plan.leaves, plan.newest_batch)
+    return new_operation(home, VERB, plan.digest, f"{BY_TRIAL}{plan.leaves}", leaves)

@@ -1,0 +1,131 @@
+"""A lineage that does worse than the one before is left again by its own driver, if that was approved with the verb."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.exit_record import read_exit
+from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
+from sessionizer.errors import LineageLeft
+from sessionizer.fleet.streams import one_stream
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.trial.judging import Outcome, Terms
+from sessionizer.lineage.trial.trial_record import read_trial
+from sessionizer.spark.driver.drive import drive
+from sessionizer.spark.driver.going_back import go_back_if_due
+from sessionizer.spark.driver.options import DriverOptions
+from sessionizer.spark.state import rolling_back
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.loading.spec_file import SpecFile
+from support.expected.landed import landed
+from support.processes.driver_process import DriverProcess
+from support.processes.in_process import catch_up, drain
+from support.streams.click_files import write_click_files
+from support.streams.reseeded_stream import Killed, reseed
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+REFUSING = {**clicks_spec()["mapping"], "event_time": "cast(null as timestamp)"}
+
+
+def stream_at(root: Path) -> Stage:
+    stage = Stage.set_up(root, clicks_spec())
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    return stage
+
+
+def bring(stage: Stage, files: list[Path]) -> None:
+    for file in files:
+        shutil.copy2(file, stage.feed)
+
+
+def run(stage: Stage, uid: str) -> None:
+    drive(SpecFile(stage.name, stage.spec()), DriverOptions(stage.home, uid, master="local[2]"), lambda _: None)
+
+
+@dataclass
+class Failed:
+    """A stream whose second lineage refused all that it read: its driver has ended."""
+
+    stage: Stage
+    first: str
+    second: str
+    files: list[Path]
+
+
+@pytest.fixture
+def failed(spark: SparkSession, tmp_path: Path) -> Failed:
+    stage = stream_at(tmp_path / "moved")
+    write_click_files(tmp_path / "clicks", files=3)
+    files = sorted((tmp_path / "clicks").iterdir())
+    bring(stage, files[:1])
+    catch_up(spark, stage)
+    first = stage.lineage
+    assert first is not None
+    stage.write_spec({**clicks_spec(), "mapping": REFUSING})
+    second = reseed(spark, stage, trial=Terms(batches=2, goes_back=True))
+    bring(stage, files[1:])
+    with pytest.raises(LineageLeft, match=r"100% of the .* rows that it read were refused, \d% before"):
+        run(stage, "unfit")
+    stage.write_spec(clicks_spec())
+    return Failed(stage, first, second, files)
+
+
+def die(*_: object) -> None:
+    raise Killed
+
+
+def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = failed.stage.stream_home
+    ended, trial = read_exit(home, "unfit"), read_trial(home, failed.second)
+    assert ended is not None
+    assert (ended.error_type, ended.terminal) == ("LineageLeft", False)
+    assert trial is not None
+    assert (trial.outcome, trial.course.before) == (Outcome.FAILED, failed.first)
+    shown = one_stream(failed.stage.home, failed.stage.streams, failed.stage.name).trial_line
+    assert "its next driver goes back" in (shown or "")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rolling_back, "activate_lineage", die)
+        with pytest.raises(Killed):
+            run(failed.stage, "killed")
+    begun = pending_operation(home)
+    assert begun is not None
+    assert (begun.by, begun.step) == (f"the trial of lineage {failed.second}", Reached.TAKEN_BACK)
+
+    lease = acquire(home, "next")
+    said: list[str] = []
+    options = DriverOptions(failed.stage.home, "next", master="local[2]")
+    for _ in range(2):
+        go_back_if_due(home, lease, options, said.append)
+    lease.release()
+    (line,) = [line for line in said if line.startswith("back in lineage")]
+    assert failed.first in line
+    (done,) = read_operations(home)
+    assert (done.outcome, done.lineage_to, failed.stage.lineage) == (Ending.DONE, failed.first, failed.first)
+    assert home.lineage(failed.second).checkpoint.exists(), "the one that failed is kept"
+
+
+@pytest.mark.long
+def test_a_driver_goes_back_and_on_as_if_the_lineage_had_never_been(
+    spark: SparkSession, failed: Failed, tmp_path: Path
+) -> None:
+    with DriverProcess.start(failed.stage, "next") as driver:
+        assert driver.wait() == 0, driver.said
+        assert f"back in lineage {failed.first}" in driver.said
+    steady = stream_at(tmp_path / "steady")
+    bring(steady, failed.files)
+    drain(spark, steady)
+    assert landed(steady).sessions
+    assert landed(failed.stage) == landed(steady)

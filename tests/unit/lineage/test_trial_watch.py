@@ -1,0 +1,200 @@
+"""A driver's way through the trial of its lineage: what is noted, what it ends with, what a person may say to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.causes.remedies import remedy_for
+from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFailed, QueryInterrupted
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.trial.accepting import accepted
+from sessionizer.lineage.trial.batch_log import KEPT, BatchLog
+from sessionizer.lineage.trial.figures import BatchFacts, Figures
+from sessionizer.lineage.trial.judging import Outcome, Terms
+from sessionizer.lineage.trial.trial_record import begin_trial, read_trial, trial_of_active
+from sessionizer.lineage.trial.trial_watch import TrialWatch, standing_line
+from sessionizer.state.lineages.abandoned import abandoned_lineages
+from sessionizer.state.lineages.origin import Origin, write_origin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USUAL = BatchFacts(
+    batch_id=0, read=200, admitted=200, late=0, quarantined=0, sessions=20, open_before=5, open_after=5, held_bytes=9
+)
+
+
+def bring(home: StreamHome, lineage: str, batches: int = 5, quarantined: int = 0) -> Figures:
+    log = BatchLog(home.lineage(lineage).batches)
+    for number in range(batches):
+        log.add(replace(USUAL, batch_id=number, admitted=200 - quarantined, quarantined=quarantined))
+    return log.life
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    """A stream whose first lineage did as usual, and whose second, of a rescale, is on trial."""
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    first = start_lineage(home, spec=LineageSpec({}))
+    bring(home, first)
+    on_trial(home, first, Terms())
+    return home
+
+
+def on_trial(home: StreamHome, before: str, terms: Terms) -> str:
+    lineage = make_lineage(home, LineageSpec({}))
+    write_origin(home, lineage, Origin("rescale", 7, before, 4))
+    begin_trial(home, lineage, "rescale", before, terms)
+    activate_lineage(home, lineage, before)
+    return lineage
+
+
+def active(home: StreamHome) -> str:
+    trial = trial_of_active(home)
+    assert trial is not None
+    return trial.lineage
+
+
+def begun(home: StreamHome, uid: str) -> TrialWatch:
+    watch = TrialWatch.begun_by(home, uid)
+    assert watch is not None
+    return watch
+
+
+def test_it_passes_once_and_is_over(home: StreamHome) -> None:
+    watch = begun(home, "a")
+    lineage = watch.trial.lineage
+    assert watch.trial.baseline.life.read == 1_000
+    watch.judge(bring(home, lineage, 4))
+    assert watch.trial.outcome is None
+    figures = bring(home, lineage, 5)
+    assert watch.line(figures) == f"lineage {lineage} is on trial after the rescale: 5 of 5 batches"
+    watch.judge(figures)
+    noted = read_trial(home, lineage)
+    assert noted == watch.trial
+    assert noted is not None
+    assert noted.outcome is Outcome.PASSED
+    assert noted.course.owner.startswith("clicks@")
+    watch.judge(bring(home, lineage, quarantined=200))
+    assert read_trial(home, lineage) == noted, "what comes later is no trial"
+    assert TrialWatch.begun_by(home, "b") is None
+
+
+def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHome) -> None:
+    watch = begun(home, "a")
+    lineage, before = watch.trial.lineage, watch.trial.course.before
+    with pytest.raises(LineageUnfit, match=f"lineage {lineage} .* did not pass its trial: 50% of the 1,000 rows"):
+        watch.judge(bring(home, lineage, quarantined=100))
+    with pytest.raises(LineageUnfit) as raised:
+        TrialWatch.begun_by(home, "b")
+    advice = remedy_for(raised.value)
+    assert advice.startswith(
+        f"`sessionizer rollback clicks` leads back to lineage {before}; `sessionizer accept clicks`"
+    )
+    assert abandoned_lineages(home) == []
+    assert accepted(home, "ann") == f"stream clicks goes on with lineage {lineage}, accepted by ann"
+    assert TrialWatch.begun_by(home, "b") is None
+    assert "has accepted already" in accepted(home, "ann")
+    noted = read_trial(home, lineage)
+    assert noted is not None
+    assert standing_line(noted, Figures()) == f"lineage {lineage} was accepted by ann after the rescale"
+
+
+def test_who_approved_that_goes_back_without_being_asked(home: StreamHome) -> None:
+    lineage = on_trial(home, active(home), Terms(goes_back=True))
+    watch = begun(home, "a")
+    with pytest.raises(LineageLeft, match="did not pass its trial, and it goes back to lineage"):
+        watch.judge(bring(home, lineage, quarantined=100))
+    noted = read_trial(home, lineage)
+    assert noted is not None
+    assert noted.goes_back
+
+
+def test_a_driver_that_dies_again_and_again_fails_it(home: StreamHome) -> None:
+    lineage = begun(home, "killed").trial.lineage
+    write_exit(home, ExitRecord("stopped", 1, ExitOutcome.STOPPED))
+    begun(home, "stopped")
+    record_failure(home, "away", QueryInterrupted("clicks", "unreachable", "the broker is away"))
+    begun(home, "away")
+    record_failure(home, "dead", QueryInterrupted("clicks", "driver_jvm_died", "its last words"))
+    noted = begun(home, "dead").trial
+    assert noted.course.drivers == "killed dead", "the ends of others say nothing of the lineage"
+    last = begun(home, "last")
+    assert last.trial.course.drivers == "killed dead last"
+    ended = last.after(QueryInterrupted("clicks", "memory", "no heap"))
+    assert isinstance(ended, LineageUnfit)
+    assert "3 of its drivers ended before it was through, the last:" in ended.reason
+    assert lineage == ended.lineage
+
+
+def test_what_would_end_its_query_again_fails_it_at_once(home: StreamHome) -> None:
+    watch = begun(home, "a")
+    away = QueryInterrupted("clicks", "unreachable", "the broker is away")
+    assert watch.after(away) is away
+    ended = watch.after(QueryFailed("clicks", "state_refused", "another provider"))
+    assert isinstance(ended, LineageUnfit)
+    assert "its driver a ended for good: the query of 'clicks' failed (state_refused)" in ended.reason
+
+
+def test_who_accepts_while_a_driver_runs_has_the_last_word(home: StreamHome) -> None:
+    watch = begun(home, "a")
+    accepted(home, "ann")
+    watch.judge(bring(home, watch.trial.lineage, quarantined=200))
+    assert watch.trial.outcome is Outcome.ACCEPTED
+
+
+def test_a_stream_that_no_verb_moved_is_on_no_trial(tmp_path: Path) -> None:
+    home = StreamHome.of(tmp_path, "clicks")
+    home.prepare()
+    assert TrialWatch.begun_by(home, "a") is None
+    start_lineage(home, spec=LineageSpec({}))
+    assert TrialWatch.begun_by(home, "a") is None
+    assert "is on no trial" in accepted(home, "ann")
+
+
+def test_a_damaged_trial_is_not_guessed_at(home: StreamHome) -> None:
+    home.lineage(active(home)).trial.write_text('{"format": 1, "terms": {}}')
+    with pytest.raises(DamagedFile, match="it is no trial"):
+        TrialWatch.begun_by(home, "a")
+
+
+def test_a_batch_that_runs_again_counts_once_and_old_ones_are_summed_up(tmp_path: Path) -> None:
+    log = BatchLog(tmp_path / "batches.json")
+    for number in range(KEPT + 7):
+        log.add(replace(USUAL, batch_id=number, lag_ms=number))
+    log.add(replace(USUAL, batch_id=KEPT + 6, read=300, lag_ms=1))
+    log = BatchLog(tmp_path / "batches.json")
+    assert (log.life.batches, log.recent.batches) == (KEPT + 7, KEPT)
+    assert log.life.read == 200 * (KEPT + 6) + 300
+    assert (log.life.first_lag_ms, log.life.last_lag_ms, log.life.most_lag_ms) == (0, 1, KEPT + 5)
+
+
+def test_figures_that_cannot_be_read_keep_no_stream_from_going_on(tmp_path: Path) -> None:
+    file = tmp_path / "batches.json"
+    for text in ("{", '{"earlier": 7}', '{"batches": [{"batch_id": "x"}]}', '{"batches": 3}'):
+        file.write_text(text)
+        log = BatchLog(file)
+        assert log.life == Figures()
+        log.add(USUAL)
+        assert BatchLog(file).life.read == USUAL.read
+
+
+def test_no_more_sessions_are_open_than_events_came_since_a_group_merged(tmp_path: Path) -> None:
+    opened = OpenSessions(tmp_path / "open_sessions.json")
+    opened.learn(1, [(0, OpenInGroup(3, 9, 300, 30, merged=True)), (1, OpenInGroup(1, 9, 100, 10, merged=False))])
+    for _ in range(2):  # the batch runs again
+        opened.learn(2, [(1, OpenInGroup(2, 9, 100, 20, merged=False))])
+    opened = OpenSessions(tmp_path / "open_sessions.json")
+    assert (opened.total, opened.most, opened.held_bytes) == (6, 36, 500)
+    opened.learn(3, [(1, OpenInGroup(4, 9, 100, 20, merged=True))])
+    assert (opened.total, opened.most) == (7, 7)
