@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from sessionizer.cli.apply import apply
 from sessionizer.cli.history import history, report
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
@@ -24,7 +25,7 @@ from sessionizer.cli.terminal import tell
 from sessionizer.errors import SessionizerError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
-for command in (run, stop, restore, rollback, accept, rescale, switch, seed, status, tables, history, report):
+for command in (run, stop, apply, restore, rollback, accept, rescale, switch, seed, status, tables, history, report):
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.add_typer(spec, name="spec")

@@ -129,11 +129,16 @@ def is_approved(stream: str, approve: str | None, digest: str) -> bool:
     return approve is not None
 
 
-def terms_of(batches: int, *, back_if_unfit: bool) -> Terms | None:
-    """What a new lineage must show; None: nothing. Raises InvalidSpec."""
+def terms_of(batches: int, *, back_if_unfit: bool = False, like_before: bool = True) -> Terms | None:
+    """What a new lineage must show; None: nothing. Raises InvalidSpec.
+
+    ``like_before``: it is meant to make the same of its events as the lineage that is left, which was no mistake.
+    """
     if batches == 0 and back_if_unfit:
         raise InvalidSpec("--trial", batches, "at least 1 with --back-if-unfit")
-    return Terms(batches=batches, goes_back=back_if_unfit) if batches else None
+    if batches == 0:
+        return None
+    return Terms(batches=batches, goes_back=back_if_unfit, judges_sessions=like_before)
 
 
 def trial_options(terms: Terms | None) -> dict[str, object]:

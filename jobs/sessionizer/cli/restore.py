@@ -60,7 +60,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     shelf = savepoints_folder(where, folder)
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
-    terms, pending = terms_of(trial, back_if_unfit=False), begun_already(where, VERB, chosen)
+    terms, pending = terms_of(trial, like_before=False), begun_already(where, VERB, chosen)
     from sessionizer.spark.state.restore_planning import plan_restore  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restoring import Restoring  # noqa: PLC0415
 

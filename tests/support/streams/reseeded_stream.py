@@ -80,13 +80,22 @@ def kill_at(step: Step) -> Callable[[Step], None]:
 
 
 def tell_reseeded(
-    spark: SparkSession, log: Log, seed: int, drivers: int, root: Path, killed_at: Iterable[Step] = ()
+    spark: SparkSession,
+    log: Log,
+    seed: int,
+    drivers: int,
+    root: Path,
+    killed_at: Iterable[Step] = (),
+    *,
+    go_on: Callable[[SparkSession, Stage, int], str] = reseed,
 ) -> Told:
     """Stream ``log``, whose last batch drains, by at most so many drivers under ``root``, an empty folder.
 
+    ``go_on``: gives a stopped stream a lineage of so many partitions by its file, and returns it.
     ``killed_at``: the steps after which the making of each lineage is killed before it is made to its end.
     """
     telling = _Telling.set_up(spark, log, random.Random(seed), root, tuple(killed_at))
+    telling.go_on = go_on
     shares = telling.shares(drivers)
     editions = editions_of(log.rules, len(shares), telling.chance)
     for number, (edition, share) in enumerate(zip(editions, shares, strict=True)):
@@ -103,6 +112,7 @@ class _Telling:
     brought: list[Batch]
     lived: list[tuple[str, Edition]]
     killed_at: tuple[Step, ...]
+    go_on: Callable[[SparkSession, Stage, int], str] = reseed
 
     @classmethod
     def set_up(
@@ -129,7 +139,7 @@ class _Telling:
         else:
             for step in self.killed_at:
                 self._die_at(step)
-            lineage = reseed(self.spark, self.stage, partitions=self.chance.randint(1, groups))
+            lineage = self.go_on(self.spark, self.stage, self.chance.randint(1, groups))
         self.feed.punctuations = self.stage.stream_home.punctuations(lineage)
         for _ in range(share):
             self.feed.write_next()

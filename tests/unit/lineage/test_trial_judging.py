@@ -88,6 +88,13 @@ def test_a_backlog_is_waited_for_and_one_that_grows_is_found() -> None:
     assert judge(TERMS, BASELINE, near).outcome is Outcome.PASSED
 
 
+def test_who_leaves_a_lineage_that_was_wrong_need_not_do_as_it_did() -> None:
+    terms = replace(TERMS, judges_sessions=False)
+    for other in ({"sessions": 900}, {"sessions": 0, "open_after": 10, "open_before": 10}, {"held_bytes": 2**40}):
+        assert judge(terms, BASELINE, replace(GOOD, **other)).outcome is Outcome.PASSED
+    assert judge(terms, BASELINE, replace(GOOD, quarantined=400)).outcome is Outcome.FAILED
+
+
 def test_what_a_switch_brings_twice_is_not_held_against_it() -> None:
     assert judge(replace(TERMS, judges_late=False), BASELINE, replace(GOOD, late=900)).outcome is Outcome.PASSED
 
@@ -109,7 +116,13 @@ facts = st.builds(
     open_before=counts, open_after=counts, held_bytes=counts, lag_ms=lags,
 )  # fmt: skip
 figures = st.lists(facts, max_size=60).map(Figures.of)
-terms = st.builds(Terms, batches=st.integers(1, 50), drivers=st.integers(1, 5), judges_late=st.booleans())
+terms = st.builds(
+    Terms,
+    batches=st.integers(1, 50),
+    drivers=st.integers(1, 5),
+    judges_late=st.booleans(),
+    judges_sessions=st.booleans(),
+)
 
 
 @given(terms, figures, figures, figures)

@@ -23,6 +23,8 @@ class Reached(StrEnum):
 
     APPROVED = "approved"
     STOPPED = "stopped"
+    SAVED = "saved"
+    """What was open before is in a savepoint."""
     TAKEN = "taken"
     """Of a seed: its history has been read, and what it came to is kept."""
     SEEDED = "seeded"

@@ -41,12 +41,14 @@ class Terms(JsonRecord):
 
     A share of rows may be ``rise`` higher than before, or ``factor`` times as high; other figures ``factor`` times.
     ``drivers``: so many of its drivers may not end in failures. ``least_rows``: what nothing is judged by less than.
-    ``goes_back``: whoever approved the verb wants the lineage before again, without being asked.
+    ``goes_back``: whoever approved the verb wants the lineage before again, without being asked. ``judges_sessions``:
+    it is meant to begin as many, and to hold as much, as the lineage before.
     """
 
     batches: int = BATCHES
     goes_back: bool = False
     judges_late: bool = True
+    judges_sessions: bool = True
     rise: float = 0.10
     factor: float = 4.0
     drivers: int = 3
@@ -138,7 +140,7 @@ def _of_share(
 def _begun(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
     """Sessions per event. How many begin is known from below and from above: only what both bounds say is judged."""
     known = [of for of in usual if of.admitted >= terms.least_rows]
-    if not known or figures.admitted < terms.least_rows:
+    if not terms.judges_sessions or not known or figures.admitted < terms.least_rows:
         return None
     least, most = figures.fewest_begun / figures.admitted, figures.most_begun / figures.admitted
     most_before = max(of.most_begun / of.admitted for of in known)
@@ -152,7 +154,7 @@ def _begun(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | No
 
 def _held(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
     """The size of the state: while a backlog is read it may well be larger."""
-    if not usual or not _has_caught_up(usual, figures):
+    if not terms.judges_sessions or not usual or not _has_caught_up(usual, figures):
         return None
     before = max(of.held_bytes for of in usual)
     if figures.held_bytes <= terms.factor * before + SMALL_STATE_BYTES:

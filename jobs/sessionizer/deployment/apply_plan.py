@@ -1,0 +1,134 @@
+"""What applying a changed spec would do, as data: for each field how the stream can take it, and what that comes to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.stamp import typed_digest
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.stream_spec.decisions import Change, Document
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+VERB: Final = "apply"
+TIME_MODE: Final = "rules.time_mode"
+
+
+class Way(StrEnum):
+    """How a stream can take a change."""
+
+    IN_PLACE = "in place"
+    """Its lineage goes on: open events are read by the names of what they came with."""
+    NEW_LINEAGE = "in a new lineage"
+    OTHER_VERB = "not by this command"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A ``field`` that differs (values in words), and the ``way`` that it is taken; ``note``: why, or what to do."""
+
+    field: str
+    change: str
+    way: Way
+    note: str = ""
+
+    def line(self, *, anew: bool) -> str:
+        """For people; ``anew``: all that can be taken is taken in a new lineage."""
+        way = Way.NEW_LINEAGE if anew and self.way is Way.IN_PLACE else self.way
+        return f"{self.change} ({way}{f': {self.note}' if self.note else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPlan:
+    """``stream`` goes on by the spec of a ``fingerprint``, after ``batch_id`` of ``lineage`` or a later one.
+
+    ``anew``: in a new lineage, because a field needs that or because somebody wants it.
+    """
+
+    stream: str
+    lineage: str
+    batch_id: int
+    fingerprint: str
+    fields: tuple[Taken, ...]
+    anew: bool
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.fields)
+
+    @property
+    def refused(self) -> tuple[Taken, ...]:
+        """What cannot be taken like this."""
+        return tuple(taken for taken in self.fields if taken.way in {Way.OTHER_VERB, Way.NEVER})
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it can be carried out."""
+        return self.changes_something and not self.refused
+
+    @property
+    def digest(self) -> str:
+        """The same for the same decision, on any machine: 16 hex digits."""
+        decided = ("stream", "lineage", "fingerprint", "anew")
+        return typed_digest({name: value for name, value in asdict(self).items() if name in decided})
+
+    def require_possible(self) -> None:
+        """Raises InvalidSpec for the first field that cannot be taken."""
+        for taken in self.refused:
+            raise InvalidSpec(taken.field, taken.change.rpartition(" → ")[2], f"what it was: {taken.note}")
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "possible": self.is_possible, "digest": self.digest}
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        if not self.changes_something:
+            yield f"stream {self.stream} runs by what its file says: there is nothing to apply"
+            return
+        count = len(self.fields)
+        yield f"stream {self.stream} goes on by its file, which differs in {count} field{'' if count == 1 else 's'}"
+        for taken in self.fields:
+            yield f"  {taken.line(anew=self.anew)}"
+        if self.refused:
+            yield "  nothing of it can be applied before that is settled"
+            return
+        yield "  a canonical savepoint of what is open is made first"
+        if self.anew:
+            yield f"  from  lineage {self.lineage}, after batch {self.batch_id}; it is left, and kept"
+            yield "  to    a new lineage with every open session"
+        else:
+            yield f"  it stays in lineage {self.lineage}, after batch {self.batch_id} or later: no rollback undoes it"
+        yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
+
+
+def plan_apply(stream: str, at: tuple[str, int], before: Document, spec: StreamSpec, *, anew: bool) -> ApplyPlan:
+    """What it comes to; ``at``: the lineage and its newest batch that is over, ``before``: the spec that it runs by.
+
+    ``anew``: a new lineage is wanted, whatever changes.
+    """
+    lineage, batch_id = at
+    fields = tuple(_taken(stream, change) for change in changes_between(decided_by(before), decisions_of(spec)))
+    needed = any(taken.way is Way.NEW_LINEAGE for taken in fields)
+    return ApplyPlan(stream, lineage, batch_id, spec_fingerprint(spec), fields, anew or needed)
+
+
+def _taken(stream: str, change: Change) -> Taken:
+    if change.field == KEY_GROUPS:
+        return Taken(change.field, str(change), Way.NEW_LINEAGE, "the state is divided anew")
+    if change.field in WHICH_SOURCE:
+        other = f"`sessionizer switch {stream} --start-at …`, which says where the other source begins"
+        return Taken(change.field, str(change), Way.OTHER_VERB, other)
+    if change.field == TIME_MODE:
+        other = "open events are on the clock of before; a stream on another clock is another stream"
+        return Taken(change.field, str(change), Way.NEVER, other)
+    return Taken(change.field, str(change), Way.IN_PLACE)

@@ -1,0 +1,146 @@
+"""Applies a changed spec to a stopped stream: a savepoint of what is open, then its lineage or a new one goes by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.control.records.operation_record import Reached
+from sessionizer.deployment.apply_plan import VERB, plan_apply
+from sessionizer.deployment.refusals import require_whole
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.errors import PlanChanged
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.ingest.kept_types import require_readable_state
+from sessionizer.spark.sinks.examine import examine
+from sessionizer.spark.sinks.half_written import half_written_batch
+from sessionizer.spark.sinks.own_tables import have_tables
+from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.reseeding import Reseeding
+from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.spark.state.seeding import Seeding
+from sessionizer.state.lineages.origin import Origin, activated_by
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.operation import Operation
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.deployment.apply_plan import ApplyPlan
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """The stream of ``home`` goes on by ``spec``; ``anew``: in a new lineage also where its own could take it.
+
+    ``trial``: of a new lineage. ``savepoints``: the folder for the savepoint of what was open before.
+    """
+
+    spark: SparkSession
+    home: StreamHome
+    spec: StreamSpec
+    savepoints: DataPath
+    anew: bool = False
+    trial: Terms | None = None
+
+    def plan(self) -> ApplyPlan:
+        """What would be done. Writes nothing.
+
+        Raises InvalidSpec where Spark refuses the spec, or the state may hold what it cannot take, and what keeps a
+        stream from being saved (``standing_of``).
+        """
+        standing = standing_of(self.home)
+        plan = self._plan_of(standing)
+        if plan.is_possible:
+            self._examined(standing)
+        return plan
+
+    def run(
+        self, operation: Operation, permit: Callable[[], None], after: Callable[[str], None] = lambda _: None
+    ) -> OperationRecord:
+        """The record of the operation, done, by whoever has the stream's lease. Killed anywhere it is done again.
+
+        ``after`` is told each step. Raises PlanChanged where its digest is not of what would be done, HalfWrittenBatch,
+        UnfaithfulState, and as ``plan``. Then the stream is as it was.
+        """
+        lineage = activated_by(self.home, operation.record) or self._applied_in_place(operation.record)
+        if lineage is None:
+            with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
+                lineage = self._carried_out(operation, permit, after)
+        return operation.over(lineage)
+
+    def _applied_in_place(self, record: OperationRecord) -> str | None:
+        """The lineage that a run which was killed had given the spec."""
+        standing = standing_of(self.home)
+        is_applied = record.has_done(Reached.SAVED) and not self._plan_of(standing).changes_something
+        return active_lineage(self.home) if is_applied else None
+
+    def _carried_out(self, operation: Operation, permit: Callable[[], None], after: Callable[[str], None]) -> str:
+        standing = standing_of(self.home)
+        plan = self._plan_of(standing)
+        if plan.digest != operation.record.digest:
+            raise PlanChanged(self.home.name, operation.record.digest, plan.digest)
+        plan.require_possible()
+        examined = self._examined(standing)
+        operation.reached(Reached.STOPPED)
+        wish = Wish(
+            self.savepoints, f"before {VERB} {operation.record.id}", f"{VERB}-{operation.record.id}", live=False
+        )
+        after(f"savepoint: {make_savepoint(self.spark, self.home, standing, wish, lambda _: None).id}")
+        operation.reached(Reached.SAVED)
+        have_tables(self.spark, self.home, self.home.platform, self.spec, examined.shapes(self.spec))
+        if plan.anew:
+            return self._go_on_anew(standing, examined, permit, after)
+        self._require_whole(standing)
+        permit()
+        write_lineage_spec(self.home, standing.lineage, new_record(self.home, self.spec))
+        after("lineage: goes by it")
+        return standing.lineage
+
+    def _go_on_anew(
+        self, standing: Standing, examined: Examined, permit: Callable[[], None], after: Callable[[str], None]
+    ) -> str:
+        partitions = min(int(standing.settings[PARTITIONS]), self.spec.key_groups)
+        seeding = Seeding(
+            self.spark,
+            self.home,
+            self.spec,
+            examined,
+            partitions,
+            permit=permit,
+            after=lambda step: after(f"new lineage: {step}"),
+            trial=self.trial,
+        )
+        origin = Origin(VERB, epoch_ms(), standing.lineage, standing.batch_id)
+        return Reseeding(seeding, standing, new_record(self.home, self.spec), origin).run()
+
+    def _plan_of(self, standing: Standing) -> ApplyPlan:
+        at = (standing.lineage, standing.batch_id)
+        return plan_apply(self.home.name, at, standing.spec, self.spec, anew=self.anew)
+
+    def _examined(self, standing: Standing) -> Examined:
+        examined = examine(self.spark, self.spec, self.home.platform)
+        require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+        return examined
+
+    def _require_whole(self, standing: Standing) -> None:
+        """A batch that was cut short after it had written is run again by what it meant then."""
+        places = table_locations(self.home, self.home.platform, standing.spec["sink"]["path"])
+        written = [places[name] for name in STREAMED]
+        begun = half_written_batch(self.spark, self.home.checkpoint(standing.lineage), standing.lineage, written)
+        require_whole(changes_between(decided_by(standing.spec), decisions_of(self.spec)), begun)

@@ -1,0 +1,136 @@
+"""A changed spec that is applied: with every open session, as the definition has a stream whose spec changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.deployment.apply_plan import VERB
+from sessionizer.errors import InvalidSpec, PlanChanged
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
+from sessionizer.lineage.trial.judging import Terms
+from sessionizer.lineage.trial.trial_record import read_trial
+from sessionizer.spark.state.applying import Applying
+from sessionizer.state.lineages.way_back import lineage_before
+from sessionizer.state.savepoints.shelf import savepoints_in
+from sessionizer.stream_spec.decisions import document_of
+from support.processes.in_process import catch_up
+from support.streams.changing_stream import (
+    conflicts_defined,
+    conflicts_in,
+    late_defined,
+    late_in,
+    sessions_defined,
+    sessions_in,
+)
+from support.streams.click_files import write_click_files
+from support.streams.reseeded_stream import Killed, tell_reseeded
+from support.streams.stage import Stage, clicks_spec
+from support.streams.strategies import examples_of, logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from support.streams.strategies import Log
+
+
+def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> Applying:
+    home = stage.stream_home
+    return Applying(spark, home, stage.spec(), home.savepoints, anew, Terms())
+
+
+def operation_of(found: Applying) -> Operation:
+    """What has been approved."""
+    plan = found.plan()
+    record = new_operation(found.home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
+    return Operation(found.home, record)
+
+
+def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
+    found, before = applying(spark, stage, anew=True), stage.lineage
+    lineage = found.run(operation_of(found), lambda: None).lineage_to
+    assert lineage is not None
+    assert (stage.lineage, lineage_before(found.home, lineage)) == (lineage, before)
+    trial = read_trial(found.home, lineage)
+    assert trial is not None
+    assert (trial.course.verb, trial.course.before, trial.outcome) == (VERB, before, None)
+    assert trial.baseline.life.read > 0
+    return lineage
+
+
+def rich_log(batches: int) -> Log:
+    """Many events in so many batches."""
+    found = examples_of(logs([TimeMode.EVENT_TIME], drained=True), 300)
+    return next(
+        log for log in found if len(log.batches) == batches and sum(len(batch.events) for batch in log.batches) >= 20
+    )
+
+
+@pytest.mark.parametrize(("drivers", "batches"), [(2, 4), pytest.param(4, 8, marks=pytest.mark.long)])
+def test_a_stream_that_goes_on_by_changed_specs_equals_the_definition(
+    spark: SparkSession, tmp_path: Path, drivers: int, batches: int
+) -> None:
+    told = tell_reseeded(spark, rich_log(batches), seed=5, drivers=drivers, root=tmp_path, go_on=apply_anew)
+    outcome = told.outcome()
+    assert len(told.editions) == drivers
+    assert not outcome.open_events, "the last batch drains"
+    assert sessions_in(told) == sessions_defined(told, outcome)
+    assert late_in(told) == late_defined(outcome)
+    assert conflicts_in(told) == conflicts_defined(outcome)
+
+
+def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    home = stage.stream_home
+    home.prepare()
+    lineage = start_lineage(home, spec=LineageSpec(document_of(stage.spec())))
+    write_click_files(stage.feed, files=1)
+    catch_up(spark, stage)
+
+    mapping = clicks_spec()["mapping"]
+    narrower = {**mapping, "payload": {**mapping["payload"], "amount": "cast(amount as int)"}}
+    stage.write_spec({**clicks_spec(), "mapping": narrower})
+    with pytest.raises(InvalidSpec, match=r"mapping\.payload\.amount is 'int'"):
+        applying(spark, stage).plan()
+
+    stage.write_spec(clicks_spec(gap_timeout="5 seconds"))
+    found = applying(spark, stage)
+    begun = operation_of(found)
+
+    def die(step: str) -> None:
+        assert step.startswith("savepoint: apply-")
+        raise Killed
+
+    with pytest.raises(Killed):
+        found.run(begun, lambda: None, die)
+    pending = pending_operation(home)
+    assert pending is not None
+    assert pending.step is Reached.STOPPED
+    done = found.run(Operation(home, pending), lambda: None)
+    assert (done.outcome, done.lineage_to, stage.lineage) == (Ending.DONE, lineage, lineage)
+    noted = read_lineage_spec(home, lineage)
+    assert noted is not None
+    assert noted.document == document_of(stage.spec())
+    assert [savepoint.id for savepoint in savepoints_in(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
+    assert found.run(Operation(home, pending.after(Reached.SAVED)), lambda: None).lineage_to == lineage, (
+        "killed after it"
+    )
+    assert read_trial(home, lineage) is None
+
+    stage.write_spec({**clicks_spec(), "key_groups": 6})
+    found = applying(spark, stage)
+    begun = operation_of(found)
+    stage.write_spec({**clicks_spec(), "key_groups": 7})
+    with pytest.raises(PlanChanged):
+        applying(spark, stage).run(begun, lambda: None)
+    assert (begun.record.outcome, stage.lineage) == (Ending.ABANDONED, lineage)
