@@ -18,6 +18,7 @@ from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.errors import OperationPending
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
 from support.expected.landed import plain, table_rows
+from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
 from support.streams.log_feed import COLUMNS, MAPPING, source_row
@@ -75,11 +76,11 @@ def everything() -> Everything:
     return Everything(tuple(parts[0]), tuple(map(tuple, parts[1:])))
 
 
-def stage_of(root: Path, source: dict[str, Any] | None = None) -> Stage:
+def stage_of(root: Path, source: dict[str, Any] | None = None, data: str | None = None) -> Stage:
     files = {"format": "files", "path": "feed", "encoding": "json", "columns": COLUMNS}
     options = {"options": {"maxFilesPerTrigger": 1}}
     spec = {"source": source or {**files, **options}, "mapping": MAPPING, "rules": written_rules(RULES, 5)}
-    return Stage.set_up(root, {**spec, "key_groups": 3, "measures": {"amounts": "sum(amount)"}})
+    return Stage.set_up(root, {**spec, "key_groups": 3, "measures": {"amounts": "sum(amount)"}}, data=data)
 
 
 def lines(events: Iterable[Event]) -> str:
@@ -141,10 +142,11 @@ def assert_worth_it(outcome: Outcome) -> None:
     assert len({session.close_reason for session in outcome.closed}) >= 4
 
 
+@AND_ON_HDFS_IN_THE_LONG_RUN
 def test_an_archive_in_parquet_and_what_its_folder_gets_from_now_on(
-    spark: SparkSession, tmp_path: Path, everything: Everything
+    spark: SparkSession, tmp_path: Path, everything: Everything, data: str | None
 ) -> None:
-    stage = stage_of(tmp_path)
+    stage = stage_of(tmp_path, data=data)
     bring(stage, 0, [everything.came])  # what is archived is still there, and must not be read again
     taking = taking_of(spark, stage, archive(spark, tmp_path, "parquet", everything.came), NOW, MOMENT_MS)
     planned = taking.figures(tmp_path / "scratch")

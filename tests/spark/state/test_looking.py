@@ -27,6 +27,7 @@ from sessionizer.state.lineages.retained import retained_batch
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import batches_of
+from support.processes.data_fixtures import ON_A_PATH_AND_HDFS
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -53,7 +54,11 @@ class Streamed:
 
 @pytest.fixture(scope="module")
 def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Streamed:
-    stage = Stage.set_up(tmp_path_factory.mktemp("looked-into"), clicks_spec())
+    return streamed_at(spark, tmp_path_factory.mktemp("looked-into"))
+
+
+def streamed_at(spark: SparkSession, root: Path, data: str | None = None) -> Streamed:
+    stage = Stage.set_up(root, clicks_spec(), data=data)
     files = write_click_files(stage.feed, LAST + 1, rate=12)
     catch_up(spark, stage)
     assert stage.lineage
@@ -150,7 +155,8 @@ def test_what_is_no_side_is_refused(streamed: Streamed) -> None:
 
 def test_a_timeline_tells_of_each_batch_without_spark(streamed: Streamed) -> None:
     stage = streamed.stage
-    arguments = ["state", "timeline", "clicks", "--home", str(stage.home)]
+    data = () if stage.data is None else ("--data", stage.data)
+    arguments = ["state", "timeline", "clicks", "--home", str(stage.home), *data]
     batches = json.loads(CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False).stdout)["batches"]
     committed = CheckpointLog(stage.checkpoint).committed()
     assert [batch["batch_id"] for batch in batches] == list(range(len(committed)))
@@ -184,3 +190,17 @@ def test_a_batch_that_is_not_kept_is_refused(streamed: Streamed) -> None:
         retained_batch(streamed.stage.stream_home, 99)
     with pytest.raises(NothingToShow, match="has no lineage other"):
         retained_batch(streamed.stage.stream_home, None, "other")
+
+
+@pytest.mark.long
+@ON_A_PATH_AND_HDFS
+def test_it_looks_the_same_wherever_the_data_is(spark: SparkSession, tmp_path: Path, data: str | None) -> None:
+    there = streamed_at(spark, tmp_path, data)
+    for batch_id in (LAST, EARLIER):
+        test_a_key_shows_its_open_sessions_event_by_event(spark, there, batch_id)
+        test_all_groups_together_hold_what_is_open(spark, there, batch_id)
+    test_two_batches_differ_by_what_came_and_what_went(spark, there)
+    test_a_timeline_tells_of_each_batch_without_spark(there)
+    found = inspect(there.stage.checkpoint, deep=True)
+    assert found is not None
+    assert found.to_json()["findings"] == []

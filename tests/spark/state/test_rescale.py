@@ -28,6 +28,7 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from support.expected.landed import landed
 from support.places import REPOSITORY
+from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 PROGRAM_WITHIN_S = 300
 
 
-def stream_at(root: Path) -> Stage:
-    stage = Stage.set_up(root, clicks_spec())
+def stream_at(root: Path, data: str | None = None) -> Stage:
+    stage = Stage.set_up(root, clicks_spec(), data=data)
     stage.stream_home.prepare()
     start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
     return stage
@@ -59,15 +60,19 @@ def bring(stage: Stage, files: list[Path]) -> None:
 
 def rescale(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
     """The command, as a program of its own."""
-    places = ("--streams", str(stage.streams), "--home", str(stage.home), "--master", "local[2]")
+    places: tuple[str, ...] = ("--streams", str(stage.streams), "--home", str(stage.home), "--master", "local[2]")
+    places += () if stage.data is None else ("--data", stage.data)
     argv = [sys.executable, str(REPOSITORY / "jobs" / "main.py"), "rescale", stage.name, *options, *places]
     return subprocess.run(
         argv, env=environment(), capture_output=True, text=True, timeout=PROGRAM_WITHIN_S, check=False
     )
 
 
-def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(spark: SparkSession, tmp_path: Path) -> None:
-    moved, steady = stream_at(tmp_path / "moved"), stream_at(tmp_path / "steady")
+@AND_ON_HDFS_IN_THE_LONG_RUN
+def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
+    spark: SparkSession, tmp_path: Path, data: str | None
+) -> None:
+    moved, steady = stream_at(tmp_path / "moved", data), stream_at(tmp_path / "steady")
     write_click_files(tmp_path / "clicks", files=6)
     files = sorted((tmp_path / "clicks").iterdir())
     for stage in (moved, steady):

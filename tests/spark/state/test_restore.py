@@ -36,6 +36,7 @@ from sessionizer.state.savepoints.making import Wish
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
+from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.streams.begun_restore import begun_restore
 from support.streams.click_files import write_click_files
@@ -71,8 +72,8 @@ class Restored:
     said: list[str] = field(default_factory=list)
 
     @classmethod
-    def set_up(cls, spark: SparkSession, root: Path) -> Restored:
-        stage = Stage.set_up(root, clicks_spec())
+    def set_up(cls, spark: SparkSession, root: Path, data: str | None = None) -> Restored:
+        stage = Stage.set_up(root, clicks_spec(), data=data)
         files = write_click_files(stage.feed, FILES, rate=12)
         catch_up(spark, stage)
         home, lineage = stage.stream_home, stage.lineage
@@ -129,7 +130,11 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     assert stage.lineage == restored.before
 
 
-def test_the_stream_goes_on_from_there_and_ends_as_it_must(restored: Restored) -> None:
+@AND_ON_HDFS_IN_THE_LONG_RUN
+def test_the_stream_goes_on_from_there_and_ends_as_it_must(
+    spark: SparkSession, tmp_path: Path, data: str | None
+) -> None:
+    restored = Restored.set_up(spark, tmp_path, data)
     record = restored.restore()
     home, lineage = restored.stage.stream_home, restored.stage.lineage
     assert lineage

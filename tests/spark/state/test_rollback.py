@@ -17,6 +17,7 @@ from sessionizer.spark.state.rolling_back import plan_rollback, roll_back
 from sessionizer.state.restores.rollback_plan import VERB
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
+from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
 from support.streams.reseeded_stream import Killed, reseed
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def stream_at(root: Path) -> Stage:
-    stage = Stage.set_up(root, clicks_spec())
+def stream_at(root: Path, data: str | None = None) -> Stage:
+    stage = Stage.set_up(root, clicks_spec(), data=data)
     stage.stream_home.prepare()
     start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
     return stage
@@ -46,10 +47,11 @@ def operation_of(spark: SparkSession, stage: Stage) -> Operation:
     return Operation(stage.stream_home, new_operation(stage.stream_home, VERB, plan.digest, "ann", leaves))
 
 
+@AND_ON_HDFS_IN_THE_LONG_RUN
 def test_it_goes_on_as_if_the_later_lineage_had_never_been(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, data: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moved, steady = stream_at(tmp_path / "moved"), stream_at(tmp_path / "steady")
+    moved, steady = stream_at(tmp_path / "moved", data), stream_at(tmp_path / "steady")
     write_click_files(tmp_path / "clicks", files=6)
     files = sorted((tmp_path / "clicks").iterdir())
     bring(moved, files[:2])

@@ -16,6 +16,7 @@ from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
 from support.expected.landed import landed
+from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.streams.click_files import known_rows
@@ -65,8 +66,8 @@ def write_file(stage: Stage, name: str, rows: Sequence[Row]) -> None:
     shutil.move(hidden, stage.feed / name)
 
 
-def stream_of(source: dict[str, Any], root: Path) -> Stage:
-    stage = Stage.set_up(root, {**clicks_spec(), "source": source})
+def stream_of(source: dict[str, Any], root: Path, data: str | None = None) -> Stage:
+    stage = Stage.set_up(root, {**clicks_spec(), "source": source}, data=data)
     stage.stream_home.prepare()
     start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
     return stage
@@ -149,7 +150,8 @@ def switch_plan(spark: SparkSession, stage: Stage, source: dict[str, Any], start
     return Switching(spark, stage.stream_home, stage.spec(), Start.of(start)).plan()
 
 
-def test_from_files_to_a_table_at_a_moment(spark: SparkSession, tmp_path: Path) -> None:
+@AND_ON_HDFS_IN_THE_LONG_RUN
+def test_from_files_to_a_table_at_a_moment(spark: SparkSession, tmp_path: Path, data: str | None) -> None:
     # which of them are events, files and a table agree about
     rows = [row for row in known_rows(ROWS) if row.kind not in QUARANTINE_REASONS]
     table = tmp_path / "clicks_table"
@@ -160,7 +162,8 @@ def test_from_files_to_a_table_at_a_moment(spark: SparkSession, tmp_path: Path) 
         spark.read.schema(CLICK_COLUMNS).json(str(lines)).write.format("delta").mode("append").save(str(table))
 
     files = clicks_spec()["source"]
-    moved, steady = stream_of(files, tmp_path / "moved"), stream_of({"format": "delta", "path": str(table)}, tmp_path)
+    moved = stream_of(files, tmp_path / "moved", data)
+    steady = stream_of({"format": "delta", "path": str(table)}, tmp_path)
     append(rows[:CUT])
     catch_up(spark, steady)
     write_file(moved, "0.json", rows[:CUT])
