@@ -130,6 +130,11 @@ class StreamHome:
         return self.data / "seeds"
 
     @property
+    def unpacked(self) -> DataPath:
+        """A copy of each native savepoint that is read just now."""
+        return self.data / "unpacked"
+
+    @property
     def bookmarks(self) -> DataPath:
         """How far each report has read the sessions."""
         return self.data / "reports"

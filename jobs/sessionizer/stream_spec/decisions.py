@@ -20,7 +20,7 @@ Decisions: TypeAlias = "dict[str, Any]"
 """Field, as a spec names it (``rules.gap_timeout``), to its value, in a spec's words."""
 
 WITHOUT_EFFECT: Final = frozenset(
-    {"description", "owner", "savepoints.every", "savepoints.keep", "savepoints.at_least"}
+    {"description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least"}
 )
 """Fields that only people read, or that say what is done beside the stream."""
 

@@ -88,6 +88,7 @@ class SavepointCall:
     savepoint: str
     why: str
     folders: Folders
+    native: bool = False
 
     def __post_init__(self) -> None:
         checked_name("name", self.stream)
@@ -95,7 +96,7 @@ class SavepointCall:
 
     def argv(self) -> tuple[str, ...]:
         """What follows ``jobs/main.py``."""
-        of = (self.stream, "--id", self.savepoint, "--why", self.why)
+        of = (self.stream, "--id", self.savepoint, "--why", self.why, *(("--native",) if self.native else ()))
         return ("savepoint", "create", *of, *self.folders.argv())
 
 

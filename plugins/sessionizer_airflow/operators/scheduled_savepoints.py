@@ -42,7 +42,7 @@ class FindDueStreams(BaseOperator):
         super().__init__(**kwargs)
         self.project = project
 
-    def execute(self, context: Context) -> list[dict[str, str]]:  # noqa: ARG002 - the interface
+    def execute(self, context: Context) -> list[dict[str, str | bool]]:  # noqa: ARG002 - the interface
         """Look at all streams whose spec asks for savepoints."""
         return due_streams(self.project, self.log.info)
 
@@ -50,8 +50,8 @@ class FindDueStreams(BaseOperator):
 class TakeSavepoint(SparkBatchJob):
     """Makes the ``savepoint`` of that id, of the stream's newest batch; one that is complete is not made again."""
 
-    def __init__(self, *, stream: str, savepoint: str, why: str, project: Project, **kwargs: Any) -> None:
-        call = SavepointCall(stream=stream, folders=project.folders, savepoint=savepoint, why=why)
+    def __init__(self, *, stream: str, savepoint: str, why: str, native: bool, project: Project, **kwargs: Any) -> None:
+        call = SavepointCall(stream=stream, folders=project.folders, savepoint=savepoint, why=why, native=native)
         super().__init__(job=job_of(project, f"{stream}.savepoint", call.argv()), **kwargs)
         self.stream = stream
 
@@ -73,21 +73,23 @@ class PruneSavepoints(BaseOperator):
             raise PersonNeeded.by(error) from None
 
 
-def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str]]:
+def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str | bool]]:
     """Those that are due, by name, and a line for each that asks.
 
     One that cannot be looked at counts as due: its own job then fails of it, and nobody else's.
     """
-    now, due = epoch_ms(), []
-    for home, _, every_ms in _asking(project):
+    now = epoch_ms()
+    due: list[dict[str, str | bool]] = []
+    for home, wanted, every_ms in _asking(project):
         try:
-            judgement = judge(home, every_ms, now)
+            judgement = judge(home, every_ms, now, native=wanted.native)
             is_due, because = judgement.due, judgement.because
         except (SessionizerError, OSError) as error:
             is_due, because = True, f"it cannot be looked at: {error}"
         say(f"{home.name}: {'due' if is_due else 'not due'}: {because}")
         if is_due:
-            due.append({"stream": home.name, "savepoint": minted_id(now), "why": reason(every_ms)})
+            asked = {"stream": home.name, "savepoint": minted_id(now), "why": reason(every_ms)}
+            due.append({**asked, "native": wanted.native})
     return due
 
 

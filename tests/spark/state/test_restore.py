@@ -20,8 +20,9 @@ from sessionizer.control.records.operation_record import (
     write_operation,
 )
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import OperationPending
+from sessionizer.errors import OperationPending, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import files_below
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import announced_timeouts
@@ -32,7 +33,9 @@ from sessionizer.spark.state.savepoint import make_savepoint
 from sessionizer.spark.state.taking_back import take_back
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of, landed
@@ -72,16 +75,18 @@ class Restored:
     said: list[str] = field(default_factory=list)
 
     @classmethod
-    def set_up(cls, spark: SparkSession, root: Path, data: str | None = None) -> Restored:
+    def set_up(cls, spark: SparkSession, root: Path, data: str | None = None, *, native: bool = False) -> Restored:
         stage = Stage.set_up(root, clicks_spec(), data=data)
         files = write_click_files(stage.feed, FILES, rate=12)
         catch_up(spark, stage)
         home, lineage = stage.stream_home, stage.lineage
         assert lineage
         write_lineage_spec(home, lineage, new_record(home, stage.spec()))
-        make_savepoint(
-            spark, home, standing_of(home, SAVED_AFTER), Wish(home.savepoints, "tests", "middle"), lambda _: None
-        )
+        standing, wish = standing_of(home, SAVED_AFTER), Wish(home.savepoints, "tests", "middle")
+        if native:
+            make_native_savepoint(home, standing, wish, lambda _: None)
+        else:
+            make_savepoint(spark, home, standing, wish, lambda _: None)
         return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
 
     def record(self, operation: str = "20261123T080000-abc123") -> OperationRecord:
@@ -128,6 +133,30 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     assert without.decision.digest == plan.decision.digest
     assert landed(stage) == tables
     assert stage.lineage == restored.before
+    hurt = next(file for file in files_below(restored.savepoint.root) if file.name.endswith(".parquet"))
+    content = bytearray(hurt.read_bytes())
+    content[len(content) // 2] ^= 1
+    hurt.write_bytes(bytes(content))
+    with pytest.raises(UnusableSavepoint, match="is changed"):
+        plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
+
+
+def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    restored = Restored.set_up(spark, tmp_path, native=True)
+    home = restored.stage.stream_home
+    plan = plan_restore(spark, home, restored.savepoint, restored.manifest)
+    assert plan.sessions is None
+    assert "nobody counted" in "\n".join(plan.lines())
+    assert plan.replay.items == FILES - SAVED_AFTER - 1
+    assert restored.restore().outcome is Ending.DONE
+    assert not (home.unpacked / "middle").exists()
+    require_undamaged(restored.savepoint, restored.manifest)
+    drain(spark, restored.stage)
+    restored.assert_exact()
+    versions = {**restored.manifest.fingerprint.versions, "spark": "3.5.9"}
+    other = replace(restored.manifest, fingerprint=replace(restored.manifest.fingerprint, versions=versions))
+    with pytest.raises(UnusableSavepoint, match=r"of Spark 3\.5\.9"):
+        plan_restore(spark, home, restored.savepoint, other)
 
 
 @AND_ON_HDFS_IN_THE_LONG_RUN

@@ -87,6 +87,7 @@ def test_only_the_newest_complete_canonical_one_counts(stream: StreamHome) -> No
     write_manifest(native, replace(manifest_of("s6", made_at=now), kind=Kind.NATIVE))
     assert judge(stream, HOUR // 2, now).due
     assert judge(stream, HOUR, now).because == "s2 was made 30 m ago"
+    assert judge(stream, HOUR // 2, now, native=True).because == "s6 was made 0 ms ago"
     begin(stream.savepoints, "s5")
     assert judge(stream, HOUR // 2, now).because == "one is being made"
 

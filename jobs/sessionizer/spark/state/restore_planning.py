@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sessionizer.errors import NothingToSave, UnusableSavepoint
+from sessionizer.errors import NothingToSave
 from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at
-from sessionizer.home.savepoint_home import SEEN_FILES
 from sessionizer.home.table_places import located, table_locations
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch, seen_files
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.canonical_tables import savepoint_table
+from sessionizer.spark.state.saved_state import seen_in
 from sessionizer.spark.state.taking_back import later_rows_of
 from sessionizer.state.lineages.origin import parents_of
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.restores.later_rows import LaterRows, rows_after
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
-from sessionizer.state.savepoints.manifest import checksum, saved_spec
+from sessionizer.state.savepoints.data_digest import require_undamaged
+from sessionizer.state.savepoints.manifest import Kind, checksum, saved_spec
+from sessionizer.state.savepoints.native import require_same_line
 from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 
 
 def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> RestorePlan:
-    """The plan of a restore of the stream to a complete canonical savepoint.
+    """The plan of a restore of the stream to a complete savepoint.
 
-    Raises NothingToSave where the stream never ran, and UnusableSavepoint for a native one.
+    Raises NothingToSave where the stream never ran, and UnusableSavepoint for one that is damaged, or native and of
+    another line of Spark.
     """
-    if manifest.counts is None:
-        raise UnusableSavepoint(manifest.id, "it is native, and a restore reads the tables of a canonical one")
+    require_undamaged(savepoint, manifest)
+    if manifest.kind is Kind.NATIVE:
+        require_same_line(manifest, spark.version)
     leaves = active_lineage(home)
     if leaves is None:
         raise NothingToSave(home.name, "it never ran")
@@ -56,8 +59,8 @@ def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome
         ),
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
-        sessions=manifest.counts.sessions,
-        events=manifest.counts.events,
+        sessions=manifest.counts.sessions if manifest.counts else None,
+        events=manifest.counts.events if manifest.counts else None,
         tables=tuple(later_rows_of(spark, tables_of(home, manifest), rows_to_take_back(home, manifest))),
         replay=_replay(spark, home, savepoint, manifest, leaves),
     )
@@ -78,7 +81,7 @@ def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, man
     then: list[str] = []
     now: list[str] = []
     if manifest.position.format == FILES:
-        then = [row.uri for row in savepoint_table(spark, savepoint, SEEN_FILES).select("uri").collect()]
+        then = [file.uri for file in seen_in(spark, savepoint, manifest)]
         newest = begun_batch(home.checkpoint(leaves))
         now = [] if newest is None else [file.uri for file in seen_files(home.checkpoint(leaves), newest)]
     return replay_of(home, manifest.spec["source"], manifest.position.offset, then, now)

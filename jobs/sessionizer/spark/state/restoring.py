@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
-from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
-from sessionizer.lineage.checkpoint import PARTITIONS, SeenFile
+from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.restore_planning import rows_to_take_back, tables_of
+from sessionizer.spark.state.saved_state import saved_state, seen_in
 from sessionizer.spark.state.seeding import Seeding
 from sessionizer.spark.state.taking_back import take_all_back
 from sessionizer.state.lineages.handover import Handover, Step
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.spark.state.saved_state import SavedState
     from sessionizer.state.savepoints.manifest import Manifest
 
 
@@ -76,7 +76,8 @@ class Restoring:
             after=self._after,
             trial=self.trial,
         )
-        return seeding.run(savepoint_table(self.spark, self.savepoint, OPEN_EVENTS), self._handover())
+        with saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
+            return seeding.run(saved.open_events, self._handover(saved))
 
     def _after(self, step: Step) -> None:
         """The tables lose their later rows when the lineage is whole, just before it becomes the active one."""
@@ -90,18 +91,15 @@ class Restoring:
         later, tables = rows_to_take_back(self.home, self.manifest), tables_of(self.home, self.manifest)
         take_all_back(self.spark, self.operation, tables, later, self.lease.check, self.say)
 
-    def _handover(self) -> Handover:
-        manifest, now = self.manifest, epoch_ms()
-        rows = savepoint_table(self.spark, self.savepoint, TIMEOUTS).collect()
-        timeouts = {row.client: row.timeout_ms for row in rows}
-        seen = savepoint_table(self.spark, self.savepoint, SEEN_FILES).collect()
+    def _handover(self, saved: SavedState) -> Handover:
+        manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts
         return Handover(
             origin=Origin(VERB, now, manifest.lineage, manifest.batch_id, manifest.id),
             spec=LineageSpec(dict(manifest.spec), now),
             kept=KeptTypes(manifest.time_mode, manifest.payload_types),
             watermark_ms=manifest.watermark_ms,
             offset=manifest.position.offset,
-            seen=tuple(SeenFile(row.uri, row.changed_at_ms) for row in seen),
+            seen=seen_in(self.spark, self.savepoint, manifest),
             timeouts=timeouts,
             # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
             records={ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {},

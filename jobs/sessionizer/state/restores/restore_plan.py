@@ -58,14 +58,14 @@ class RestorePlan:
     """The ``decision`` and its consequences as they are now.
 
     ``batch_at`` (epoch ms) is the moment the stream goes back to; ``newest_batch`` the last one of the lineage that is
-    left. ``sessions`` are open in the savepoint, of so many ``events``.
+    left. ``sessions`` are open in the savepoint, of so many ``events``; None in a native one, which nobody counted.
     """
 
     decision: Decision
     batch_at: int
     newest_batch: int
-    sessions: int
-    events: int
+    sessions: int | None
+    events: int | None
     tables: tuple[RowsOfTable, ...]
     replay: Replay
 
@@ -89,7 +89,7 @@ class RestorePlan:
         yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
         yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
-        yield f"  open  {self.sessions:,} sessions of {self.events:,} events"
+        yield f"  open  {_open_text(self.sessions, self.events)}"
         yield from consequences(self.tables, self.replay)
 
 
@@ -103,6 +103,12 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
         yield f"  no longer in the source: {file}"
     if replay.missing:
         yield "this cannot be done: what was in them would be lost"
+
+
+def _open_text(sessions: int | None, events: int | None) -> str:
+    if sessions is None or events is None:
+        return "what the checkpoint of that batch has: the savepoint is native, nobody counted"
+    return f"{sessions:,} sessions of {events:,} events"
 
 
 def _taken_back(table: RowsOfTable) -> str:

@@ -6,14 +6,17 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import entries_in, files_below, relative_name
 from sessionizer.state.savepoints.manifest import DataFile
+from sessionizer.state.savepoints.verifying import findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.savepoints.manifest import Manifest
 
 _CHUNK: Final = 2**20
 
@@ -41,6 +44,15 @@ def found_files(home: SavepointHome) -> FoundFiles:
         except OSError as error:
             found.unreadable[name] = error.strerror or str(error)
     return found
+
+
+def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
+    """Raises UnusableSavepoint where a file is not the one that was written, as ``savepoint verify`` finds it."""
+    found = found_files(home)
+    wrong = findings(manifest.files, found.files, found.unreadable)
+    if wrong:
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise UnusableSavepoint(manifest.id, f"{wrong[0]}{more}")
 
 
 def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:

@@ -48,6 +48,14 @@ def make_native_savepoint(stream: StreamHome, standing: Standing, wish: Wish, af
         return making.complete(Kind.NATIVE, None, None, {})
 
 
+def require_same_line(manifest: Manifest, running: str) -> None:
+    """Raises UnusableSavepoint where the Spark that is ``running`` may read a state otherwise than it was written."""
+    wrote = manifest.fingerprint.versions["spark"]
+    if wrote.split(".")[:2] != running.split(".")[:2]:
+        why = f"it is native, of Spark {wrote}, and this is Spark {running}: another line may read its files otherwise"
+        raise UnusableSavepoint(manifest.id, why)
+
+
 def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> None:
     """Have a native savepoint be the checkpoint of a lineage that is not active yet: a new, or an empty, folder.
 

@@ -44,7 +44,7 @@ class Judgement:
 
 
 def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, making: bool, now: int) -> Judgement:
-    """Whether a stream that has ``reached`` a batch is due; ``newest`` is its newest complete canonical savepoint.
+    """Whether a stream that has ``reached`` a batch is due; ``newest`` is its newest complete savepoint that counts.
 
     A stream whose newest batch has been saved is not, however long ago that was: it would be saved once more as it is.
     ``making``: one is being made. ``now`` is epoch ms.
@@ -61,10 +61,14 @@ def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, m
     return Judgement(due=age >= every_ms, because=f"{newest.id} was made {in_words(age)} ago")
 
 
-def judge(home: StreamHome, every_ms: int, now: int) -> Judgement:
-    """Look at the stream of ``home``. Raises DamagedFile, ControlUnreachable."""
+def judge(home: StreamHome, every_ms: int, now: int, *, native: bool = False) -> Judgement:
+    """Look at the stream of ``home``, whose savepoints are ``native`` or not. Raises DamagedFile, ControlUnreachable.
+
+    Where they are canonical a native one is no substitute: another line of Spark does not take it.
+    """
     found = savepoints_in(home.savepoints, now)
-    newest = max(filter(_is_canonical, _complete(found)), key=lambda manifest: manifest.made_at, default=None)
+    counting = [manifest for manifest in _complete(found) if native or manifest.kind is Kind.CANONICAL]
+    newest = max(counting, key=lambda manifest: manifest.made_at, default=None)
     making = any(each.state is SavepointState.MAKING for each in found)
     return judged(every_ms, reached_by(home), newest, making=making, now=now)
 
@@ -91,11 +95,6 @@ def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[
 
 def _complete(savepoints: list[Savepoint]) -> list[Manifest]:
     return [each.manifest for each in savepoints if each.manifest is not None and each.is_complete]
-
-
-def _is_canonical(manifest: Manifest) -> bool:
-    """A native one is no substitute: a restore does not take it, nor does another line of Spark."""
-    return manifest.kind is Kind.CANONICAL
 
 
 def _is_scheduled(savepoint: Savepoint) -> bool:

@@ -21,6 +21,11 @@ class Savepoints(Section):
         description="Time from one savepoint to the next that Airflow makes (duration), as long as batches come. "
         "null: none by itself.",
     )
+    native: bool = Field(
+        default=False,
+        description="Whether those that Airflow makes are copies of the checkpoint's files: made in seconds, without "
+        "Spark, and for this line of Spark only.",
+    )
     keep_ms: Duration = Field(
         default=WEEK,
         alias="keep",

@@ -59,9 +59,9 @@ def old(tmp_path: Path, name: str) -> None:
 def test_those_are_due_that_ask_and_have_none(specs: Path, tmp_path: Path) -> None:
     said: list[str] = []
     due = due_streams(project(tmp_path), said.append)
-    assert [(each["stream"], each["why"]) for each in due] == [
-        ("asking", "scheduled, every 1 hour"),
-        ("other", "scheduled, every 1 hour"),
+    assert [(each["stream"], each["why"], each["native"]) for each in due] == [
+        ("asking", "scheduled, every 1 hour", False),
+        ("other", "scheduled, every 1 hour", False),
     ]
     assert said == ["asking: due: it has none", "other: due: it has none"]
 
@@ -101,14 +101,15 @@ def test_nothing_is_removed_while_the_newest_that_would_stay_is_hurt(specs: Path
 
 
 def test_the_job_of_a_stream_makes_the_savepoint_that_was_named_for_it(tmp_path: Path) -> None:
-    task = TakeSavepoint(
-        task_id="create", stream="clicks", savepoint="x1", why="scheduled, every 1 hour", project=project(tmp_path)
-    )
-    assert task.job.name == "clicks.savepoint"
-    assert task.job.arguments == (
-        "savepoint", "create", "clicks", "--id", "x1", "--why", "scheduled, every 1 hour",
-        "--home", str(tmp_path), "--streams", str(tmp_path / "specs"),
-    )  # fmt: skip
+    for native, option in ((False, ()), (True, ("--native",))):
+        of = project(tmp_path)
+        why = "scheduled, every 1 hour"
+        task = TakeSavepoint(task_id="t", stream="clicks", savepoint="x1", why=why, native=native, project=of)
+        assert task.job.name == "clicks.savepoint"
+        assert task.job.arguments == (
+            "savepoint", "create", "clicks", "--id", "x1", "--why", why, *option,
+            "--home", str(tmp_path), "--streams", str(tmp_path / "specs"),
+        )  # fmt: skip
 
 
 OF_PROVIDER = """Cannot execute: spark-submit --name clicks.savepoint main.py. Error code is: {code}.

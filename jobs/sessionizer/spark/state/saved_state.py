@@ -1,0 +1,79 @@
+"""The state in a savepoint of either kind: open events as canonical rows, clients' timeouts, files that were read.
+
+A native one is a checkpoint of one batch: its state is read by Spark's own reader, from a copy that names the place
+where it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.home.data_files import remove_tree
+from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.lineage.checkpoint import SeenFile, seen_files
+from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.spark.state.canonical_tables import savepoint_table
+from sessionizer.spark.state.open_events import (
+    KeptState,
+    open_event_schema,
+    read_open_events,
+    read_timeouts,
+    reading_state,
+)
+from sessionizer.state.lineages.standing import FILES
+from sessionizer.state.savepoints.manifest import Kind
+from sessionizer.state.savepoints.native import install, require_same_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.savepoints.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """``open_events`` by ``canonical_schema``; the clients' changed ``timeouts`` (ms)."""
+
+    open_events: DataFrame
+    timeouts: Mapping[str, int]
+
+
+@contextmanager
+def saved_state(
+    spark: SparkSession, stream: StreamHome, savepoint: SavepointHome, manifest: Manifest
+) -> Iterator[SavedState]:
+    """What a complete savepoint holds, for as long as the context lasts.
+
+    Of a native one a copy stands in the ``stream``'s data meanwhile; one that a kill left there is replaced. Raises
+    UnusableSavepoint for one of another line of Spark, UnwritablePath, DiskFull.
+    """
+    if manifest.kind is Kind.CANONICAL:
+        rows = savepoint_table(spark, savepoint, TIMEOUTS).collect()
+        yield SavedState(savepoint_table(spark, savepoint, OPEN_EVENTS), {row.client: row.timeout_ms for row in rows})
+        return
+    require_same_line(manifest, spark.version)
+    copy = stream.unpacked / savepoint.id
+    try:
+        install(savepoint, manifest, copy)
+        kept = KeptTypes(manifest.time_mode, manifest.payload_types)
+        state = KeptState(copy, manifest.batch_id, manifest.key_groups, open_event_schema(kept))
+        with reading_state(spark):
+            yield SavedState(read_open_events(spark, state), read_timeouts(spark, state))
+    finally:
+        remove_tree(copy)
+
+
+def seen_in(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
+    """The files that were read by then, where the source is one of files."""
+    if manifest.position.format != FILES:
+        return ()
+    if manifest.kind is Kind.NATIVE:
+        return tuple(seen_files(savepoint.part(CHECKPOINT), manifest.batch_id))
+    rows = savepoint_table(spark, savepoint, SEEN_FILES).collect()
+    return tuple(SeenFile(row.uri, row.changed_at_ms) for row in rows)
