@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sessionizer_bench import workloads
+from sessionizer_bench import state_verbs, workloads
 from sessionizer_bench.data.dataset import Dataset
 from sessionizer_bench.measuring import event_log
 from sessionizer_bench.measuring.latency import CONTESTANTS as LIVE_CONTESTANTS
@@ -109,6 +110,20 @@ def _live(choices: Choices, taken: dict[str, Any], folder: Path, *, quick: bool)
                     key: record[key] for key in ("latency_ms_median", "latency_ms_p95", "batch_ms_mean", "phases_ms")
                 }
                 typer.echo(f"latency {repetition + 1}/{choices.repetitions} {name}: {shown}")
+
+
+@app.command()
+def state(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the size: only shows that it works.")] = False,
+    repetitions: Annotated[int, typer.Option(help="Turns that count; one more warms the JVM.")] = 3,
+) -> None:
+    """What the verbs of a stream's state take, over a million open sessions, beside what they are compared with."""
+    dataset = state_verbs.quick() if quick else state_verbs.MILLION
+    record = state_verbs.measured(dataset, 1 if quick else repetitions, typer.echo)
+    results_file = SCRATCH / f"{dataset.name}.json"
+    results_file.write_text(json.dumps(record, indent=1))
+    typer.echo("\n".join([*state_verbs.lines(record), f"figures are in {results_file}"]))
 
 
 @app.command()

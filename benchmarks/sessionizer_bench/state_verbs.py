@@ -1,0 +1,215 @@
+"""What the verbs of a stream's state take, each beside what it is compared with, in turns over one stopped stream.
+
+One process and one Spark for all of them: the first turn warms the JVM and does not count.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as pq
+import yaml
+
+from sessionizer.cli.looking.look import Look
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.spark.session import spark_session
+from sessionizer.spark.state.canonical_tables import savepoint_table
+from sessionizer.spark.state.rescaling import carry_out
+from sessionizer.spark.state.restore_planning import plan_restore
+from sessionizer.spark.state.restoring import Restoring
+from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.state.lineages.rescale_plan import plan_rescale
+from sessionizer.state.lineages.retained import retained_batch
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.restores.restore_plan import VERB as RESTORE
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.native import install, make_native_savepoint
+from sessionizer.state.savepoints.shelf import complete_savepoint
+from sessionizer_bench.contestants.ours import spec_values
+from sessionizer_bench.contestants.race import Race
+from sessionizer_bench.data.generator import stored
+from sessionizer_bench.driver import SETTINGS
+from sessionizer_bench.measuring import machine
+from sessionizer_bench.measuring.runner import environment
+from sessionizer_bench.places import DATASETS, JOBS, RUNS
+from sessionizer_bench.workloads import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.savepoints.manifest import Manifest
+    from sessionizer_bench.data.dataset import Dataset
+
+NAME: Final = "state"
+SHOW_WARM: Final = "state show of one key"
+SHOW_COLD: Final = f"{SHOW_WARM}, the first time"
+PROMISES: Final = (
+    ("canonical savepoint", "copy to Parquet", 2.0),
+    ("restore", "copy to Parquet", 2.0),
+    ("native savepoint", "cp of its files", 1.2),
+    ("rescale", "Spark's repartition", 1.5),
+)
+"""What is compared with what, and at most how many times as long it may take."""
+MILLION: Final = replace(SMALL.dataset, name=NAME, batches=1, warm_up_batches=0, history_events=8)
+"""About a million open sessions of their last eight events."""
+
+
+def quick() -> Dataset:
+    """A hundredth of it: only shows that it works."""
+    traffic = replace(MILLION.traffic, users=30_000, events_per_second=36)
+    return replace(MILLION, name="quick-state", traffic=traffic, batch_events=2_000)
+
+
+@dataclass(slots=True)
+class Bench:
+    """A stopped stream whose state is worked on; ``took``: seconds of each turn, by what was done."""
+
+    spark: SparkSession
+    home: StreamHome
+    folder: Path
+    took: dict[str, list[float]] = field(default_factory=dict)
+
+    def timed(self, what: str, work: Callable[[], object]) -> None:
+        """Do it, and note the time."""
+        started = time.perf_counter()
+        work()
+        self.took.setdefault(what, []).append(round(time.perf_counter() - started, 2))
+
+    def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
+        """Make one."""
+        name = f"{'native' if native else 'canonical'}-{turn}"
+        wish, standing = Wish(self.home.savepoints, "benchmark", name), standing_of(self.home)
+        if native:
+            make_native_savepoint(self.home, standing, wish, lambda _: None)
+        else:
+            make_savepoint(self.spark, self.home, standing, wish, lambda _: None)
+        return complete_savepoint(self.home.savepoints, name, epoch_ms())
+
+    def restore(self, savepoint: SavepointHome, manifest: Manifest) -> None:
+        """As the command does, from its plan on."""
+        plan = plan_restore(self.spark, self.home, savepoint, manifest)
+        leaves = plan.decision.leaves, plan.newest_batch
+        record = new_operation(self.home, RESTORE, plan.decision.digest, "benchmark", leaves, savepoint=savepoint.id)
+        job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
+        with held_for(self.home, job, 60, lambda _: None) as lease:
+            operation = Operation(self.home, record)
+            Restoring(self.spark, self.home, savepoint, manifest, lease, operation, lambda _: None).run()
+
+    def rescale(self) -> None:
+        """To twice the partitions, or back."""
+        standing = standing_of(self.home)
+        partitions = 4 if int(standing.settings[PARTITIONS]) == 2 else 2  # noqa: PLR2004  of two cores, and twice
+        carry_out(self.spark, self.home, plan_rescale(self.home.name, standing, None, partitions), lambda: None)
+
+    def repartition(self, copy: Path) -> None:
+        """What Spark has for it, in place and private, on a copy of the same checkpoint."""
+        self.spark._streamingCheckpointManager.repartition(str(copy), 4)  # noqa: SLF001  the peer is private
+
+    def turn(self, number: int) -> None:
+        """Everything once, what is compared side by side."""
+        made: list[tuple[SavepointHome, Manifest]] = []
+        self.timed("canonical savepoint", lambda: made.append(self.savepoint(number, native=False)))
+        rows = savepoint_table(self.spark, made[0][0], OPEN_EVENTS)
+        self.timed("copy to Parquet", lambda: rows.write.parquet(str(self.folder / f"copy-{number}")))
+        self.timed("native savepoint", lambda: made.append(self.savepoint(number, native=True)))
+        files = made[1][0].part(CHECKPOINT)
+        self.timed("cp of its files", lambda: _copied(uri_of(files), self.folder / f"cp-{number}"))
+        self.timed("restore", lambda: self.restore(*made[0]))
+        copy = self.folder / f"repartitioned-{number}"
+        install(*made[1], copy)
+        self.timed("Spark's repartition", lambda: self.repartition(copy))
+        self.timed("rescale", self.rescale)
+
+
+def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Seconds of each verb and of what it is compared with; the medians of all turns but the first."""
+    folder = RUNS / dataset.name
+    shutil.rmtree(folder, ignore_errors=True)
+    home = _streamed(dataset, folder, say)
+    spark = spark_session("benchmark state", "local[2]", SETTINGS)
+    bench = Bench(spark, home, folder)
+    standing = standing_of(home)
+    key = _a_key(dataset)
+    look = Look.of(spark, retained_batch(home, standing.batch_id))
+    bench.timed(SHOW_COLD, lambda: look.key(key))
+    bench.timed(SHOW_WARM, lambda: look.key(key))
+    for number in range(repetitions + 1):
+        bench.turn(number)
+        say(f"state {number}/{repetitions}: {', '.join(f'{what} {took[-1]}' for what, took in bench.took.items())}")
+    counts = complete_savepoint(home.savepoints, "canonical-0", epoch_ms())[1].counts
+    spark.stop()
+    medians = {what: median(took[1:] or took) for what, took in bench.took.items()}
+    return {
+        "workload": NAME,
+        "open_sessions": counts.sessions if counts else None,
+        "open_events": counts.events if counts else None,
+        "seconds": bench.took,
+        "median_s": medians,
+        "ratios": {what: round(medians[what] / medians[peer], 2) for what, peer, _ in PROMISES},
+        "load_after": machine.load_average(),
+    }
+
+
+def lines(record: dict[str, Any]) -> Iterator[str]:
+    """For people."""
+    yield f"{record['open_sessions']:,} open sessions of {record['open_events']:,} events"
+    for what, peer, at_most in PROMISES:
+        median_s = record["median_s"]
+        yield (
+            f"{what}: {median_s[what]:.1f} s, {peer}: {median_s[peer]:.1f} s: {record['ratios'][what]} × "
+            f"(promised: at most {at_most} ×)"
+        )
+    cold, warm = (record["median_s"][what] for what in (SHOW_COLD, SHOW_WARM))
+    yield f"{SHOW_WARM}: {cold} s in a fresh JVM, {warm} s in a warm one (promised: 2 s)"
+
+
+def _streamed(dataset: Dataset, folder: Path, say: Callable[[str], None]) -> StreamHome:
+    """The stream, stopped after all batches of the data set."""
+    DATASETS.mkdir(parents=True, exist_ok=True)
+    data = stored(dataset, DATASETS)
+    race = Race(data.files, dataset.files_per_batch, folder, emit_every_s=120, key_groups=16)
+    streams = folder / "streams"
+    streams.mkdir(parents=True)
+    (streams / f"{NAME}.yaml").write_text(yaml.safe_dump(spec_values(race, NAME)))
+    options = [
+        "--streams",
+        str(streams),
+        "--home",
+        str(folder / "home"),
+        "--until",
+        "caught-up",
+        "--master",
+        "local[2]",
+    ]
+    say("streaming what is to be open")
+    with (RUNS / f"{dataset.name}.log").open("wb") as log:
+        command = [sys.executable, str(JOBS / "main.py"), "run", NAME, *options]
+        subprocess.run(command, env=environment(), stdout=log, stderr=log, check=True)
+    return StreamHome.of(folder / "home", NAME)
+
+
+def _a_key(dataset: Dataset) -> str:
+    """The user of the newest event: something of theirs is open. Not asked of Spark, whose JVM is to be cold."""
+    newest = max(stored(dataset, DATASETS).files.iterdir(), key=lambda file: (file.stat().st_mtime, file.name))
+    rows = pq.read_table(newest, columns=["user_id", "event_time"]).sort_by([("event_time", "descending")])
+    return str(rows.column("user_id")[0].as_py())
+
+
+def _copied(source: str, target: Path) -> None:
+    subprocess.run(["/bin/cp", "-r", source, str(target)], check=True)
