@@ -47,8 +47,16 @@ if TYPE_CHECKING:
 _POSITION = '{"clicks":{"0":1200}}'
 
 
-History = Annotated[str, typer.Option(help=f"Folder or URI of files or a Delta table; jdbc:…; or {SOURCE!r}, its own.")]
-Table = Annotated[str | None, typer.Option(help="Table or view, where the history is in a database.")]
+History = Annotated[
+    str, typer.Option(help=f"Folder or URI of files or a Delta table; jdbc:…; checkpoint:…; or {SOURCE!r}, its own.")
+]
+Table = Annotated[
+    str | None, typer.Option(help="Table or view of a database; part of a checkpoint's state, as OPERATOR/NAME.")
+]
+Query = Annotated[
+    str | None,
+    typer.Option(help="What makes rows of the source out of those of a table or state: select … from history."),
+]
 User = Annotated[str | None, typer.Option(help="Of the database; JDBC_PASSWORD holds the password.")]
 Until = Annotated[
     str | None, typer.Option(help="The moment T, ISO 8601; else the watermark that the history leads to.")
@@ -68,6 +76,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     history: History,
     table: Table = None,
     user: User = None,
+    query: Query = None,
     until: Until = None,
     live_from: LiveFrom = None,
     backfill: Backfill = False,
@@ -97,7 +106,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.history.taking import Taking  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415
 
-    past, source = past_at(history, spec.source, table, user)
+    past, source = past_at(history, spec.source, table, user, query)
     asked = (_moment(until), _live_from(history, live_from), backfill, leaves)
     decision = Decision(stream, spec_fingerprint(spec), past, *asked)
     _require_unchanged(where, pending, decision)
@@ -105,7 +114,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     approved = is_approved(stream, approve, digest)
     say(f"starting Spark for a seed of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
-    options = given({"--history": history, "--table": table, "--user": user, "--until": until})
+    options = given({"--history": history, "--table": table, "--user": user, "--query": query, "--until": until})
     options += given({"--live-from": live_from, "--backfill": backfill, "--start-over": start_over})
     options += given(trial_options(terms)) if start_over else []
     with named_failures(stream):

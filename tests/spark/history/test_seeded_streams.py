@@ -15,12 +15,15 @@ from sessionizer.control.records.operation_record import Ending, require_no_oper
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
-from sessionizer.errors import OperationPending
+from sessionizer.errors import InvalidSpec, OperationPending
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
+from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import plain, table_rows
 from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
+from support.streams.foreign_queries import Make, made
+from support.streams.kept_lines import QUERIES_OF_STATE, run
 from support.streams.log_feed import COLUMNS, MAPPING, source_row
 from support.streams.reseeded_stream import Killed
 from support.streams.seeded_stream import seed, taking_of
@@ -201,6 +204,27 @@ def test_events_that_were_kept_in_postgresql(
     who = {"user": postgres.user, "password": postgres.password}
     rows.write.jdbc(postgres.url, "visits", properties=who)
     seed(stage, taking_of(spark, stage, postgres.url, NOW, MOMENT_MS, table=("visits", postgres.user)))
+    bring(stage, 0, everything.live)
+    drain(spark, stage)
+    assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))
+
+
+@pytest.mark.parametrize("kind", ["transform_with_state", pytest.param("apply_with_state", marks=pytest.mark.long)])
+def test_events_that_another_query_keeps_in_its_state(
+    spark: SparkSession, tmp_path: Path, everything: Everything, kind: str
+) -> None:
+    stage, checkpoint = stage_of(tmp_path), tmp_path / "theirs"
+    (tmp_path / "came").mkdir()
+    (tmp_path / "came" / "1.json").write_text(lines(everything.came))
+    with made(spark, Make()):
+        run(spark, kind, tmp_path / "came", checkpoint)
+    before = settled_digest(checkpoint)
+    state, query = f"checkpoint:{checkpoint}", QUERIES_OF_STATE[kind].replace("COLUMNS", COLUMNS)
+    for wrong in ("select nothing from history", "drop view history"):
+        with pytest.raises(InvalidSpec, match="that Spark takes"):
+            taking_of(spark, stage, state, NOW, MOMENT_MS, query=wrong).figures(tmp_path / "scratch")
+    seed(stage, taking_of(spark, stage, state, NOW, MOMENT_MS, query=query))
+    assert folder_digest(checkpoint) == before
     bring(stage, 0, everything.live)
     drain(spark, stage)
     assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))

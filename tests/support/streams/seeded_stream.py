@@ -32,10 +32,11 @@ def taking_of(
     *,
     backfill: bool = True,
     table: tuple[str | None, str | None] = (None, None),
+    query: str | None = None,
 ) -> Taking:
-    """What would be taken. ``table``: its name and the user, in a database."""
+    """What would be taken. ``table``: its name and the user, in a database. ``query``: of a table or a state."""
     spec = stage.spec()
-    past, source = past_at(history, spec.source, *table)
+    past, source = past_at(history, spec.source, *table, query)
     pending = pending_operation(stage.stream_home)
     leaves = stage.lineage if pending is None else pending.lineage_from or None
     decision = Decision(stage.name, spec_fingerprint(spec), past, until_ms, live_from, backfill, leaves)

@@ -50,6 +50,12 @@ def test_a_restore_that_is_not_over_comes_first(platform: Platform, archive: str
         (("--history", "source", "--live-from", "now"), "--live-from is 'now'; allowed: nothing where the history"),
         (("--history", "jdbc:postgresql://db/shop"), "--table is None; allowed: the name of a table or view"),
         (("--table", "visits"), "--table is 'visits'; allowed: nothing, as the history is no database"),
+        (("--query", "select 1"), "--query is 'select 1'; allowed: nothing: a query is for a table, and"),
+        (("--history", "checkpoint:nowhere"), "--query is None; allowed: a query of history: it makes rows"),
+        (
+            ("--history", "checkpoint:nowhere", "--query", "select 1"),
+            "--history is 'checkpoint:nowhere'; allowed: checkpoint: and the checkpoint of a Spark query that has",
+        ),
         (("--live-from", "here"), "--live-from is 'here'; allowed: beginning, now, or JSON such as"),
         (("--until", "noon"), "--until is 'noon'; allowed: a moment in ISO 8601"),
         (("--until", "2999-01-01"), "--until is '2999-01-01'; allowed: a moment since 1970 that has passed"),

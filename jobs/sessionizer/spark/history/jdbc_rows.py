@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
-from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 
 if TYPE_CHECKING:
@@ -39,13 +37,11 @@ class JdbcTable:
 
 
 def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:
-    """The rows now, with what a source adds to them. Raises SourceUnreachable where the database does not answer so."""
+    """The rows as they are now. Raises SourceUnreachable where the database does not answer so."""
     options = {"url": table.url, "dbtable": table.table, "fetchsize": _ROWS_AT_A_TIME}
     if table.user is not None:
         options |= {"user": table.user, "password": os.environ.get(PASSWORD, "")}
     try:
-        rows = spark.read.format("jdbc").options(**options).load()
+        return spark.read.format("jdbc").options(**options).load()
     except (PySparkException, JavaError) as error:
         raise SourceUnreachable(f"{table.url} ({table.table})", first_line(error)) from error
-    nothing = F.lit(None).cast("string")
-    return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from sessionizer.errors import InvalidSpec
@@ -13,8 +15,12 @@ from sessionizer.home.data_files import entries_in, files_below, relative_name
 from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.lineage.checkpoint import EVENTS, SeenFile, committed_batch, planned_batch, seen_files
 from sessionizer.spark.history.jdbc_rows import SCHEME, JdbcTable, read_jdbc
+from sessionizer.spark.history.state_rows import SCHEME as CHECKPOINT
+from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
 from sessionizer.spark.ingest.guard import Guarded, guard
+from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.source import read_source
+from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.state.seeds.seed_plan import SOURCE, Past
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
@@ -29,8 +35,12 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
 
-Reader: TypeAlias = "Source | JdbcTable"
+Table: TypeAlias = "DeltaSource | JdbcTable | StateRows"
+"""What has rows of any columns, none of which can be malformed."""
+Reader: TypeAlias = "Source | JdbcTable | Queried"
 """What says how the rows of a history are read."""
+VIEW: Final = "history"
+"""What a person's query calls the table that it makes rows of the source out of."""
 FIELD: Final = "--history"
 _DIGITS: Final = 12
 
@@ -43,12 +53,42 @@ class Place:
     seen: tuple[SeenFile, ...] = ()
 
 
-def past_at(given: str, source: Source, table: str | None = None, user: str | None = None) -> tuple[Past, Reader]:
+@dataclass(frozen=True, slots=True)
+class Queried:
+    """The rows that a person's ``query`` makes of those of ``table``, which it knows as ``VIEW``."""
+
+    table: Table
+    query: str
+
+
+def past_at(
+    given: str, source: Source, table: str | None = None, user: str | None = None, query: str | None = None
+) -> tuple[Past, Reader]:
     """The history that ``given`` names, and how it is read; for a stream whose own source is ``source``.
 
-    A Delta table is read in the version that it has now. ``table`` and ``user``: of a database. Raises InvalidSpec
-    where there is none.
+    A Delta table is read in the version that it has now. ``table`` and ``user``: of a database; of a checkpoint
+    ``table`` is the part of its state. ``query``: what makes rows of the source out of those of a table. Raises
+    InvalidSpec where there is none.
     """
+    if given.startswith(CHECKPOINT):
+        if query is None:
+            allowed = f"a query of {VIEW}: it makes rows of the source out of those of the state"
+            raise InvalidSpec("--query", None, allowed)
+        return _queried(*state_at(given, table, FIELD), query)
+    past, reader = _stored_at(given, source, table, user)
+    if query is None:
+        return past, reader
+    if not isinstance(reader, DeltaSource | JdbcTable):
+        raise InvalidSpec("--query", query, f"nothing: a query is for a table, and {given} has rows of the source")
+    return _queried(past, reader, query)
+
+
+def _queried(past: Past, table: Table, query: str) -> tuple[Past, Queried]:
+    told = hashlib.sha256(query.encode()).hexdigest()[:_DIGITS]
+    return replace(past, version=f"{past.version}, by the query {told}"), Queried(table, query)
+
+
+def _stored_at(given: str, source: Source, table: str | None, user: str | None) -> tuple[Past, Source | JdbcTable]:
     if given.startswith(SCHEME):
         if table is None:
             raise InvalidSpec("--table", None, "the name of a table or view, as the history is in a database")
@@ -79,13 +119,37 @@ def _in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past, Sour
 
 def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
     """The guarded rows of a history that is not the stream's own source. Raises InvalidSpec where they do not fit."""
-    if isinstance(source, JdbcTable):
-        as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=source.url)})
-        guarded = guard(spark, read_jdbc(spark, source), as_a_table)
+    if isinstance(source, JdbcTable | Queried):
+        as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
+        guarded = guard(spark, _with_what_a_source_adds(_rows_of(spark, source)), as_a_table)
         # a database has no versions: what is looked at twice must be read once
         return replace(guarded, rows=guarded.rows.persist(StorageLevel.DISK_ONLY))
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
     return guard(spark, rows, spec.model_copy(update={"source": source}))
+
+
+def _rows_of(spark: SparkSession, source: Table | Queried) -> DataFrame:
+    match source:
+        case Queried(table, query):
+            _rows_of(spark, table).createOrReplaceTempView(VIEW)
+            try:
+                # in parentheses it can be nothing but a query
+                return spark.sql(f"select * from ({query})")  # noqa: S608  whoever may type the command may read this
+            except PySparkException as error:
+                raise InvalidSpec(
+                    "--query", query, f"a query of {VIEW} that Spark takes: {first_line(error)}"
+                ) from error
+        case JdbcTable():
+            return read_jdbc(spark, source)
+        case StateRows():
+            return read_state(spark, source)
+        case _:
+            return spark.read.format("delta").options(**source.options).load(source.path)
+
+
+def _with_what_a_source_adds(rows: DataFrame) -> DataFrame:
+    nothing = F.lit(None).cast("string")
+    return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
 
 
 def read_to_now(

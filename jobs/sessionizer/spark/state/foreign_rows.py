@@ -33,9 +33,9 @@ def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
     if batch is None:
         return []
     counts = []
-    with reading_state(spark), _format(spark, found.checkpoint.state_format):
+    with reading_state(spark), state_format(spark, found.checkpoint.state_format):
         for operator in found.checkpoint.operators.values():
-            for store, variable, options in _parts(operator):
+            for store, variable, options in parts_of(operator):
                 told = {"operator": operator.number, "store": store, "variable": variable, "rows": None, "why": None}
                 reader = spark.read.format("statestore").option("batchId", batch).option("operatorId", operator.number)
                 try:
@@ -47,7 +47,7 @@ def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _format(spark: SparkSession, number: int | None) -> Iterator[None]:
+def state_format(spark: SparkSession, number: int | None) -> Iterator[None]:
     """In here Spark takes a state for one of this format: it goes by the session, not by what it finds."""
     before = str(spark.conf.get(_FORMAT))
     spark.conf.set(_FORMAT, str(number or 1))
@@ -57,7 +57,7 @@ def _format(spark: SparkSession, number: int | None) -> Iterator[None]:
         spark.conf.set(_FORMAT, before)
 
 
-def _parts(operator: Operator) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
+def parts_of(operator: Operator) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
     """Store, variable, and the options that the reader takes for it."""
     if operator.name == _JOIN:
         for side in ("left", "right"):

@@ -1,0 +1,74 @@
+"""The rows of another query's state, whatever query that is: as Spark's own reader of states gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.storagelevel import StorageLevel
+
+from sessionizer.errors import InvalidSpec, SourceUnreachable
+from sessionizer.home.data_root import folder_at, uri_of
+from sessionizer.inspection.inspecting import inspect
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.state.foreign_rows import parts_of, state_format
+from sessionizer.spark.state.open_events import reading_state
+from sessionizer.state.seeds.seed_plan import Past
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.inspection.inspecting import Inspection
+
+SCHEME: Final = "checkpoint:"
+
+
+@dataclass(frozen=True, slots=True)
+class StateRows:
+    """What one part of the state at ``location`` held after ``batch_id``; ``options``: what Spark's reader takes."""
+
+    location: str
+    batch_id: int
+    state_format: int | None
+    options: tuple[tuple[str, str], ...]
+
+
+def state_at(given: str, part: str | None, field: str) -> tuple[Past, StateRows]:
+    """The state in ``given``, ``checkpoint:`` and a path or URI; ``part``: ``OPERATOR/NAME`` where there are several.
+
+    Raises InvalidSpec where there is none, or more than one and none is named.
+    """
+    folder = folder_at(given.removeprefix(SCHEME), field)
+    found = inspect(folder)
+    if found is None or found.checkpoint.committed is None:
+        raise InvalidSpec(field, given, f"{SCHEME} and the checkpoint of a Spark query that has a batch that is over")
+    name, options = _part(found, part)
+    batch = found.checkpoint.committed
+    rows = StateRows(uri_of(folder), batch, found.checkpoint.state_format, tuple(options.items()))
+    return Past("checkpoint", uri_of(folder), f"{name} after batch {batch}"), rows
+
+
+def _part(found: Inspection, wanted: str | None) -> tuple[str, dict[str, str]]:
+    parts = {
+        f"{operator.number}/{variable or store}": {**options, "operatorId": str(operator.number)}
+        for operator in found.checkpoint.operators.values()
+        for store, variable, options in parts_of(operator)
+    }
+    if wanted is None and len(parts) == 1:
+        return next(iter(parts.items()))
+    if wanted not in parts:
+        raise InvalidSpec("--table", wanted, f"one part of the state: {', '.join(parts) or 'it has none'}")
+    return wanted, parts[wanted]
+
+
+def read_state(spark: SparkSession, state: StateRows) -> DataFrame:
+    """Its rows, kept on disk: Spark reads a state by what its session is set to. Raises SourceUnreachable."""
+    reader = spark.read.format("statestore").option("batchId", state.batch_id).options(**dict(state.options))
+    with reading_state(spark), state_format(spark, state.state_format):
+        try:
+            rows = reader.load(state.location).persist(StorageLevel.DISK_ONLY)
+            rows.count()
+        except (PySparkException, JavaError) as error:
+            raise SourceUnreachable(state.location, first_line(error)) from error
+    return rows

@@ -1,0 +1,75 @@
+"""Queries of somebody else's that keep what came of each key in their state, a JSON line an event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Keeper(StatefulProcessor):
+    """Appends the lines of a key to its list."""
+
+    def init(self, handle: Any) -> None:
+        self._lines = handle.getListState("lines", "line string")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        self._lines.appendList([(line,) for part in rows for line in part["line"]])
+        yield pd.DataFrame({"key": [key[0]]})
+
+    def close(self) -> None:
+        pass
+
+
+def keep_in_group(key: Any, parts: Any, state: Any) -> Iterator[pd.DataFrame]:
+    """The same, with the state as a whole."""
+    before = list(state.get[0]) if state.exists else []
+    state.update(([*before, *(line for part in parts for line in part["line"])],))
+    yield pd.DataFrame({"key": [key[0]]})
+
+
+def _keyed(spark: SparkSession, folder: Path) -> Any:
+    lines = spark.readStream.text(str(folder)).withColumnRenamed("value", "line")
+    return lines.select(F.get_json_object("line", "$.key").alias("key"), "line").groupBy("key")
+
+
+def transform_with_state(spark: SparkSession, folder: Path) -> DataFrame:
+    frame: DataFrame = _keyed(spark, folder).transformWithStateInPandas(Keeper(), "key string", "append", "none")
+    return frame
+
+
+def apply_with_state(spark: SparkSession, folder: Path) -> DataFrame:
+    frame: DataFrame = _keyed(spark, folder).applyInPandasWithState(
+        keep_in_group, "key string", "lines array<string>", "append", "NoTimeout"
+    )
+    return frame
+
+
+QUERIES: Final[Mapping[str, Callable[[SparkSession, Path], DataFrame]]] = {
+    "transform_with_state": transform_with_state,
+    "apply_with_state": apply_with_state,
+}
+QUERIES_OF_STATE: Final = {
+    "transform_with_state": "select from_json(list_element.line, 'COLUMNS').* from history",
+    "apply_with_state": "select from_json(line, 'COLUMNS').* from history "
+    "lateral view explode(value.groupState.lines) as line",
+}
+"""How a person asks for what each of them keeps, once the columns of a line are put in."""
+
+
+def _take(rows: DataFrame, _: int) -> None:
+    rows.count()
+
+
+def run(spark: SparkSession, kind: str, folder: Path, checkpoint: Path) -> None:
+    """Read what there is."""
+    query = QUERIES[kind](spark, folder).writeStream.foreachBatch(_take).outputMode("append")
+    query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
