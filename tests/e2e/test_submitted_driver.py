@@ -8,6 +8,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
+import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
@@ -24,8 +25,6 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import pytest
 
     from sessionizer.control.records.launch_record import LaunchRecord
 
@@ -60,6 +59,7 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         kill(launch.process)
 
 
+@pytest.mark.long
 def test_a_driver_without_memory_says_so_though_its_jvm_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

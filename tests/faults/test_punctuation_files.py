@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sessionizer.home.data_files import names_in
 from sessionizer.spark.ingest import punctuation
-from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
+from support.processes.data_fixtures import ON_A_PATH_AND_HDFS
 from support.processes.driver_process import DriverProcess
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@AND_ON_HDFS_IN_THE_LONG_RUN
+@pytest.mark.long
+@ON_A_PATH_AND_HDFS
 def test_a_restarted_driver_does_not_look_for_punctuations_that_are_gone(tmp_path: Path, data: str | None) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(), data=data)
     write_click_files(stage.feed, 1)

@@ -65,6 +65,7 @@ def fenced_while_frozen(stage: Stage, uid: str, moment: Moment) -> None:
     assert ended.outcome is ExitOutcome.LEASE_LOST
 
 
+@pytest.mark.long
 def test_another_host_takes_the_lease_of_a_driver_that_stands_still_and_of_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,9 @@ def _one_writer(platform: Platform) -> Iterator[None]:
     promise.assert_kept()
 
 
-@pytest.mark.parametrize("name", ["kill the API server", "kill the task", "kill all of Airflow"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("kill the API server", marks=pytest.mark.long), "kill the task", "kill all of Airflow"]
+)
 def test_one_driver_throughout(platform: Platform, name: str) -> None:
     assert FAULTS[name].same_driver
     survive(platform, FAULTS[name], SURVIVED_SECONDS)

@@ -6,6 +6,8 @@ import pathlib
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import pytest
+
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import read_launch
@@ -129,6 +131,7 @@ def test_marked_failed_while_the_driver_starts(platform: Platform) -> None:
     assert_stands_by(platform)
 
 
+@pytest.mark.long
 def test_marked_failed_while_backing_off(platform: Platform) -> None:
     platform.behave("crash")
     start(platform)
@@ -157,6 +160,7 @@ def test_a_run_marked_failed_stops_the_stream_and_one_of_the_past_does_not(platf
     assert_stands_by(platform)
 
 
+@pytest.mark.long
 def test_a_run_marked_failed_while_its_task_waits_for_a_worker(platform: Platform) -> None:
     start(platform)
     uid, before = platform.wait_for_driver(), platform.watch()

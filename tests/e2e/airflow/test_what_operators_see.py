@@ -27,6 +27,7 @@ LINES_A_DAY = 200
 WATCHES_A_DAY = 6
 
 
+@pytest.mark.long
 def test_a_quiet_watch_says_little(platform: Platform) -> None:
     platform.api.unpause(DAG)
     platform.wait_for_driver(seconds=60)
@@ -93,6 +94,7 @@ def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform)
     assert not any("hunter2" in line for line in lines)
 
 
+@pytest.mark.long
 def test_people_are_told_when_the_triggerer_is_dead(platform: Platform) -> None:
     uid = platform.wait_for_driver()
     platform.wait_for_watch()

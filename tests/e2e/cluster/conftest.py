@@ -10,7 +10,7 @@ from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.cluster.cluster_stage import ClusterStage
-from support.cluster.site import Site
+from support.cluster.site import HERE, Site
 from support.processes.live_airflow import Platform, tolerant
 
 if TYPE_CHECKING:
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def site(yarn: Yarn, tmp_path: Path) -> Site:
+def site(request: pytest.FixtureRequest, yarn: Yarn, tmp_path: Path) -> Site:
+    """Its drivers and executors have hosts of their own, which takes root, unless a test wants them ``HERE``."""
     platform = tmp_path / "platform"
     platform.mkdir()
-    return Site.of(yarn, tmp_path, platform)
+    return Site.of(yarn, tmp_path, platform, apart=getattr(request, "param", "") != HERE)
 
 
 @pytest.fixture(scope="module")

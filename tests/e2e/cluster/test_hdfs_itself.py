@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from upath import UPath
 
     from support.processes.hdfs import Hdfs
 
 
+@pytest.mark.long
 def test_files_are_there_again_after_the_name_node_and_the_data_node_were_killed(
     hdfs: Hdfs, hdfs_folder: UPath
 ) -> None:

@@ -9,6 +9,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import epoch_ms, table_rows
 from support.faults.bad_clicks import click
@@ -69,6 +71,7 @@ def lag_ms(stage: Stage, key: str, gap_ms: int) -> int:
     return session["at"] - session["ended"] - gap_ms
 
 
+@pytest.mark.long
 def test_event_time_goes_on_by_itself_even_over_a_restart(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, quiet_spec("event_time", idle_after="2 seconds"))
     with DriverProcess.start(stage, "a", until="stopped") as driver:

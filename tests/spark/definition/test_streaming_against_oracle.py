@@ -123,6 +123,9 @@ def is_drained(log: Log) -> bool:
 
 
 CASES = cases()
+QUICK = 24
+"""So many run with all other tests."""
+NUMBERS = [number if number < QUICK else pytest.param(number, marks=pytest.mark.long) for number in range(len(CASES))]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +135,8 @@ def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     running: dict[int, Future[Streamed]] = {}
 
     def run(number: int) -> Streamed:
-        for ahead in range(number, min(number + AT_A_TIME, len(CASES))):
+        last = QUICK if number < QUICK else len(CASES)
+        for ahead in range(number, min(number + AT_A_TIME, last)):
             if ahead not in running:
                 case, home = CASES[ahead], tmp_path_factory.mktemp(f"log-{ahead}-")
                 running[ahead] = pool.submit(stream, sessions[case.partitions], case.log, case.setting, home)
@@ -148,7 +152,7 @@ def session_with(spark: SparkSession, partitions: int) -> SparkSession:
     return session
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_real_stream_equals_the_oracle(streamed: Callable[[int], Streamed], number: int) -> None:
     assert_as_defined(streamed(number), CASES[number].log.rules)
 
@@ -172,7 +176,7 @@ def assert_as_defined(outcome: Streamed, rules: SessionRules) -> None:
     assert outcome.repeated + left.repeated == expected.duplicates_dropped
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_what_is_final_is_out_a_step_and_a_batch_later(streamed: Callable[[int], Streamed], number: int) -> None:
     """In event time each of these streams is in a backlog: its events are years old."""
     outcome, case = streamed(number), CASES[number]
@@ -184,17 +188,18 @@ def test_what_is_final_is_out_a_step_and_a_batch_later(streamed: Callable[[int],
         assert not Counter(map(session_of_oracle, owed)) - out
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_batch_that_runs_again_adds_nothing(streamed: Callable[[int], Streamed], number: int) -> None:
     for first, *again in streamed(number).runs:
         assert all(content(run) == content(first) for run in again)
 
 
-@pytest.mark.parametrize("number", [number for number, case in enumerate(CASES) if is_drained(case.log)])
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_drain_leaves_no_state(streamed: Callable[[int], Streamed], number: int) -> None:
-    assert not any(streamed(number).state.values())
+    assert not is_drained(CASES[number].log) or not any(streamed(number).state.values())
 
 
+@pytest.mark.long
 def test_the_logs_are_worth_streaming(streamed: Callable[[int], Streamed]) -> None:
     """All that can happen does, and often enough to be believed."""
     seen = sum((happenings(case, streamed(number)) for number, case in enumerate(CASES)), Counter[str]())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import StreamDrained, TableOwned
 from sessionizer.lineage.drained import read_drain
@@ -56,6 +58,7 @@ def test_a_second_night_is_refused_and_so_is_a_second_home(tmp_path: Path) -> No
     assert table_rows(shared / "sessions") == sessions
 
 
+@pytest.mark.long
 def test_a_drain_that_was_cut_short_is_finished_whatever_is_asked_for(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     (stage.feed / "clicks.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))

@@ -51,6 +51,7 @@ def test_a_home_of_an_earlier_release_goes_on_and_keeps_its_records_where_they_w
     assert_as_defined(stage, files)
 
 
+@pytest.mark.long
 def test_no_driver_begins_from_scratch_beside_data_that_it_does_not_know(tmp_path: Path) -> None:
     """Neither with another data root, nor when all that was noted is lost."""
     lake, other = tmp_path / "lake", tmp_path / "other"

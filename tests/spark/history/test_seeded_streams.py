@@ -281,9 +281,8 @@ def test_what_the_source_has_is_taken_at_once_and_what_it_gets_is_streamed(
 KILLED_AT = ("taking", "made", "seeded", "compared", "positioned", "furnished", "activated", "tables")
 
 
-@pytest.mark.parametrize(
-    "at", [place if place == "activated" else pytest.param(place, marks=pytest.mark.long) for place in KILLED_AT]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("at", KILLED_AT)
 def test_killed_anywhere_no_driver_starts_and_a_second_run_finishes(
     spark: SparkSession, tmp_path: Path, everything: Everything, at: str
 ) -> None:

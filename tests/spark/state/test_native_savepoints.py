@@ -81,7 +81,7 @@ def moved(stage: Stage, root: Path, savepoint: tuple[SavepointHome, Manifest]) -
     return other
 
 
-@pytest.mark.parametrize("batch_id", SAVED)
+@pytest.mark.parametrize("batch_id", [pytest.param(SAVED[0], marks=pytest.mark.long), SAVED[1]])
 def test_a_copy_goes_on_as_the_stream_would_have(
     spark: SparkSession, stream: tuple[Stage, ClickFiles], tmp_path: Path, batch_id: int
 ) -> None:

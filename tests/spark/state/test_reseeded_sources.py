@@ -74,7 +74,8 @@ def stream_of(source: dict[str, Any], root: Path) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("kind", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["kafka", "delta"])
 def test_the_source_goes_on_where_it_stood(
     spark: SparkSession, tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:

@@ -179,6 +179,7 @@ def test_the_stream_goes_on_from_there_and_ends_as_it_must(
     restored.assert_exact()
 
 
+@pytest.mark.long
 def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Restored) -> None:
     home = restored.stage.stream_home
     change_timeouts(home.punctuations(restored.before), {"web": 60_000, "shop": 5_000})
@@ -209,7 +210,7 @@ def test_a_second_restore_leaves_the_first_one_behind(restored: Restored) -> Non
     [
         pytest.param(Reached.STOPPED, marks=pytest.mark.long),
         pytest.param(Reached.SEEDED, marks=pytest.mark.long),
-        Reached.TAKEN_BACK,
+        pytest.param(Reached.TAKEN_BACK, marks=pytest.mark.long),
     ],
 )
 def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
@@ -281,6 +282,7 @@ def test_killed_between_two_tables_the_second_run_takes_the_rest(
     restored.assert_exact()
 
 
+@pytest.mark.long
 def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         message = "the source is away"
@@ -308,6 +310,7 @@ def test_once_a_row_has_left_nothing_is_abandoned(restored: Restored, monkeypatc
     restored.assert_exact()
 
 
+@pytest.mark.long
 def test_what_fails_before_a_row_left_is_abandoned_and_the_stream_is_wanted_again(
     restored: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:

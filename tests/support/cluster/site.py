@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from support.processes.yarn import Yarn
 
 CONNECTION = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "default"}}
+HERE, APART = "here", "apart"
+"""Where a cluster has its drivers and executors: on this host, or on others."""
 DRIVERS_HOST, EXECUTORS_HOST = "worker-7", "worker-8"
 SETTINGS = {
     "spark.driver.memory": "800m",
@@ -51,14 +53,21 @@ class Site:
     settings: Mapping[str, str]
 
     @classmethod
-    def of(cls, yarn: Yarn, folder: Path, platform: Path) -> Site:
-        """Drivers and executors are on hosts of their own; the executors' sees nothing of ours."""
+    def of(cls, yarn: Yarn, folder: Path, platform: Path, *, apart: bool = True) -> Site:
+        """``apart``: drivers and executors are on hosts of their own, and the executors' sees nothing of ours."""
+        if not apart:
+            return cls(yarn, platform, folder, SETTINGS)
         machines = folder / "machines"
         hosts = {
             "spark.yarn.appMasterEnv.JAVA_HOME": str(Machine(DRIVERS_HOST).java_home(machines)),
             "spark.executorEnv.JAVA_HOME": str(Machine(EXECUTORS_HOST, (platform,)).java_home(machines)),
         }
         return cls(yarn, platform, folder, SETTINGS | hosts)
+
+    @property
+    def apart(self) -> bool:
+        """Whether drivers have a host of their own."""
+        return "spark.yarn.appMasterEnv.JAVA_HOME" in self.settings
 
     def but(self, settings: Mapping[str, str]) -> Site:
         """The same site with other settings of Spark."""

@@ -25,11 +25,31 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.event import Event
 
 
-@settings(max_examples=2_000, deadline=None)
-@given(log=logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]), behind_ms=lags_ms())
+any_log = given(
+    log=logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]), behind_ms=lags_ms()
+)
+any_changing_log = given(
+    changing=changing_logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30])
+)
+
+
+@settings(max_examples=1_000, deadline=None)
+@any_log
 def test_closed_open_late_and_conflicting_equal_the_oracle(
     log: Log, key_groups: int, emit_every_ms: int, behind_ms: int
 ) -> None:
+    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+@settings(max_examples=10_000, deadline=None)
+@any_log
+def test_many_logs_equal_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int) -> None:
+    assert_as_the_oracle(log, key_groups, emit_every_ms, behind_ms)
+
+
+def assert_as_the_oracle(log: Log, key_groups: int, emit_every_ms: int, behind_ms: int) -> None:
     log = delayed(log, behind_ms)
     expected = sessionize(log.batches, log.rules)
     groups = InMemoryGroups(replace(log.rules, emit_every_ms=emit_every_ms), key_groups)
@@ -114,9 +134,21 @@ def events_of(events: Iterable[Event]) -> Counter[Row]:
     return Counter(map(event_row_of, events))
 
 
-@settings(max_examples=1_500, deadline=None)
-@given(changing=changing_logs(), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([0, 7, 30]))
+@settings(max_examples=750, deadline=None)
+@any_changing_log
 def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
+    assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+@settings(max_examples=10_000, deadline=None)
+@any_changing_log
+def test_the_specs_of_many_logs_may_change(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
+    assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
+
+
+def assert_as_the_oracle_of_changes(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
     """Each event keeps what it came with; only which columns a session shows depends on when it is emitted."""
     log = changing.log
     expected = sessionize(log.batches, log.rules)

@@ -80,6 +80,7 @@ def test_what_people_are_told_of_a_process(name: str, watched: WatchedStream, mo
     watched.check_status(fate.cause)
 
 
+@pytest.mark.long
 @made("out_of_sight")
 def test_what_people_are_told_of_a_driver_whose_machine_is_gone(watched: WatchedStream) -> None:
     """It was started there by hand, or by a worker that is gone as well."""
@@ -92,6 +93,7 @@ def test_what_people_are_told_of_a_driver_whose_machine_is_gone(watched: Watched
     watched.check("out_of_sight", names="worker-7 cannot be seen from here")
 
 
+@pytest.mark.long
 @made("DriverOutOfReach")
 def test_what_people_are_told_of_a_hung_driver_that_is_out_of_reach(watched: WatchedStream) -> None:
     """What was launched here is ended, and with it the driver, though that cannot be seen from here."""
@@ -105,6 +107,7 @@ def test_what_people_are_told_of_a_hung_driver_that_is_out_of_reach(watched: Wat
     assert [alert["kind"] for alert in watched.told] == ["waiting", "recovered"]
 
 
+@pytest.mark.long
 @made("DriverWouldNotEnd")
 def test_what_people_are_told_of_a_process_that_cannot_be_killed(
     watched: WatchedStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
