@@ -23,11 +23,12 @@ from sessionizer_airflow.supervision.policy import SupervisionSettings
 DOCUMENTATION = """
 Saves what a stream has open, or changes its state.
 
-Fill in the form: **savepoint** saves, while the stream runs on. **restore** goes back to a savepoint, by its id or the
-newest one that is not after a time; **rollback** to the lineage before the last such change. **rescale** divides the
-state anew, **switch** goes on with another source, **seed** begins with a history. Each but the first makes a plan,
-which changes nothing. It waits under **Required Actions** until somebody approves or rejects it; after a while without
-an answer it is rejected. Approved, exactly that plan is carried out, and the stream runs again; rejected, nothing is.
+Fill in the form: **savepoint** saves, while the stream runs on. **restore** goes back to a savepoint, by its id or
+the newest one that is not after a time; **rollback** to the lineage before the last such change. **rescale** divides
+the state anew, **switch** goes on with another source, **apply** by a changed spec, **seed** begins with a history.
+Each but the first makes a plan, which changes nothing. It waits under **Required Actions** until somebody approves or
+rejects it; after a while without an answer it is rejected. Approved, exactly that plan is carried out, and the stream
+runs again; rejected, nothing is.
 
 `sessionizer savepoint list <stream>` shows the ids.
 """

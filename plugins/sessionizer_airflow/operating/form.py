@@ -43,6 +43,6 @@ def _param(name: str) -> Param:
         False if schema["type"] == "boolean" else None,
         title=field.title,
         description=f"{field.description[0].upper()}{field.description[1:]}.",
-        section=f"To {field.verb}",
+        section=f"To {field.verbs[0]}" if len(field.verbs) == 1 else "Trial of a new lineage",
         **schema,
     )

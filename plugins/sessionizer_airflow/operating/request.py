@@ -37,7 +37,7 @@ class Request:
     @classmethod
     def of_run(cls, run_id: str, form: Mapping[str, object]) -> Self:
         """What was filled into the form. Raises InvalidSpec, with the field as the form calls it."""
-        given = {name: value for name, value in form.items() if value not in (None, "", False)}
+        given = {name: value for name, value in form.items() if not (value is None or value is False or value == "")}
         operation, stream = Operation(str(given["verb"])), checked_name("stream", str(given["stream"]))
         _require_fitting(operation, given)
         savepoint = given.get("savepoint")
@@ -65,8 +65,9 @@ def options_of(given: Mapping[str, object]) -> tuple[str, ...]:
 
 def _require_fitting(operation: Operation, given: Mapping[str, object]) -> None:
     for name, field in FIELDS.items():
-        if name in given and field.verb is not operation:
-            raise InvalidSpec(name, Shown(str(given[name])), f"nothing with {operation}: it belongs to {field.verb}")
+        if name in given and operation not in field.verbs:
+            allowed = f"nothing with {operation}: it belongs to {', '.join(field.verbs)}"
+            raise InvalidSpec(name, Shown(str(given[name])), allowed)
     missing = [name for name in REQUIRED.get(operation, ()) if name not in given]
     if missing:
         raise InvalidSpec(missing[0], Shown("empty"), FIELDS[missing[0]].description)

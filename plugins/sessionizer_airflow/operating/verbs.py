@@ -18,20 +18,22 @@ class Operation(StrEnum):
     ROLLBACK = "rollback"
     RESCALE = "rescale"
     SWITCH = "switch"
+    APPLY = "apply"
     SEED = "seed"
 
     @property
     def reads_spec(self) -> bool:
         """Whether its command goes by the stream's file; the others go by the spec that the stream runs by."""
-        return self in {Operation.RESCALE, Operation.SWITCH, Operation.SEED}
+        return self in {Operation.RESCALE, Operation.SWITCH, Operation.APPLY, Operation.SEED}
 
 
 SAID: Final = {
     Operation.SAVEPOINT: "save what is open now",
     Operation.RESTORE: "go back to a savepoint",
-    Operation.ROLLBACK: "go back to the lineage before the last restore, rescale or switch",
+    Operation.ROLLBACK: "go back to the lineage before the last change of the state",
     Operation.RESCALE: "divide the state anew",
     Operation.SWITCH: "go on with the source that the file names now",
+    Operation.APPLY: "go on by the file's changed spec",
     Operation.SEED: "begin with a history",
 }
 
@@ -42,12 +44,12 @@ _YES: Final = {"type": "boolean"}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of the form: ``verb`` asks for it, and gets it as ``option``, None for the savepoint's id.
+    """A field of the form: the ``verbs`` ask for it, and get it as ``option``, None for the savepoint's id.
 
     ``schema``: of its value, in JSON schema. A field that nobody filled in is null, or false.
     """
 
-    verb: Operation
+    verbs: tuple[Operation, ...]
     option: str | None
     title: str
     description: str
@@ -55,59 +57,80 @@ class Field:
 
 
 FIELDS: Final[Mapping[str, Field]] = {
-    "savepoint": Field(Operation.RESTORE, None, "Savepoint", "its id, as sessionizer savepoint list shows it"),
+    "savepoint": Field((Operation.RESTORE,), None, "Savepoint", "its id, as sessionizer savepoint list shows it"),
     "time": Field(
-        Operation.RESTORE,
+        (Operation.RESTORE,),
         "--time",
         "Or a time",
         "instead of an id, in the time zone of this page: the newest savepoint that is not after it",
         {"type": ["null", "string"], "format": "date-time"},
     ),
     "key_groups": Field(
-        Operation.RESCALE, "--key-groups", "Key groups", "how many; empty: what the stream's file says", _COUNT
+        (Operation.RESCALE,), "--key-groups", "Key groups", "how many; empty: what the stream's file says", _COUNT
     ),
     "partitions": Field(
-        Operation.RESCALE, "--partitions", "Partitions", "how many, each a task of a batch; empty: as it is", _COUNT
+        (Operation.RESCALE,), "--partitions", "Partitions", "how many, each a task of a batch; empty: as it is", _COUNT
     ),
     "start_at": Field(
-        Operation.SWITCH,
+        (Operation.SWITCH,),
         "--start-at",
         "Where the new source begins",
         "earliest, latest, or a moment from which on, such as 2026-11-23T10:00 (UTC)",
         {**_TEXT, "examples": ["earliest", "latest"]},
     ),
     "leave_unread": Field(
-        Operation.SWITCH, "--leave-unread", "Leave unread", "also if the old source has more that was not read", _YES
+        (Operation.SWITCH,), "--leave-unread", "Leave unread", "also if the old source has more that was not read", _YES
+    ),
+    "new_lineage": Field(
+        (Operation.APPLY,),
+        "--new-lineage",
+        "In a new lineage",
+        "also where the one that it has could take the change: on trial, with a way back",
+        _YES,
     ),
     "history": Field(
-        Operation.SEED,
+        (Operation.SEED,),
         "--history",
         "History",
         "a folder or URI of files or of a Delta table; source: what the stream's own source has",
         {**_TEXT, "examples": ["source"]},
     ),
     "until": Field(
-        Operation.SEED,
+        (Operation.SEED,),
         "--until",
         "Up to",
         "in the time zone of this page; empty: as far as the history goes",
         {"type": ["null", "string"], "format": "date-time"},
     ),
     "live_from": Field(
-        Operation.SEED,
+        (Operation.SEED,),
         "--live-from",
         "Live from",
         "beginning, now, or the source's position as Spark writes it; empty: beginning, or where source ends",
         {**_TEXT, "examples": ["beginning", "now"]},
     ),
     "backfill": Field(
-        Operation.SEED, "--backfill", "Back-fill", "write the finished sessions of the history into the tables", _YES
+        (Operation.SEED,), "--backfill", "Back-fill", "write the finished sessions of the history into the tables", _YES
     ),
     "start_over": Field(
-        Operation.SEED,
+        (Operation.SEED,),
         "--start-over",
         "Start over",
         "leave the lineage that the stream has, and take back what it wrote",
+        _YES,
+    ),
+    "trial": Field(
+        (Operation.RESTORE, Operation.RESCALE, Operation.SWITCH, Operation.APPLY, Operation.SEED),
+        "--trial",
+        "Batches of the trial",
+        "how many of the new lineage's first batches are judged against those before; 0: none; empty: 5",
+        {"type": ["null", "integer"], "minimum": 0},
+    ),
+    "back_if_unfit": Field(
+        (Operation.RESCALE, Operation.SWITCH, Operation.APPLY),
+        "--back-if-unfit",
+        "Back if unfit",
+        "a lineage that does not pass its trial is left by itself, for the one before",
         _YES,
     ),
 }

@@ -44,6 +44,8 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
         ({"verb": "switch", "savepoint": None}, "start_at"),
         ({"verb": "switch", "savepoint": None, "start_at": "latest", "backfill": True}, "backfill"),
         ({"verb": "seed", "savepoint": None}, "history"),
+        ({"back_if_unfit": True}, "back_if_unfit"),
+        ({"verb": "rollback", "savepoint": None, "trial": 3}, "trial"),
         ({"verb": "seed", "savepoint": None, "history": "old/clicks"}, "history"),
         ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x"}, "history"),
     ],
@@ -100,6 +102,7 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
     [
         ({"verb": "rollback"}, ()),
         ({"verb": "rescale", "key_groups": 8, "partitions": None}, ("--key-groups", "8")),
+        ({"verb": "apply", "new_lineage": True, "trial": 0}, ("--new-lineage", "--trial", "0")),
         (
             {"verb": "switch", "start_at": "latest", "leave_unread": True},
             ("--start-at", "latest", "--leave-unread"),
@@ -131,8 +134,9 @@ def test_the_fields_of_a_verb_are_the_options_of_its_command(
 
 def test_every_field_is_an_option_of_the_command_that_it_belongs_to() -> None:
     for name, field in FIELDS.items():
-        command = getattr(import_module(f"sessionizer.cli.{field.verb}"), field.verb)
-        assert name in signature(command).parameters, name
+        for verb in field.verbs:
+            command = getattr(import_module(f"sessionizer.cli.{verb}"), verb)
+            assert name in signature(command).parameters, (name, verb)
         assert field.option in {None, f"--{name.replace('_', '-')}"}, name
     assert {name for names in REQUIRED.values() for name in names} <= set(FIELDS)
 
