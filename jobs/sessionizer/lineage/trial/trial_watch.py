@@ -51,7 +51,7 @@ class TrialWatch:
         watch = cls(home, uid, trial, ends)
         log = BatchLog(home.lineage(trial.lineage).batches)
         watch.judge(log.life)
-        if watch.trial.outcome is Outcome.PASSED:
+        if watch.trial.outcome is not None:
             return None
         drivers = " ".join([*(end.uid for end in ends), uid])
         watch.trial = replace(trial, course=replace(trial.course, drivers=drivers))
