@@ -28,7 +28,9 @@ from sessionizer.control.operation import new_operation
 from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import is_local
+from sessionizer.lineage.left_out import left_out_in
 from sessionizer.lineage.trial.judging import BATCHES
+from sessionizer.state.restores.leave_out import FLAG
 from sessionizer.state.restores.restore_plan import VERB
 from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
@@ -43,6 +45,14 @@ def restore(  # noqa: PLR0913  one parameter per option
     *,
     time: Annotated[
         str | None, typer.Option(help="Instead of an id: the newest savepoint not after this moment, ISO 8601.")
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RANGE",
+            help="A range of the source whose rows go to quarantine: a file or a pattern of files, TOPIC:PARTITION:"
+            "FROM-TO, version:FROM-TO; TO is not in it. May be repeated.",
+        ),
     ] = None,
     trial: TrialBatches = BATCHES,
     approve: Approve = None,
@@ -67,9 +77,10 @@ def restore(  # noqa: PLR0913  one parameter per option
     say(f"starting Spark for a restore of {stream}")
     spark = started_spark(f"sessionizer restore {stream}", spark_master(master), local_data=is_local(where.data))
     with reading(kept, VERB), named_failures(stream):
-        plan = plan_restore(spark, where, kept, manifest)
+        begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
+        plan = plan_restore(spark, where, kept, manifest, leave_out or (), begun)
         digest = pending.digest if pending else plan.decision.digest
-        options = given(trial_options(terms))
+        options = [*(word for each in leave_out or () for word in (FLAG, each)), *given(trial_options(terms))]
         offer = Offer(
             verb=VERB,
             plan=plan,
@@ -87,7 +98,8 @@ def restore(  # noqa: PLR0913  one parameter per option
         leaves = plan.decision.leaves, plan.newest_batch
         record = pending or new_operation(where, VERB, digest, approver(by), leaves, savepoint=chosen, options=options)
         with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
-            record = Restoring(spark, where, kept, manifest, lease, operation, say, terms).run()
+            restoring = Restoring(spark, where, kept, manifest, lease, operation, say, terms, plan.decision.left_out)
+            record = restoring.run()
     spark.stop()
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
 

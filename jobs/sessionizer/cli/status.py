@@ -67,6 +67,7 @@ def _lines(view: StreamView) -> list[str]:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
     if view.trial_line is not None:
         lines.append(view.trial_line)
+    lines += [f"leaves out of its source: {each}" for each in view.left_out]
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines

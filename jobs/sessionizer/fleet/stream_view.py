@@ -27,6 +27,7 @@ class StreamView:
     ``advice``: what to do, if something is wrong; ``changes``: where its file differs from the spec that it runs by;
     ``running``: a line about the batch under way, if it takes long; ``drain``: its sessions are closed for good.
     ``trial``: of its lineage, if a verb made that; ``trial_line`` says where it stands, and what to do if it failed.
+    ``left_out``: the ranges of its source whose rows its lineage quarantines.
     """
 
     name: str
@@ -41,6 +42,7 @@ class StreamView:
     drain: DrainRecord | None = None
     trial: Trial | None = None
     trial_line: str | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def seen(self) -> Observation | None:
@@ -85,6 +87,6 @@ class StreamView:
         observed = self.seen.to_json() if self.seen else {"state": INVALID}
         changes = [asdict(change) for change in self.changes]
         drained = self.drain.to_json() if self.drain else None
-        said = {"advice": self.advice, "spec_changes": changes, "drained": drained}
+        said = {"advice": self.advice, "spec_changes": changes, "drained": drained, "left_out": list(self.left_out)}
         said["trial"] = self.trial.to_json() if self.trial else None
         return {"stream": self.name, **observed, **said}

@@ -17,6 +17,7 @@ from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.drained import examine_drain
+from sessionizer.lineage.left_out import examine_left_out
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import examine_trial
@@ -73,6 +74,7 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
         drain=examine_drain(home),
         trial=trial,
         trial_line=_trial_line(home, trial) if trial else None,
+        left_out=tuple(examine_left_out(home).lines()),
     )
 
 

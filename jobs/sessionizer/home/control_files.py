@@ -86,6 +86,10 @@ class ControlFiles:
         """What became of the operation of that id."""
         return self.operations / f"{checked_identifier('operation', operation)}.json"
 
+    def left_out(self, operation: str) -> Path:
+        """What the operation of that id leaves out of the source."""
+        return self.root / "left_out" / f"{checked_identifier('operation', operation)}.json"
+
     @property
     def plans(self) -> Path:
         """What was asked for and waits for approval, or has been answered: a file for each request."""

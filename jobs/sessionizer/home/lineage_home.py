@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
+LEFT_OUT: Final = "left_out.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class LineageHome:
     def unreadable_files(self) -> Path:
         """The files of the source that are left out."""
         return self.records / "unreadable_files.json"
+
+    @property
+    def left_out(self) -> Path:
+        """The ranges of the source whose rows are quarantined, if any are."""
+        return self.records / LEFT_OUT
 
     @property
     def announced_timeouts(self) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint import EVENTS, committed_batch, planned_batch
@@ -13,57 +12,31 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
+from support.streams.brought_rows import brought_to_delta, brought_to_kafka
 from support.streams.click_files import known_rows
 from support.streams.reseeded_stream import reseed
-from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from sessionizer_demo.feed.generator import Row
     from support.processes.kafka_broker import KafkaBroker
+    from support.streams.brought_rows import Brought
 
 ROWS = 600
 PARTS = 3
-DELIVERED_WITHIN_S = 60.0
 
 
 @pytest.fixture
-def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> tuple[dict[str, Any], Callable[[Sequence[Row]], None]]:
-    """A source, and what brings rows into it."""
-    source = {
-        "format": "kafka",
-        "bootstrap_servers": kafka_broker.bootstrap_servers,
-        "topic": kafka_topic,
-        "encoding": "json",
-        "columns": CLICK_COLUMNS,
-    }
-
-    def produce(rows: Sequence[Row]) -> None:
-        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 2})
-        for row in rows:
-            producer.produce(kafka_topic, row.value, key=row.key)
-        assert producer.flush(DELIVERED_WITHIN_S) == 0
-
-    return source, produce
+def kafka(kafka_broker: KafkaBroker, kafka_topic: str) -> Brought:
+    return brought_to_kafka(kafka_broker, kafka_topic)
 
 
 @pytest.fixture
-def delta(spark: SparkSession, tmp_path: Path) -> tuple[dict[str, Any], Callable[[Sequence[Row]], None]]:
-    """A source, and what brings rows into it."""
-    table, lines = tmp_path / "clicks_table", tmp_path / "lines"
-    lines.mkdir()
-
-    def append(rows: Sequence[Row]) -> None:
-        file = lines / f"{len(list(lines.iterdir()))}.json"
-        file.write_bytes(b"\n".join(row.value for row in rows))
-        spark.read.schema(CLICK_COLUMNS).json(str(file)).write.format("delta").mode("append").save(str(table))
-
-    append([])
-    return {"format": "delta", "path": str(table)}, append
+def delta(spark: SparkSession, tmp_path: Path) -> Brought:
+    return brought_to_delta(spark, tmp_path)
 
 
 def stream_of(source: dict[str, Any], root: Path) -> Stage:

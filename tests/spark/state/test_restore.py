@@ -2,116 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.maintenance import Maintenance, held_for
-from sessionizer.control.operation import Operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import (
     Ending,
     OperationRecord,
     Reached,
-    pending_operation,
     read_operations,
     require_no_operation,
     write_operation,
 )
-from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import OperationPending, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below
-from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import announced_timeouts
 from sessionizer.spark.state import restoring
 from sessionizer.spark.state.restore_planning import plan_restore
-from sessionizer.spark.state.restoring import Restoring
 from sessionizer.spark.state.savepoint import make_savepoint
 from sessionizer.spark.state.taking_back import take_back
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.making import Wish
-from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.shelf import complete_savepoint
-from support.expected.checkpoint_log import CheckpointLog
-from support.expected.landed import assert_landed, batches_of, landed
+from support.expected.landed import landed
 from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
-from support.streams.begun_restore import begun_restore
-from support.streams.click_files import write_click_files
-from support.streams.stage import Stage, clicks_spec
+from support.streams.restored_stream import FILES, SAVED_AFTER, Restored
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.savepoint_home import SavepointHome
-    from sessionizer.state.savepoints.manifest import Manifest
-    from support.streams.click_files import ClickFiles
-
-FILES = 5
-SAVED_AFTER = 2
-
 
 class Killed(BaseException):
     """As a kill does, it passes every `except Exception`."""
-
-
-@dataclass(slots=True)
-class Restored:
-    """A stream that has read its files, and a savepoint of the middle of them."""
-
-    spark: SparkSession
-    stage: Stage
-    files: ClickFiles
-    before: str
-    savepoint: SavepointHome
-    manifest: Manifest
-    said: list[str] = field(default_factory=list)
-
-    @classmethod
-    def set_up(cls, spark: SparkSession, root: Path, data: str | None = None, *, native: bool = False) -> Restored:
-        stage = Stage.set_up(root, clicks_spec(), data=data)
-        files = write_click_files(stage.feed, FILES, rate=12)
-        catch_up(spark, stage)
-        home, lineage = stage.stream_home, stage.lineage
-        assert lineage
-        write_lineage_spec(home, lineage, new_record(home, stage.spec()))
-        standing, wish = standing_of(home, SAVED_AFTER), Wish(home.savepoints, "tests", "middle")
-        if native:
-            make_native_savepoint(home, standing, wish, lambda _: None)
-        else:
-            make_savepoint(spark, home, standing, wish, lambda _: None)
-        return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
-
-    def record(self, operation: str = "20261123T080000-abc123") -> OperationRecord:
-        plan = plan_restore(self.spark, self.stage.stream_home, self.savepoint, self.manifest)
-        begun = replace(
-            begun_restore(operation, savepoint=self.manifest.id),
-            digest=plan.decision.digest,
-            lineage_from=plan.decision.leaves,
-            batch_from=plan.newest_batch,
-        )
-        return pending_operation(self.stage.stream_home) or begun
-
-    def restore(self, operation: str = "20261123T080000-abc123") -> OperationRecord:
-        home, record = self.stage.stream_home, self.record(operation)
-        job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
-        with held_for(home, job, 10, self.said.append) as lease:
-            under_way = Operation(home, record)
-            return Restoring(self.spark, home, self.savepoint, self.manifest, lease, under_way, self.said.append).run()
-
-    def assert_exact(self) -> None:
-        """By the batches that led to the savepoint, and those of the new lineage but for the one that seeded it."""
-        then = CheckpointLog(self.stage.stream_home.checkpoint(self.before)).committed()[: SAVED_AFTER + 1]
-        since = CheckpointLog(self.stage.checkpoint).committed()[1:]
-        batches = [*batches_of(then, self.files), *batches_of(since, self.files)]
-        assert_landed(self.stage, batches, [row for name in sorted(self.files) for row in self.files[name]])
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.control.lease.lease import acquire
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.gate import BatchGate
@@ -63,7 +64,7 @@ def _run_to_end(run: PreparedQuery) -> list[str]:
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
     home, spec = stage.stream_home, stage.spec()
     unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
-    examined = examine(spark, spec, stage.home, unreadable)
+    examined = examine(spark, spec, stage.home, unreadable, read_left_out(home, stage.lineage))
     locations = table_locations(home, stage.home, spec.sink.path)
     require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
     ensure_tables(spark, examined.shapes(spec), locations)

@@ -20,10 +20,12 @@ from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
+from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.lineage.left_out import LeftOut, LeftOutRange
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import read_trial, write_trial
 from sessionizer.stream_spec.loading.folder import find_stream
@@ -224,3 +226,14 @@ def test_a_drained_stream_is_over(platform: Platform) -> None:
     assert "visits: drained: over since 20" in platform.call("status").stdout
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["drained"]["over_at"] > 0
+
+
+def test_a_lineage_that_leaves_something_out_says_so(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    lineage = start_lineage(home)
+    assert "leaves out" not in platform.call("status").stdout
+    write_json(home.lineage(lineage).left_out, LeftOut((LeftOutRange("a*.json", files=("file:/a1.json",)),)).record())
+    assert "visits: leaves out of its source: a*.json (1 file)" in platform.call("status").stdout
+    (status,) = json.loads(platform.call("status", "--json").stdout)
+    assert status["left_out"] == ["a*.json (1 file)"]

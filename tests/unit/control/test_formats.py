@@ -25,12 +25,14 @@ from sessionizer.control.records.told_record import TOLD_OF_ORPHAN, TOLD_OF_UNWA
 from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile
+from sessionizer.home.atomic_file import write_json
 from sessionizer.home.json_record import JsonRecord, examine_record
 from sessionizer.home.platform_home import home_id
 from sessionizer.lineage.active import read_lineage, start_lineage
 from sessionizer.lineage.drained import begin_drain, read_drain
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
+from sessionizer.lineage.left_out import LeftOut, LeftOutRange, read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
 
+LEFT_OUT = LeftOut((LeftOutRange("a.json", files=("file:/a.json",)),))
 OPEN_THERE = OpenInGroup(sessions=2, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
 
 
@@ -66,6 +69,7 @@ def written_by_all(home: StreamHome) -> str:
     of_lineage = home.lineage(lineage)
     OpenSessions(of_lineage.open_sessions).learn(0, [(3, OPEN_THERE)])
     UnreadableFiles.of(home, lineage)._put_aside("file:/a.parquet", "not Parquet")
+    write_json(of_lineage.left_out, LEFT_OUT.record())
     announced = of_lineage.announced_timeouts
     announced.write_text('{"timeouts": {"bob": 9}}')
     assert timeouts(announced, home.punctuations(lineage)).announce_changes() == {"bob": 1_000}
@@ -94,7 +98,7 @@ def rewritten(path: Path, **changes: object) -> dict[str, Any]:
 def test_every_file_names_its_format_and_its_writer(home: StreamHome) -> None:
     lineage = written_by_all(home)
     files = own_files(home, lineage)
-    assert len(files) == 21
+    assert len(files) == 22
     for path in files:
         content = json.loads(path.read_text())
         assert content["format"] >= 1, path
@@ -129,7 +133,14 @@ def test_a_format_that_is_none_is_damage(home: StreamHome, odd: object) -> None:
 def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: StreamHome) -> None:
     lineage = written_by_all(home)
     of_lineage = home.lineage(lineage).records
-    for name in ("drained.json", "spec.json", "types.json", "open_sessions.json", "unreadable_files.json"):
+    for name in (
+        "drained.json",
+        "spec.json",
+        "types.json",
+        "open_sessions.json",
+        "unreadable_files.json",
+        "left_out.json",
+    ):
         rewritten(of_lineage / name, format=9)
     rewritten(of_lineage / "announced_timeouts.json", format=9)
     rewritten(home.control / "lineage.json", format=9)
@@ -140,6 +151,7 @@ def test_a_newer_file_of_a_lineage_is_refused_and_not_taken_for_none(home: Strea
         lambda: read_kept_types(home, lineage),
         lambda: OpenSessions(of_lineage / "open_sessions.json"),
         lambda: UnreadableFiles.of(home, lineage).uris(),
+        lambda: read_left_out(home, lineage),
         lambda: announced_timeouts(of_lineage / "announced_timeouts.json"),
     )
     for read in readers:
@@ -188,6 +200,7 @@ def everything_read(home: StreamHome, lineage: str) -> list[object]:
         read_kept_types(home, lineage),
         (sessions.total, sessions.latest_due_ms),
         UnreadableFiles.of(home, lineage).uris(),
+        read_left_out(home, lineage),
         announced_timeouts(of_lineage / "announced_timeouts.json"),
     ]
 

@@ -30,7 +30,8 @@ OF_CONTROL = {
 OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "spec": "spec.json", "types": "types.json",
     "drained": "drained.json", "open_sessions": "open_sessions.json", "unreadable_files": "unreadable_files.json",
-    "announced_timeouts": "announced_timeouts.json", "checkpoint_record": "checkpoint.json", "origin": "origin.json",
+    "announced_timeouts": "announced_timeouts.json", "left_out": "left_out.json",
+    "checkpoint_record": "checkpoint.json", "origin": "origin.json",
     "no_events": "no_events", "batches": "batches.json", "trial": "trial.json",
 }  # fmt: skip
 
@@ -43,9 +44,16 @@ def test_layout_which_streams_of_earlier_releases_have(tmp_path: Path) -> None:
         name: home.control / file for name, file in OF_CONTROL.items()
     }
     files = home.control_files
-    named = [files.lease(7), files.exit("a"), files.stop("a"), files.submission("a"), files.told("orphan")]
+    named = [
+        files.lease(7),
+        files.exit("a"),
+        files.stop("a"),
+        files.submission("a"),
+        files.told("orphan"),
+        files.left_out("a"),
+    ]
     assert [path.relative_to(home.control).as_posix() for path in named] == [
-        "leases/00000007.json", "exit.a.json", "stop.a", "submit.a", "orphan.json",
+        "leases/00000007.json", "exit.a.json", "stop.a", "submit.a", "orphan.json", "left_out/a.json",
     ]  # fmt: skip
     lineage = home.lineage("20261121T105501-3fa9c2")
     assert lineage.root == home.root / "lineages/20261121T105501-3fa9c2"

@@ -99,6 +99,12 @@ def test_what_a_switch_brings_twice_is_not_held_against_it() -> None:
     assert judge(replace(TERMS, judges_late=False), BASELINE, replace(GOOD, late=900)).outcome is Outcome.PASSED
 
 
+def test_rows_that_somebody_left_out_are_not_held_against_a_lineage() -> None:
+    left_out = replace(GOOD, quarantined=900)
+    assert judge(TERMS, BASELINE, left_out).outcome is Outcome.FAILED
+    assert judge(replace(TERMS, judges_refused=False), BASELINE, left_out).outcome is Outcome.PASSED
+
+
 @pytest.mark.parametrize("figures", [Figures(), GOOD])
 def test_drivers_that_ended_in_failures_fail_it_at_any_time(figures: Figures) -> None:
     ends = [End(str(number), "its process is gone") for number in range(3)]

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
+from sessionizer.errors import DamagedFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.kept_types import KeptTypes, read_kept_types
+from sessionizer.lineage.left_out import (
+    NOTHING_LEFT_OUT,
+    LeftOut,
+    LeftOutRange,
+    Records,
+    examine_left_out,
+    read_left_out,
+)
 from sessionizer.state.lineages.abandoned import abandoned_lineages
 from sessionizer.state.lineages.handover import (
     GroupDigest,
@@ -68,6 +80,33 @@ def test_what_a_lineage_remembers_is_handed_over(tmp_path: Path) -> None:
     assert records_beside(home, lineage) == {}
     home.lineage(lineage).announced_timeouts.write_text(json.dumps({"timeouts": {"acme": 5}}))
     assert records_beside(home, lineage) == {"announced_timeouts.json": {"timeouts": {"acme": 5}}}
+
+
+def test_what_is_left_out_of_a_source_is_handed_over_to_who_reads_the_same(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    first, second, elsewhere = (make_lineage(home, None) for _ in range(3))
+    left_out = LeftOut((LeftOutRange("a*", files=("file:/a",)), LeftOutRange("c:0:5", records=Records("c", 0, 5, 6))))
+    handed = Handover(Origin("restore", 7), LineageSpec({}), KeptTypes("event_time"), watermark_ms=5, offset=None)
+    furnish(home, first, replace(handed, records={"left_out.json": left_out.record()}))
+    assert read_left_out(home, first) == left_out
+    furnish(home, second, replace(handed, records=records_beside(home, first)))
+    assert read_left_out(home, second) == left_out
+    furnish(home, elsewhere, replace(handed, records=records_beside(home, first, same_source=False)))
+    assert read_left_out(home, elsewhere) == NOTHING_LEFT_OUT
+    assert not home.lineage(elsewhere).left_out.exists()
+
+
+@pytest.mark.parametrize("damage", ["{", "{}", '{"ranges": 7}', '{"ranges": [{"range": "a"}]}'])
+def test_what_is_left_out_does_not_come_in_for_a_damaged_file(tmp_path: Path, damage: str) -> None:
+    home = stream_at(tmp_path)
+    lineage = make_lineage(home, None)
+    home.lineage(lineage).left_out.write_text(damage)
+    with pytest.raises(DamagedFile):
+        read_left_out(home, lineage)
+    with pytest.raises(DamagedFile):
+        records_beside(home, lineage)
+    activate_lineage(home, lineage, None)
+    assert examine_left_out(home) == NOTHING_LEFT_OUT
 
 
 def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
 from sessionizer.state.restores.later_rows import RowsOfTable
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
 
@@ -26,6 +27,14 @@ PLAN = RestorePlan(
 )  # fmt: skip
 
 
+LEFT_OUT = LeftOut(
+    (
+        LeftOutRange("clicks-7.json", files=("file:/srv/feed/clicks-7.json",)),
+        LeftOutRange("clicks:0:5-9", records=Records("clicks", 0, 5, 9)),
+    )
+)
+
+
 def test_people_read_what_happens_to_each_table() -> None:
     text = "\n".join(PLAN.lines())
     assert "goes back to savepoint 20261123T080000-abc123: 2026-11-23 08:00:00 UTC" in text
@@ -42,6 +51,22 @@ def test_the_digest_covers_what_is_decided_and_no_figure() -> None:
     assert len(PLAN.decision.digest) == 16
 
 
+def test_people_read_what_is_left_out_of_the_source() -> None:
+    assert not any("quarantine as" in line for line in PLAN.lines())
+    leaving = replace(PLAN, decision=replace(DECISION, left_out=LEFT_OUT), remarks=("2 more of it",))
+    text, records = list(leaving.lines()), LEFT_OUT.ranges[1]
+    assert text[4:7] == [
+        "  out   clicks-7.json (1 file): its rows go to quarantine as left_out",
+        f"  out   {records}: its rows go to quarantine as left_out",
+        "        2 more of it",
+    ]
+    assert leaving.to_json()["decision"]["left_out"]["ranges"][0]["files"] == ("file:/srv/feed/clicks-7.json",)
+
+
+def test_a_restore_that_leaves_nothing_out_has_the_digest_that_it_ever_had() -> None:
+    assert DECISION.digest == "ee17e00fbd164b4f"
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -52,6 +77,7 @@ def test_the_digest_covers_what_is_decided_and_no_figure() -> None:
         replace(DECISION, batch_id=42),
         replace(DECISION, leaves="other"),
         replace(DECISION, spec="other"),
+        replace(DECISION, left_out=LEFT_OUT),
     ],
 )
 def test_another_decision_has_another_digest(other: Decision) -> None:

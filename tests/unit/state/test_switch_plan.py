@@ -49,6 +49,13 @@ def test_a_gap_and_what_is_left_are_told() -> None:
     assert "its first events" not in lines
 
 
+def test_what_is_left_out_of_the_old_source_is_told_not_to_count_for_the_new_one() -> None:
+    plan = replace(PLAN, left_out=("clicks:0:5 (1 record)",))
+    told = "clicks:0:5 (1 record) is left out of the old source only: positions in the new one are others"
+    assert f"        {told}" in plan.lines()
+    assert plan.digest == PLAN.digest
+
+
 def test_the_digest_is_of_what_is_decided() -> None:
     same = (
         replace(PLAN, batch_id=9), replace(PLAN, unread=Unread("records", 3)), replace(PLAN, begins="clicks2 {'0': 5}"),

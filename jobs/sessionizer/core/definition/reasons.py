@@ -31,3 +31,5 @@ class QuarantineReason(StrEnum):
     CONFLICTING_DUPLICATE = "conflicting_duplicate"
     """Same key and id as an event of a session still open, but another body."""
     UNREADABLE_FILE = "unreadable_file"
+    LEFT_OUT = "left_out"
+    """In a range of the source that whoever restored the stream left out."""

@@ -42,12 +42,14 @@ class Terms(JsonRecord):
     A share of rows may be ``rise`` higher than before, or ``factor`` times as high; other figures ``factor`` times.
     ``drivers``: so many of its drivers may not end in failures. ``least_rows``: what nothing is judged by less than.
     ``goes_back``: whoever approved the verb wants the lineage before again, without being asked. ``judges_sessions``:
-    it is meant to begin as many, and to hold as much, as the lineage before.
+    it is meant to begin as many, and to hold as much, as the lineage before. ``judges_refused``: nobody has left rows
+    out of its source, which are quarantined as well.
     """
 
     batches: int = BATCHES
     goes_back: bool = False
     judges_late: bool = True
+    judges_refused: bool = True
     judges_sessions: bool = True
     rise: float = 0.10
     factor: float = 4.0
@@ -119,7 +121,8 @@ def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
 
 
 def _refused(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
-    return _of_share(terms, usual, figures, lambda of: of.quarantined, "were refused")
+    found = _of_share(terms, usual, figures, lambda of: of.quarantined, "were refused")
+    return found if terms.judges_refused else None
 
 
 def _late(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:

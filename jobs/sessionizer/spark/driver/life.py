@@ -21,6 +21,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
+from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.trial_watch import TrialWatch
 from sessionizer.spark.driver.chores import Chores
 from sessionizer.spark.driver.gate import BatchGate
@@ -83,6 +84,8 @@ class DriverLife:
         with self._signs.beating():
             self._prepared = self._prepare()
         self._chores = Chores(self._prepared, self._options.until, self._say)
+        for each in read_left_out(self._home, self._prepared.lineage).lines():
+            self._say(f"left out of the source, to quarantine: {each}")
         if passed_over := files_passed_over(self._spec.source, self._options.platform_home):
             self._say(passed_over)
         if self._trial is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.continuity import require_continuity
@@ -81,7 +82,8 @@ class Preparation:
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
         """What the spec comes to over its source, with its tables made."""
         unreadable = UnreadableFiles.of(self.home, lineage).uris() if lineage else []
-        examined = examine(spark, self.running.spec, self.platform_home, unreadable)
+        left_out = read_left_out(self.home, lineage)
+        examined = examine(spark, self.running.spec, self.platform_home, unreadable, left_out)
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
         spec = self.running.spec
         have_tables(spark, self.home, self.platform_home, spec, examined.shapes(spec))

@@ -10,6 +10,7 @@ from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import begun_batch, files_of_batch
+from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.figures import BatchFacts
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
@@ -97,7 +98,8 @@ class PreparedQuery:
         reason = f"quarantined as a whole, as it cannot be read: {met}" if met else columns_changed(error)
         if reason is None:
             return None
-        examined = examine(self.spark, self.spec, self.platform_home, files.uris())
+        left_out = read_left_out(self.home, self.lineage)
+        examined = examine(self.spark, self.spec, self.platform_home, files.uris(), left_out)
         if examined.guarded.payload != self.examined.guarded.payload:
             return None
         return replace(self, examined=examined), reason

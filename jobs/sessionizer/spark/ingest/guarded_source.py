@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
 from sessionizer.spark.ingest.guard import guard
+from sessionizer.spark.ingest.left_out import leaving_out
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.ingest.unreadable import without
 
@@ -14,16 +16,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.lineage.left_out import LeftOut
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
 def guarded_source(
-    spark: SparkSession, spec: StreamSpec, platform_home: Path, unreadable: Sequence[str] = ()
+    spark: SparkSession,
+    spec: StreamSpec,
+    platform_home: Path,
+    unreadable: Sequence[str] = (),
+    left_out: LeftOut = NOTHING_LEFT_OUT,
 ) -> Guarded:
-    """The guarded rows of the source, but for its ``unreadable`` files.
+    """The guarded rows of the source, but for its ``unreadable`` files; those of a ``left_out`` range are refused.
 
     Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec where the spec does not fit.
     """
     rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True)
-    return guard(spark, without(rows, unreadable), spec)
+    return guard(spark, leaving_out(without(rows, unreadable), left_out, spec.source.format), spec)

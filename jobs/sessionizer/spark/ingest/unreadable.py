@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.home.atomic_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
+from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.failures.read_failure import cause_in_one_line
 from sessionizer.spark.ingest.files import read_files
 from sessionizer.spark.ingest.lines import POSITION
@@ -69,7 +70,7 @@ class UnreadableFiles:
 
     def report_empty(self, spark: SparkSession, uris: Iterable[str]) -> None:
         """Quarantine those of the files that are empty: no Parquet file is, but Spark passes over them."""
-        for uri in _empty(spark, [_as_position(uri) for uri in uris]):
+        for uri in _empty(spark, [file_position(uri) for uri in uris]):
             report_unreadable(self.punctuations, _file_id(uri), uri, "the file is empty")
 
     def _put_aside(self, uri: str, cause: str) -> None:
@@ -105,7 +106,7 @@ def _empty_elsewhere(spark: SparkSession, uris: Sequence[str]) -> list[str]:
         return []
     try:
         files = spark.read.format("binaryFile").load([_as_path(uri) for uri in uris])
-        found = {unquote(_as_position(row.path)) for row in files.where("length = 0").select("path").collect()}
+        found = {unquote(file_position(row.path)) for row in files.where("length = 0").select("path").collect()}
     except AnalysisException:  # one of them is gone
         return [uri for one in uris for uri in _empty_elsewhere(spark, [one])] if len(uris) > 1 else []
     return [uri for uri in uris if unquote(uri) in found]
@@ -114,12 +115,7 @@ def _empty_elsewhere(spark: SparkSession, uris: Sequence[str]) -> list[str]:
 def _named_file(error: Exception) -> str | None:
     """The file whose reading ended a query, as ``_position`` has it."""
     found = _NAMED.search(str(error))
-    return _as_position(found[1]) if found else None
-
-
-def _as_position(uri: str) -> str:
-    """A URI as Spark's metadata column writes it: without an empty host."""
-    return re.sub(r"^(\w+):///", r"\1:/", uri)
+    return file_position(found[1]) if found else None
 
 
 def _as_path(uri: str) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 from sessionizer.core.key_group.table_rows import NOWHERE, session_rows
 from sessionizer.core.wire import rows
 from sessionizer.home.table_places import located
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
 from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.ingest.timeout_table import check_timeout_table
 from sessionizer.spark.sinks import table_shapes
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.lineage.left_out import LeftOut
     from sessionizer.spark.ingest.guard import Guarded
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -42,12 +44,19 @@ class Examined:
         )
 
 
-def examine(spark: SparkSession, spec: StreamSpec, platform_home: Path, unreadable: Sequence[str] = ()) -> Examined:
+def examine(
+    spark: SparkSession,
+    spec: StreamSpec,
+    platform_home: Path,
+    unreadable: Sequence[str] = (),
+    left_out: LeftOut = NOTHING_LEFT_OUT,
+) -> Examined:
     """Resolve every expression of ``spec`` against its source. Writes nothing, reads no event.
 
-    ``unreadable``: files of the source to leave out. Raises InvalidSpec, naming the field.
+    ``unreadable``: files of the source not to read; ``left_out``: ranges whose rows are quarantined. Raises
+    InvalidSpec, naming the field.
     """
-    guarded = guarded_source(spark, spec, platform_home, unreadable)
+    guarded = guarded_source(spark, spec, platform_home, unreadable, left_out)
     measures = types_of_measures(spark, spec, guarded)
     if spec.rules.client_timeouts_table is not None:
         check_timeout_table(spark, located(spec.rules.client_timeouts_table, platform_home))

@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reseeding:
-    """``standing``: the committed batch after which the stream goes on in a new lineage, by ``spec``."""
+    """``standing``: the committed batch after which the stream goes on in a new lineage, by ``spec``.
+
+    ``same_source``: so what is left out of it stays left out.
+    """
 
     seeding: Seeding
     standing: Standing
     spec: LineageSpec
     origin: Origin
+    same_source: bool = True
 
     def run(self) -> str:
         """The new lineage, active by then. Raises HalfWrittenBatch, and as ``Seeding.run``."""
@@ -55,7 +59,7 @@ class Reseeding:
             offset=standing.position.offset,
             seen=standing.seen_files,
             timeouts=timeouts,
-            records=records_beside(seeding.home, standing.lineage),
+            records=records_beside(seeding.home, standing.lineage, same_source=self.same_source),
             punctuations=unread_punctuations(seeding.home, standing),
         )
         return seeding.run(open_events, handover)

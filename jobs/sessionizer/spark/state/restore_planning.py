@@ -9,13 +9,16 @@ from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at
 from sessionizer.home.table_places import located, table_locations
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import begun_batch, seen_files
+from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.leaving_out import files_read, leaving_of
 from sessionizer.spark.state.saved_state import seen_in
 from sessionizer.spark.state.taking_back import later_rows_of
 from sessionizer.state.lineages.origin import parents_of
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.restores.later_rows import LaterRows, rows_after
+from sessionizer.state.restores.leave_out import Leaving, coming_back_remarks, without_what_is_left_out
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
 from sessionizer.state.savepoints.data_digest import require_undamaged
@@ -25,20 +28,29 @@ from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.left_out import LeftOut
     from sessionizer.state.savepoints.manifest import Manifest
 
 
-def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> RestorePlan:
+def plan_restore(
+    spark: SparkSession,
+    home: StreamHome,
+    savepoint: SavepointHome,
+    manifest: Manifest,
+    leave_out: Sequence[str] = (),
+    begun: LeftOut | None = None,
+) -> RestorePlan:
     """The plan of a restore of the stream to a complete savepoint.
 
-    Raises NothingToSave where the stream never ran, and UnusableSavepoint for one that is damaged, or native and of
-    another line of Spark.
+    ``leave_out``: ranges of the source as they are typed; of a restore that was ``begun``, what it leaves out. Raises
+    NothingToSave where the stream never ran, UnusableSavepoint for one that is damaged, or native and of another line
+    of Spark, and as ``leaving_of``.
     """
     require_undamaged(savepoint, manifest)
     if manifest.kind is Kind.NATIVE:
@@ -47,6 +59,7 @@ def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome
     if leaves is None:
         raise NothingToSave(home.name, "it never ran")
     newest = begun_batch(home.checkpoint(leaves))
+    found = Leaving(begun) if begun is not None else leaving_of(spark, home, savepoint, manifest, leave_out)
     return RestorePlan(
         decision=Decision(
             stream=home.name,
@@ -56,13 +69,15 @@ def plan_restore(spark: SparkSession, home: StreamHome, savepoint: SavepointHome
             batch_id=manifest.batch_id,
             leaves=leaves,
             spec=spec_fingerprint(saved_spec(savepoint, manifest)),
+            left_out=found.left_out,
         ),
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
         sessions=manifest.counts.sessions if manifest.counts else None,
         events=manifest.counts.events if manifest.counts else None,
         tables=tuple(later_rows_of(spark, tables_of(home, manifest), rows_to_take_back(home, manifest))),
-        replay=_replay(spark, home, savepoint, manifest, leaves),
+        replay=without_what_is_left_out(_replay(spark, home, savepoint, manifest), found.left_out),
+        remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
     )
 
 
@@ -77,13 +92,12 @@ def rows_to_take_back(home: StreamHome, manifest: Manifest) -> LaterRows:
     return rows_after(manifest.lineage, manifest.batch_id, parents_of(home))
 
 
-def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, leaves: str) -> Replay:
+def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:
     then: list[str] = []
     now: list[str] = []
     if manifest.position.format == FILES:
         then = [file.uri for file in seen_in(spark, savepoint, manifest)]
-        newest = begun_batch(home.checkpoint(leaves))
-        now = [] if newest is None else [file.uri for file in seen_files(home.checkpoint(leaves), newest)]
+        now = [file.uri for file in files_read(home)]
     return replay_of(home, manifest.spec["source"], manifest.position.offset, then, now)
 
 

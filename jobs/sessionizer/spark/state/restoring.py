@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
+from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS, LEFT_OUT
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, keep_left_out
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.restore_planning import rows_to_take_back, tables_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.left_out import LeftOut
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.state.saved_state import SavedState
     from sessionizer.state.savepoints.manifest import Manifest
@@ -43,7 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Restoring:
-    """A restore of the stream of ``home`` to ``savepoint``, under ``lease``; ``operation`` knows how far it is."""
+    """A restore of the stream of ``home`` to ``savepoint``, under ``lease``; ``operation`` knows how far it is.
+
+    ``left_out``: the ranges of the source whose rows the new lineage quarantines.
+    """
 
     spark: SparkSession
     home: StreamHome
@@ -53,6 +58,7 @@ class Restoring:
     operation: Operation
     say: Callable[[str], None]
     trial: Terms | None = None
+    left_out: LeftOut = NOTHING_LEFT_OUT
 
     def run(self) -> OperationRecord:
         """The record, done. Raises RowsLeft, what keeps a lineage from beginning (see ``Seeding.run``), LeaseLost."""
@@ -61,6 +67,8 @@ class Restoring:
 
     def _carried_out(self) -> str:
         with self.operation.abandoned_if_it_fails(before=Reached.SEEDED):
+            if self.left_out:  # first: a run that goes on from the record must find what was approved
+                keep_left_out(self.home, self.operation.record.id, self.left_out)
             self.operation.reached(Reached.STOPPED)
             return self._begin_anew()
 
@@ -102,5 +110,8 @@ class Restoring:
             seen=seen_in(self.spark, self.savepoint, manifest),
             timeouts=timeouts,
             # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
-            records={ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {},
+            records={
+                **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
+                **({LEFT_OUT: self.left_out.record()} if self.left_out else {}),
+            },
         )

@@ -10,6 +10,7 @@ from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
 from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.restore_planning import replay_of
 from sessionizer.spark.state.taking_back import later_rows_of, take_all_back
@@ -17,6 +18,7 @@ from sessionizer.state.lineages.origin import parents_of
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.lineages.way_back import way_back
 from sessionizer.state.restores.later_rows import rows_after
+from sessionizer.state.restores.leave_out import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         batch_id=origin.batch_id,
         tables=tuple(later_rows_of(spark, _tables_of(home, leaves), _rows(home, before, origin.batch_id))),
         replay=_replay(home, leaves, before, origin.batch_id),
+        remarks=tuple(coming_back_remarks(leaves, read_left_out(home, leaves), read_left_out(home, before))),
     )
 
 

@@ -6,13 +6,14 @@ Nothing of the lineage before it is touched, and nobody reads the new one before
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.wire import rows
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.lineage_home import LEFT_OUT
 from sessionizer.lineage.active import activate_lineage, make_lineage
 from sessionizer.lineage.checkpoint import PARTITIONS, go_on_from, next_watermark
 from sessionizer.lineage.open_sessions import OpenSessions
@@ -87,7 +88,9 @@ class Seeding:
             furnish(self.home, lineage, handover)
             if self.trial is not None:
                 before = lineage_before(self.home, lineage)
-                begin_trial(self.home, lineage, handover.origin.verb, before, self.trial)
+                # rows that somebody left out are no sign that it does worse
+                terms = replace(self.trial, judges_refused=False) if LEFT_OUT in handover.records else self.trial
+                begin_trial(self.home, lineage, handover.origin.verb, before, terms)
             self.after(Step.FURNISHED)
             self.permit()
         except Exception:

@@ -58,11 +58,11 @@ def beginning_of(spark: SparkSession, source: Source, home: Path, start: Start) 
     check_reachable(source)
     match source.format:
         case "files":
-            return _of_files(_files(spark, source, home), start)
+            return _of_files(files_there(spark, source, home), start)
         case "delta":
             return _of_delta(spark, source, home, start)
         case "kafka":
-            offset = _offsets(spark, source, home, start)
+            offset = offsets_at(spark, source, home, start)
             return Beginning(offset, (), ", ".join(f"{topic} {ends}" for topic, ends in sorted(offset.items())))
         case "socket":
             return Beginning(None, (), "what comes from now on")
@@ -74,7 +74,7 @@ def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning:
     if source.format != "kafka" or spec.rules.time_mode != TimeMode.EVENT_TIME:
         return None
     begins: dict[str, dict[str, int]] = beginning.offset or {}
-    ends = _offsets(spark, source, home, Start(edge=Edge.LATEST))
+    ends = offsets_at(spark, source, home, Start(edge=Edge.LATEST))
     until = {
         topic: {partition: min(end, begins[topic].get(partition, 0) + _SAMPLE) for partition, end in partitions.items()}
         for topic, partitions in ends.items()
@@ -103,13 +103,13 @@ def _unread(spark: SparkSession, source: Source, home: Path, standing: Standing)
     match source.format:
         case "files":
             read = {file.uri for file in standing.seen_files}
-            return sum(file.uri not in read for file in _files(spark, source, home))
+            return sum(file.uri not in read for file in files_there(spark, source, home))
         case "delta":
             newest = _newest_version(spark, located(source.path, home))
             return max(0, newest + 1 - (int(offset["reservoirVersion"]) if offset else 0))
         case "kafka":
-            ends = _offsets(spark, source, home, Start(edge=Edge.LATEST))
-            known = offset or _offsets(spark, source, home, Start(edge=Edge.EARLIEST))
+            ends = offsets_at(spark, source, home, Start(edge=Edge.LATEST))
+            known = offset or offsets_at(spark, source, home, Start(edge=Edge.EARLIEST))
             return sum(
                 end - known.get(topic, {}).get(partition, 0)
                 for topic, partitions in ends.items()
@@ -155,8 +155,8 @@ def _newest_version(spark: SparkSession, location: str) -> int:
     return -1 if newest is None else int(newest.version)
 
 
-def _offsets(spark: SparkSession, source: KafkaSource, home: Path, start: Start) -> dict[str, dict[str, int]]:
-    """By topic and partition; a partition without a record since the moment begins at its end."""
+def offsets_at(spark: SparkSession, source: KafkaSource, home: Path, start: Start) -> dict[str, dict[str, int]]:
+    """By topic and partition; a partition without a record since the moment of ``start`` begins at its end."""
     moment = {"startingTimestamp": str(start.at), "startingOffsetsByTimestampStrategy": "latest"}
     edge = "latest" if start.edge is Edge.LATEST else "earliest"
     options = source.options if start.at is None else {**source.options, **moment}
@@ -166,8 +166,8 @@ def _offsets(spark: SparkSession, source: KafkaSource, home: Path, start: Start)
     return found
 
 
-def _files(spark: SparkSession, source: FilesSource, home: Path) -> list[SeenFile]:
-    """Those that are there now."""
+def files_there(spark: SparkSession, source: FilesSource, home: Path) -> list[SeenFile]:
+    """The files that are there now."""
     with _planned(spark, source, home) as checkpoint:
         newest = begun_batch(checkpoint)
         return [] if newest is None else seen_files(checkpoint, newest)

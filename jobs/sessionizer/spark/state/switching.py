@@ -11,6 +11,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import EventsUnread, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.reseeding import Reseeding
@@ -104,7 +105,8 @@ class Switching:
             standing, position=Position(self.spec.source.format, beginning.offset), seen_files=beginning.seen
         )
         origin = Origin(VERB, epoch_ms(), standing.lineage, standing.batch_id)
-        return Reseeding(seeding, moved, new_record(self.home, self.spec), origin).run()
+        record = new_record(self.home, self.spec)
+        return Reseeding(seeding, moved, record, origin, same_source=False).run()
 
     @property
     def _terms(self) -> Terms | None:
@@ -129,4 +131,5 @@ class Switching:
             begins=beginning.described,
             unread=unread_of(self.spark, left.source, self.home.platform, standing),
             read_until=standing.watermark_ms + left.rules.watermark_delay_ms if by_events else None,
+            left_out=tuple(read_left_out(self.home, standing.lineage).lines()),
         )

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
+from sessionizer.home.lineage_home import LEFT_OUT
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
 from sessionizer.lineage.kept_types import read_kept_types, write_kept_types
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, read_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,11 +60,19 @@ class Handover:
     punctuations: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
-def records_beside(home: StreamHome, lineage: str) -> dict[str, JsonObject]:
-    """What a lineage remembers that its successor must know: timeouts passed on, files left out."""
+def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) -> dict[str, JsonObject]:
+    """What a lineage remembers that its successor must know: timeouts passed on, files and ranges left out.
+
+    Positions of one source mean nothing in another. Raises DamagedFile where what is left out cannot be read: those
+    rows would come in.
+    """
     root = home.lineage(lineage)
     found = {file.name: examine_json(file).value for file in (root.announced_timeouts, root.unreadable_files)}
-    return {name: value for name, value in found.items() if value is not None}
+    left_out = read_left_out(home, lineage) if same_source else NOTHING_LEFT_OUT
+    return {
+        **{name: value for name, value in found.items() if value is not None},
+        **({LEFT_OUT: left_out.record()} if left_out else {}),
+    }
 
 
 def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonObject]:

@@ -73,7 +73,7 @@ class SwitchPlan:
 
     ``changes``: of the spec, in words. ``begins``: the position that ``start`` comes to now. ``read_until`` and
     ``first_event``: event times (epoch ms) up to which the old source was read and from which the new one brings
-    events, None where that was not looked at.
+    events, None where that was not looked at. ``left_out``: ranges of the old source, for people.
     """
 
     stream: str
@@ -86,6 +86,7 @@ class SwitchPlan:
     unread: Unread
     read_until: int | None = None
     first_event: int | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -113,6 +114,8 @@ class SwitchPlan:
         yield f"        {self.unread}"
         if self.unread.items:
             yield "        what only the old source has of them is lost: let the stream read them first"
+        for each in self.left_out:
+            yield f"        {each} is left out of the old source only: positions in the new one are others"
         yield "  to    a new lineage with every open session"
         yield f"        it reads the new source from {self.start} on: {self.begins}"
         if self.gap_ms is not None:

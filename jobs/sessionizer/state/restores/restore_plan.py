@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.home.clock import moment_text
 from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from sessionizer.lineage.left_out import LeftOut
     from sessionizer.state.restores.later_rows import RowsOfTable
 
 VERB: Final = "restore"
@@ -37,7 +40,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is approved. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec."""
+    """What is approved. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
+
+    ``left_out``: the ranges of the source whose rows the new lineage quarantines.
+    """
 
     stream: str
     savepoint: str
@@ -46,11 +52,15 @@ class Decision:
     batch_id: int
     leaves: str
     spec: str
+    left_out: LeftOut = NOTHING_LEFT_OUT
 
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        return typed_digest(asdict(self))
+        decided = asdict(self)
+        if not self.left_out:
+            del decided["left_out"]
+        return typed_digest(decided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,7 @@ class RestorePlan:
 
     ``batch_at`` (epoch ms) is the moment the stream goes back to; ``newest_batch`` the last one of the lineage that is
     left. ``sessions`` are open in the savepoint, of so many ``events``; None in a native one, which nobody counted.
+    ``remarks``: on what is left out of the source.
     """
 
     decision: Decision
@@ -68,6 +79,7 @@ class RestorePlan:
     events: int | None
     tables: tuple[RowsOfTable, ...]
     replay: Replay
+    remarks: tuple[str, ...] = ()
 
     @property
     def days(self) -> tuple[str, ...]:
@@ -90,6 +102,10 @@ class RestorePlan:
         yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
         yield f"  open  {_open_text(self.sessions, self.events)}"
+        for each in decision.left_out.lines():
+            yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.LEFT_OUT}"
+        for remark in self.remarks:
+            yield f"        {remark}"
         yield from consequences(self.tables, self.replay)
 
 

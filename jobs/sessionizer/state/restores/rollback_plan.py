@@ -25,7 +25,7 @@ VERB: Final = "rollback"
 class RollbackPlan:
     """``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``, for ``lineage`` after ``batch_id``.
 
-    ``tables``: the rows that leave them. ``replay``: what is read again.
+    ``tables``: the rows that leave them. ``replay``: what is read again. ``remarks``: on what is left out of it.
     """
 
     stream: str
@@ -36,6 +36,7 @@ class RollbackPlan:
     batch_id: int
     tables: tuple[RowsOfTable, ...]
     replay: Replay
+    remarks: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -56,4 +57,6 @@ class RollbackPlan:
         yield f"stream {self.stream} goes back to the lineage that it had before the {self.verb}"
         yield f"  from  lineage {self.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
         yield f"  to    lineage {self.lineage}, after batch {self.batch_id}: its own state, spec and source"
+        for remark in self.remarks:
+            yield f"        {remark}"
         yield from consequences(self.tables, self.replay)

@@ -1,0 +1,176 @@
+"""``left_out.json`` of a lineage: the ranges of its source whose rows it quarantines (docs/adr/0104).
+
+A range is held by the positions that rows tell of themselves: the file they were read from, or topic, partition and
+offset. So each replay of a batch leaves out the same rows.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from sessionizer.errors import DamagedFile, SessionizerError
+from sessionizer.home.atomic_file import examine_json, write_json
+from sessionizer.home.json_record import unreadable
+from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.lineage.active import active_lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from sessionizer.home.atomic_file import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+
+_RANGES: Final = "ranges"
+_POSITION_OF_RECORD: Final = re.compile(r"(.+)-(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Of a partition of Kafka, those from the offset ``first`` up to ``end``, which is not one of them."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        """For people."""
+        count = self.end - self.first
+        offsets = f"offset {self.first}" if count == 1 else f"offsets {self.first} to {self.end - 1}"
+        return f"{counted(count, 'record')}: {offsets} of partition {self.partition} of {self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutRange:
+    """``typed``: in the words of whoever left it out. What that came to: ``files`` (URIs), or ``records``."""
+
+    typed: str
+    files: tuple[str, ...] = ()
+    records: Records | None = None
+
+    def holds(self, position: str) -> bool:
+        """Whether a row of that ``source_position`` is in it."""
+        if self.records is None:
+            return file_position(position) in self.files
+        found = _POSITION_OF_RECORD.fullmatch(position)
+        if found is None or (found[1], int(found[2])) != (self.records.topic, self.records.partition):
+            return False
+        return self.records.first <= int(found[3]) < self.records.end
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.typed} ({self.records or counted(len(self.files), 'file')})"
+
+    def to_json(self) -> JsonObject:
+        """As in ``left_out.json``."""
+        of_files = {"files": list(self.files)} if self.records is None else {}
+        records = self.records
+        of_records = {} if records is None else {name: getattr(records, name) for name in Records.__slots__}
+        return {"range": self.typed, **of_files, **of_records}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError, ValueError."""
+        if "files" in value:
+            return cls(str(value["range"]), files=tuple(map(str, value["files"])))
+        topic, partition, first, end = (value[name] for name in Records.__slots__)
+        return cls(str(value["range"]), records=Records(str(topic), int(partition), int(first), int(end)))
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """All ``ranges`` that a lineage leaves out; false where there is none."""
+
+    ranges: tuple[LeftOutRange, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is a range."""
+        return bool(self.ranges)
+
+    @property
+    def files(self) -> list[str]:
+        """Of all ranges."""
+        return sorted({file for each in self.ranges for file in each.files})
+
+    @property
+    def records(self) -> list[Records]:
+        """Of all ranges."""
+        return [each.records for each in self.ranges if each.records is not None]
+
+    def holds(self, position: str) -> bool:
+        """Whether a row of that ``source_position`` is left out."""
+        return any(each.holds(position) for each in self.ranges)
+
+    def covers(self, other: LeftOutRange) -> bool:
+        """Whether all of the ``other`` range is left out."""
+        wanted = other.records
+        if wanted is None:
+            return set(other.files) <= set(self.files)
+        return any(
+            (each.topic, each.partition) == (wanted.topic, wanted.partition)
+            and each.first <= wanted.first
+            and wanted.end <= each.end
+            for each in self.records
+        )
+
+    def and_also(self, others: Iterable[LeftOutRange]) -> LeftOut:
+        """These and the ``others``, each once."""
+        return LeftOut(tuple(dict.fromkeys((*self.ranges, *others))))
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        return map(str, self.ranges)
+
+    def record(self) -> JsonObject:
+        """The file that says so."""
+        return stamped({_RANGES: [each.to_json() for each in self.ranges]})
+
+
+NOTHING_LEFT_OUT: Final = LeftOut()
+
+
+def file_position(uri: str) -> str:
+    """A file's URI as Spark's metadata column writes it: without an empty host."""
+    return re.sub(r"^(\w+):///", r"\1:/", uri)
+
+
+def counted(count: int, thing: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def left_out_in(path: Path) -> LeftOut:
+    """What the file says is left out; nothing where there is none. Raises DamagedFile, ControlUnreachable."""
+    reading = examine_json(path)
+    if reading.damage is not None:
+        raise unreadable(path, reading)
+    if reading.value is None:
+        return NOTHING_LEFT_OUT
+    require_known_format(path, reading.value)
+    try:
+        return LeftOut(tuple(LeftOutRange.from_json(value) for value in reading.value[_RANGES]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(path, f"it does not say what is left out: {error!r}") from error
+
+
+def read_left_out(home: StreamHome, lineage: str | None) -> LeftOut:
+    """What ``lineage`` leaves out of its source. Raises as ``left_out_in``: a damaged file must not let rows in."""
+    return left_out_in(home.lineage(lineage).left_out) if lineage else NOTHING_LEFT_OUT
+
+
+def keep_left_out(home: StreamHome, operation: str, left_out: LeftOut) -> None:
+    """Have a second run of the operation find what was approved. Raises UnwritablePath, DiskFull."""
+    path = home.control_files.left_out(operation)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, left_out.record())
+
+
+def examine_left_out(home: StreamHome) -> LeftOut:
+    """What the active lineage leaves out, for those who only look. Never raises."""
+    try:
+        return read_left_out(home, active_lineage(home))
+    except SessionizerError:
+        return NOTHING_LEFT_OUT

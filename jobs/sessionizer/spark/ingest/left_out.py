@@ -1,0 +1,49 @@
+"""Ranges of the source that a lineage leaves out, as SQL of its query: their rows go to quarantine (docs/adr/0104)."""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.spark.ingest.lines import FAULT, POSITION
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sessionizer.lineage.left_out import LeftOut, Records
+
+
+def leaving_out(rows: DataFrame, left_out: LeftOut, source: str) -> DataFrame:
+    """Source ``rows`` of that format, those of a range with ``left_out`` as their fault, whatever else is wrong.
+
+    The same object where nothing is left out: nothing of the query changes.
+    """
+    if not left_out:
+        return rows
+    if source == "delta":  # its stream has no column of metadata
+        rows = rows.withColumn(POSITION, F.input_file_name())
+    held = reduce(operator.or_, _conditions(left_out))
+    return rows.withColumn(FAULT, F.when(held, F.lit(QuarantineReason.LEFT_OUT.value)).otherwise(F.col(FAULT)))
+
+
+def _conditions(left_out: LeftOut) -> list[Column]:
+    """``LeftOut.holds`` in SQL: a condition each for the files and for each range of records."""
+    files = [form for uri in left_out.files for form in _forms(uri)]
+    of_files = [F.col(POSITION).isin(*files)] if files else []
+    return [*of_files, *map(_among, left_out.records)]
+
+
+def _forms(uri: str) -> tuple[str, ...]:
+    """As a file is called by Spark's metadata column, and by ``input_file_name``."""
+    return (uri, uri.replace("file:/", "file:///", 1)) if uri.startswith("file:/") else (uri,)
+
+
+def _among(records: Records) -> Column:
+    offset = F.substring_index(POSITION, "-", -1)
+    of_partition = F.col(POSITION) == F.concat(F.lit(f"{records.topic}-{records.partition}-"), offset)
+    number = offset.cast("bigint")
+    return of_partition & (number >= records.first) & (number < records.end)

@@ -1,0 +1,136 @@
+"""Looks at the source for the ranges that a restore is to leave out of it. Reads no row, changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.data_files import entries_in
+from sessionizer.home.data_root import folder_at, is_uri
+from sessionizer.home.table_places import located
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import begun_batch, seen_files
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.left_out import Records, read_left_out
+from sessionizer.spark.ingest.source import check_reachable
+from sessionizer.spark.state.saved_state import seen_in
+from sessionizer.spark.state.source_beginning import files_there, offsets_at
+from sessionizer.state.lineages.standing import FILES
+from sessionizer.state.lineages.switch_plan import Edge, Start
+from sessionizer.state.restores.leave_out import (
+    FLAG,
+    FileNames,
+    FileTimes,
+    Leaving,
+    Versions,
+    files_left_out,
+    first_whole_version,
+    leaving,
+    records_left_out,
+    remarks_on_files,
+    versions_left_out,
+    wanted_range,
+)
+from sessionizer.state.savepoints.manifest import saved_spec
+from sessionizer.state.savepoints.sink_versions import COMMIT
+from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.lineage.left_out import LeftOutRange
+    from sessionizer.state.savepoints.manifest import Manifest
+
+
+def leaving_of(
+    spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
+) -> Leaving:
+    """What a restore to ``savepoint`` leaves out: what the lineage of the savepoint does, and what is ``typed``.
+
+    A file that was read since and is gone by now may be left out, too: its rows are lost, and somebody says so.
+    Raises InvalidSpec, naming what is allowed, SourceUnreachable, DamagedFile.
+    """
+    looking = _Looking(spark, home, savepoint, manifest)
+    found = [looking.found(each) for each in dict.fromkeys(typed)]
+    carried = read_left_out(home, manifest.lineage)
+    return leaving(carried, [each for each, _ in found], [remark for _, remarks in found for remark in remarks])
+
+
+def files_read(home: StreamHome) -> list[SeenFile]:
+    """What the active lineage has read of a source of files, whether it is still there or not."""
+    lineage = active_lineage(home)
+    if lineage is None:
+        return []
+    spec, newest = read_lineage_spec(home, lineage), begun_batch(home.checkpoint(lineage))
+    if newest is None or (spec is not None and spec.document["source"]["format"] != FILES):
+        return []
+    return seen_files(home.checkpoint(lineage), newest)
+
+
+class _Looking:
+    """At the source that the stream goes on with after a restore to ``savepoint``."""
+
+    def __init__(self, spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> None:
+        self._spark, self._home, self._savepoint, self._manifest = spark, home, savepoint, manifest
+        self._offset = manifest.position.offset
+
+    def found(self, typed: str) -> tuple[LeftOutRange, list[str]]:
+        """What ``typed`` comes to, and what people should know of it."""
+        source = saved_spec(self._savepoint, self._manifest).source
+        wanted = wanted_range(typed, source.format)
+        match wanted, source:
+            case FileNames() | FileTimes(), FilesSource():
+                return self._files(typed, wanted, source)
+            case Records(), KafkaSource():
+                return self._records(typed, wanted, source), []
+            case Versions(), DeltaSource():
+                return self._versions(typed, wanted, source), []
+        raise AssertionError(typed)  # of each source there is one kind of range
+
+    def _files(self, typed: str, wanted: FileNames | FileTimes, source: FilesSource) -> tuple[LeftOutRange, list[str]]:
+        there = files_there(self._spark, source, self._home.platform)
+        before = [file.uri for file in seen_in(self._spark, self._savepoint, self._manifest)]
+        folder = _uri(located(source.path, self._home.platform))
+        found, stay = files_left_out(typed, wanted, folder, [*there, *files_read(self._home)], before)
+        return found, remarks_on_files(found, stay, there)
+
+    def _records(self, typed: str, wanted: Records, source: KafkaSource) -> LeftOutRange:
+        check_reachable(source)
+        ends = offsets_at(self._spark, source, self._home.platform, Start(edge=Edge.LATEST))
+        return records_left_out(typed, wanted, self._offset, ends)
+
+    def _versions(self, typed: str, wanted: Versions, source: DeltaSource) -> LeftOutRange:
+        first = first_whole_version(self._offset)
+        if first is None:
+            raise InvalidSpec(FLAG, typed, "nothing: at the savepoint the stream had not begun to read the table")
+        table = located(source.path, self._home.platform)
+        return versions_left_out(typed, wanted, first, dict(_added(table, first)))
+
+
+def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
+    """By version from ``first`` on: the URIs of the files of rows that it brought."""
+    root = _uri(table)
+    for entry in entries_in(folder_at(table) / "_delta_log"):
+        named = COMMIT.fullmatch(entry.name)
+        if named is not None and int(named[1]) >= first:
+            actions = map(json.loads, entry.read_text(encoding="utf-8").splitlines())
+            adds = [action["add"] for action in actions if "add" in action]
+            yield int(named[1]), [_below(root, add["path"]) for add in adds if add["dataChange"]]
+
+
+def _below(root: str, path: str) -> str:
+    """Delta writes a path as it is below its table, or as a URI."""
+    return path if is_uri(path) else f"{root}/{path}"
+
+
+def _uri(folder: str) -> str:
+    """A folder as the URIs of its files begin."""
+    return folder.rstrip("/") if is_uri(folder) else f"file:{quote(os.path.normpath(folder))}"

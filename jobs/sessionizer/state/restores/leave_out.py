@@ -1,0 +1,226 @@
+"""What people type to leave a range of the source out, and what that comes to in a source as it is.
+
+A range is named by the source's own positions. It is closed: what is found when it is asked for is what is left out,
+and nothing that comes later. What the savepoint has read already is in its state, and cannot be left out any more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import unquote
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import moment_of
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, counted, file_position
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.state.restores.restore_plan import Replay
+
+FLAG: Final = "--leave-out"
+FILES_ALLOWED: Final = (
+    "the name of a file below the source's folder, or a pattern of names such as 2026-11-23/*.json, "
+    "or modified:FROM/TO, two moments in ISO 8601 of which the second is not in the range"
+)
+RECORDS_ALLOWED: Final = (
+    "TOPIC:PARTITION:FROM-TO, such as clicks:0:1200-1300 (1300 is not in it), or TOPIC:PARTITION:OFFSET"
+)
+VERSIONS_ALLOWED: Final = "version:FROM-TO, such as version:12-15 (15 is not in it), or version:12"
+_NOT_OF: Final = "nothing: a {source} cannot be read again"
+MOST_FILES: Final = 10_000
+"""That many names at most are given to the query."""
+
+_MODIFIED: Final = "modified:"
+_NUMBERS: Final = r"(?P<first>\d{1,18})(-(?P<end>\d{1,18}))?"
+_RECORDS: Final = re.compile(rf"(?P<topic>[A-Za-z0-9._-]+):(?P<partition>\d{{1,9}}):{_NUMBERS}")
+_VERSIONS: Final = re.compile(rf"version:{_NUMBERS}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """The files whose names below the source's folder match the ``pattern``; ``*`` goes over folders as well."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileTimes:
+    """The files that were changed last at ``since`` or later, and before ``until`` (epoch ms)."""
+
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The rows that a Delta table was given by its versions from ``first`` up to ``end``, which is not one of them."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What a new lineage leaves out, and ``remarks`` for people on it."""
+
+    left_out: LeftOut = NOTHING_LEFT_OUT
+    remarks: tuple[str, ...] = ()
+
+
+Wanted: TypeAlias = FileNames | FileTimes | Records | Versions
+
+
+def wanted_range(typed: str, source: str) -> Wanted:
+    """What ``typed`` says, of a source of that format. Raises InvalidSpec."""
+    match source:
+        case "files":
+            return _wanted_files(typed)
+        case "kafka":
+            found = _RECORDS.fullmatch(typed)
+            if found is None:
+                raise InvalidSpec(FLAG, typed, RECORDS_ALLOWED)
+            return Records(found["topic"], int(found["partition"]), *_numbers(typed, found, RECORDS_ALLOWED))
+        case "delta":
+            found = _VERSIONS.fullmatch(typed)
+            if found is None:
+                raise InvalidSpec(FLAG, typed, VERSIONS_ALLOWED)
+            return Versions(*_numbers(typed, found, VERSIONS_ALLOWED))
+        case _:
+            raise InvalidSpec(FLAG, typed, _NOT_OF.format(source=source))
+
+
+def files_left_out(
+    typed: str, wanted: FileNames | FileTimes, folder: str, known: Sequence[SeenFile], read_before: Collection[str]
+) -> tuple[LeftOutRange, int]:
+    """What that is of the ``known`` files, and how many more were read before, which stay in the state.
+
+    ``known``: those that are there, and those that were read and are gone. ``folder``: the URI of the source's;
+    ``read_before``: the URIs that the savepoint has read. Raises InvalidSpec where nothing is left out, or too much.
+    """
+    before = {file_position(uri) for uri in read_before}
+    held = {file_position(file.uri) for file in known if _is_wanted(file, wanted, file_position(folder))}
+    if held <= before:
+        why = f" (the savepoint has read {counted(len(held), 'file')} of it)" if held else ""
+        raise InvalidSpec(FLAG, typed, f"a range with a file that would be read again{why}; {FILES_ALLOWED}")
+    return _range_of_files(typed, held - before), len(held & before)
+
+
+def records_left_out(
+    typed: str,
+    wanted: Records,
+    begins: Mapping[str, Mapping[str, int]] | None,
+    ends: Mapping[str, Mapping[str, int]],
+) -> LeftOutRange:
+    """The same of a partition that is read again from ``begins`` on, and that ends at ``ends`` now.
+
+    Both: offset by topic and partition. Raises InvalidSpec for a range that is not whole between them.
+    """
+    partition = str(wanted.partition)
+    end = ends.get(wanted.topic, {}).get(partition)
+    if end is None:
+        known = ", ".join(f"{topic}:{each}" for topic in sorted(ends) for each in sorted(ends[topic], key=int))
+        raise InvalidSpec(FLAG, typed, f"a partition of the source: {known}")
+    begin = (begins or {}).get(wanted.topic, {}).get(partition, 0)
+    if wanted.first < begin or wanted.end > end:
+        allowed = f"{wanted.topic}:{partition}:{begin}-{end} or a part of it: what is read again and is there"
+        raise InvalidSpec(FLAG, typed, allowed)
+    return LeftOutRange(typed, records=wanted)
+
+
+def versions_left_out(typed: str, wanted: Versions, first: int, added: Mapping[int, Sequence[str]]) -> LeftOutRange:
+    """The same of a Delta table whose versions are read one by one from ``first`` on.
+
+    ``added``: the URIs of the files of rows that each of its versions brought. Raises InvalidSpec.
+    """
+    newest = max(added, default=-1)
+    if wanted.first < first or wanted.end > newest + 1:
+        allowed = f"version:{first}-{newest + 1} or a part of it: what is read again, version by version, and is there"
+        raise InvalidSpec(FLAG, typed, allowed)
+    files = {file_position(uri) for version in range(wanted.first, wanted.end) for uri in added.get(version, ())}
+    if not files:
+        raise InvalidSpec(FLAG, typed, "a range with a version that brought rows")
+    return _range_of_files(typed, files)
+
+
+def leaving(carried: LeftOut, added: Sequence[LeftOutRange], remarks: Sequence[str]) -> Leaving:
+    """What is ``added`` to the ranges that are ``carried`` over from the lineage of the savepoint."""
+    kept = [f"{each.typed} is left out by the lineage of the savepoint, and stays so" for each in carried.ranges]
+    return Leaving(carried.and_also(added), (*kept, *remarks))
+
+
+def remarks_on_files(found: LeftOutRange, stay: int, there: Iterable[SeenFile]) -> list[str]:
+    """What is told of a range of which the savepoint has read so many files more, and of which some are gone."""
+    gone = len(set(found.files) - {file_position(file.uri) for file in there})
+    read = f"{counted(stay, 'more file')} of {found.typed}, read before the savepoint: its state keeps what is open"
+    lost = f"{counted(gone, 'file')} of {found.typed}, no longer there: no row of that can go to quarantine"
+    return [remark for remark, count in ((read, stay), (lost, gone)) if count]
+
+
+def without_what_is_left_out(replay: Replay, left_out: LeftOut) -> Replay:
+    """Nobody misses a file that is left out."""
+    return replace(replay, missing=tuple(uri for uri in replay.missing if not left_out.holds(uri)))
+
+
+def coming_back_remarks(leaves: str, before: LeftOut, now: LeftOut) -> list[str]:
+    """What is told of ranges that lineage ``leaves`` left out ``before``, and that the one after it would not."""
+    back = [each for each in before.ranges if not now.covers(each)]
+    return [f"{each} is read again: lineage {leaves} leaves it out, and this one would not" for each in back]
+
+
+def first_whole_version(offset: Mapping[str, object] | None) -> int | None:
+    """The first version that a Delta source reads by itself from ``offset`` on; None: nothing says which that will be.
+
+    The rows of the table as it was when the stream began came at once, whatever versions brought them; of a version
+    that a batch was cut within, part is read already.
+    """
+    if offset is None:
+        return None
+    version = int(str(offset["reservoirVersion"]))
+    begun = bool(offset["isStartingVersion"]) or int(str(offset["index"])) >= 0
+    return version + 1 if begun else version
+
+
+def _range_of_files(typed: str, files: Collection[str]) -> LeftOutRange:
+    if len(files) > MOST_FILES:
+        raise InvalidSpec(FLAG, typed, f"a range of at most {MOST_FILES:,} files: this one has {len(files):,}")
+    return LeftOutRange(typed, tuple(sorted(files)))
+
+
+def _wanted_files(typed: str) -> FileNames | FileTimes:
+    if not typed.startswith(_MODIFIED):
+        pattern = typed.removeprefix("./")
+        if not pattern or pattern.startswith("/"):
+            raise InvalidSpec(FLAG, typed, FILES_ALLOWED)
+        return FileNames(pattern)
+    since, slash, until = typed.removeprefix(_MODIFIED).partition("/")
+    if not slash:
+        raise InvalidSpec(FLAG, typed, FILES_ALLOWED)
+    times = FileTimes(moment_of(since, FLAG), moment_of(until, FLAG))
+    if times.until <= times.since:
+        raise InvalidSpec(FLAG, typed, FILES_ALLOWED)
+    return times
+
+
+def _numbers(typed: str, found: re.Match[str], allowed: str) -> tuple[int, int]:
+    first = int(found["first"])
+    end = first + 1 if found["end"] is None else int(found["end"])
+    if end <= first:
+        raise InvalidSpec(FLAG, typed, allowed)
+    return first, end
+
+
+def _is_wanted(file: SeenFile, wanted: FileNames | FileTimes, folder: str) -> bool:
+    if isinstance(wanted, FileTimes):
+        return wanted.since <= file.changed_at < wanted.until
+    name = name_below(folder, file_position(file.uri))
+    return name == wanted.pattern or fnmatchcase(name, wanted.pattern)
+
+
+def name_below(folder: str, position: str) -> str:
+    """The name of a file as seen from the source's folder; both as URIs, of which either may be encoded."""
+    return unquote(position).removeprefix(f"{unquote(folder).rstrip('/')}/")

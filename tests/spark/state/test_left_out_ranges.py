@@ -1,0 +1,182 @@
+"""A range of the source is left out: its rows are quarantined once, and the tables are as if it had never come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint import EVENTS, committed_batch, planned_batch
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, read_left_out
+from sessionizer.spark.ingest.left_out import leaving_out
+from sessionizer.spark.ingest.lines import FAULT, POSITION
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.stream_spec.decisions import document_of
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import Landed, as_landed, landed
+from support.processes.in_process import catch_up, drain
+from support.streams.brought_rows import brought_to_delta, brought_to_kafka
+from support.streams.click_files import known_rows
+from support.streams.reseeded_stream import reseed
+from support.streams.restored_stream import Restored
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from support.processes.kafka_broker import KafkaBroker
+    from support.streams.brought_rows import Brought
+
+BAD, NEXT = "clicks-00000003.json", "clicks-00000004.json"
+ROWS, PARTS = 450, 3
+
+
+def without_left_out(found: Landed) -> tuple[Landed, Counter[str]]:
+    """The tables but for the rows that were left out, and the raw text of those."""
+    apart = Counter({raw: count for (reason, raw), count in found.quarantine.items() if reason == "left_out"})
+    kept = Counter({row: count for row, count in found.quarantine.items() if row[0] != "left_out"})
+    return replace(found, quarantine=kept), apart
+
+
+def test_the_query_is_the_same_where_nothing_is_left_out() -> None:
+    rows: Any = object()
+    assert leaving_out(rows, NOTHING_LEFT_OUT, "files") is rows
+
+
+def test_the_query_decides_as_the_definition_does(spark: SparkSession) -> None:
+    left_out = LeftOut(
+        (
+            LeftOutRange("a", files=("file:/feed/a%20b.json", "hdfs://name:8020/feed/a.json")),
+            LeftOutRange("c", records=Records("clicks", 0, 5, 9)),
+            LeftOutRange("d", records=Records("clicks-0", 1, 5, 6)),
+        )
+    )
+    positions = [
+        "file:/feed/a%20b.json", "file:///feed/a%20b.json", "file:/feed/a b.json", "hdfs://name:8020/feed/a.json",
+        "clicks-0-4", "clicks-0-5", "clicks-0-8", "clicks-0-9", "clicks-0-05", "clicks-1-5", "clicks-0-1-5",
+        "clicks-0-1-6", "xclicks-0-5", "clicks-0-x", "clicks-0-", "", None,
+    ]  # fmt: skip
+    rows = spark.createDataFrame([(each, "malformed") for each in positions], f"{POSITION} string, {FAULT} string")
+    found = {row[POSITION]: row[FAULT] for row in leaving_out(rows, left_out, "files").collect()}
+    assert {each for each in positions if found[each] == "left_out"} == {
+        each for each in positions if each is not None and left_out.holds(each)
+    }
+    assert list(found.values()).count("left_out") == 7
+    assert found[None] == "malformed"
+
+
+def test_a_file_that_is_left_out_is_quarantined_once_and_the_rest_is_as_without_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    restored = Restored.set_up(spark, tmp_path)
+    stage, home, bad = restored.stage, restored.stage.stream_home, restored.files[BAD]
+    plan, everything = restored.plan("clicks-*3.json"), restored.plan()
+    assert "  out   clicks-*3.json (1 file): its rows go to quarantine as left_out" in plan.lines()
+    assert plan.decision.digest != everything.decision.digest
+    with pytest.raises(InvalidSpec, match=r"a range with a file that would be read again"):
+        restored.plan("clicks-00000001.json")
+
+    record = restored.restore(leave_out=["clicks-*3.json"])
+    assert record.lineage_to
+    left_out = read_left_out(home, record.lineage_to)
+    assert left_out.holds(f"file:{stage.feed / BAD}")
+    assert read_left_out(home, restored.before) == NOTHING_LEFT_OUT
+    rescaled = reseed(spark, stage)
+    assert read_left_out(home, rescaled) == left_out
+
+    (stage.feed / NEXT).rename(stage.feed / f".{NEXT}")
+    catch_up(spark, stage)
+    log = CheckpointLog(stage.checkpoint)
+    assert log.committed()[-1].files == {BAD}
+    log.forget_last_commit()  # killed when all was written: the batch runs again
+    (stage.feed / f".{NEXT}").rename(stage.feed / NEXT)
+    drain(spark, stage)
+
+    files = {**restored.files, BAD: ()}
+    outcome = sessionize(restored.batches(files), rules_of(stage.spec()))
+    expected = as_landed(outcome, [row for name in sorted(files) for row in files[name]])
+    found, apart = without_left_out(landed(stage))
+    assert found == expected
+    assert apart == Counter(row.value.decode("utf-8", errors="replace") for row in bad)
+    back = restored.plan()
+    assert any(f"is read again: lineage {rescaled} leaves it out" in line for line in back.lines())
+
+
+@pytest.fixture
+def kafka(kafka_broker: KafkaBroker) -> Callable[[str], Brought]:
+    """A topic of that name, of two partitions."""
+
+    def topic(name: str) -> Brought:
+        kafka_broker.create_topic(name, partitions=2)
+        return brought_to_kafka(kafka_broker, name)
+
+    return topic
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> Callable[[str], Brought]:
+    """A table of that name."""
+    return lambda name: brought_to_delta(spark, tmp_path / name)
+
+
+def stream_of(source: dict[str, Any], root: Path) -> Stage:
+    stage = Stage.set_up(root, {**clicks_spec(), "source": source})
+    stage.stream_home.prepare()
+    start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
+    return stage
+
+
+def end_of(stage: Stage) -> Any:
+    """Where the stream stands in its source."""
+    return planned_batch(stage.checkpoint, committed_batch(stage.checkpoint) or 0).ends[EVENTS]
+
+
+def ranges_between(kind: str, before: Any, now: Any) -> list[str]:
+    """What was read between two places of a source, as people type it."""
+    if kind == "delta":
+        return [f"version:{before['reservoirVersion']}-{now['reservoirVersion']}"]
+    return [
+        f"{topic}:{partition}:{offset}-{now[topic][partition]}"
+        for topic, partitions in before.items()
+        for partition, offset in partitions.items()
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["kafka", "delta"])
+def test_a_range_of_records_or_versions_is_left_out_as_if_it_had_never_come(
+    spark: SparkSession, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    sources: Callable[[str], Brought] = request.getfixturevalue(kind)
+    (source, bring), (other, bring_other) = sources("left-out-moved"), sources("left-out-steady")
+    moved, steady = stream_of(source, tmp_path / "moved"), stream_of(other, tmp_path / "steady")
+    rows, size = known_rows(ROWS), ROWS // PARTS
+    first, bad, last = (rows[part * size : (part + 1) * size] for part in range(PARTS))
+    for stage, bring_to in ((moved, bring), (steady, bring_other)):
+        bring_to(first)
+        catch_up(spark, stage)
+    restored, before = Restored.saved(spark, moved, None, {}), end_of(moved)
+    bring(bad)
+    catch_up(spark, moved)
+    ranges = ranges_between(kind, before, end_of(moved))
+    bring(last)
+    bring_other(last)
+
+    restored.restore(leave_out=ranges)
+    for stage in (moved, steady):
+        drain(spark, stage)
+    expected = landed(steady)
+    assert expected.sessions
+    assert expected.quarantine
+    found, apart = without_left_out(landed(moved))
+    assert found == expected
+    assert apart.total() == len(bad)

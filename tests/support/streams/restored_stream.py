@@ -1,0 +1,116 @@
+"""A stream with a savepoint of its past, to which it is restored in the Spark of the tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.lineage.left_out import left_out_in
+from sessionizer.spark.state.restore_planning import plan_restore
+from sessionizer.spark.state.restoring import Restoring
+from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.native import make_native_savepoint
+from sessionizer.state.savepoints.shelf import complete_savepoint
+from support.expected.checkpoint_log import CheckpointLog
+from support.expected.landed import assert_landed, batches_of
+from support.processes.in_process import catch_up
+from support.streams.begun_restore import begun_restore
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.core.definition.event import Batch
+    from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.state.restores.restore_plan import RestorePlan
+    from sessionizer.state.savepoints.manifest import Manifest
+    from support.streams.click_files import ClickFiles
+
+FILES = 5
+SAVED_AFTER = 2
+OPERATION = "20261123T080000-abc123"
+
+
+@dataclass(slots=True)
+class Restored:
+    """A stream that has read its ``files``, and a savepoint of its past."""
+
+    spark: SparkSession
+    stage: Stage
+    files: ClickFiles
+    before: str
+    savepoint: SavepointHome
+    manifest: Manifest
+    said: list[str] = field(default_factory=list)
+
+    @classmethod
+    def set_up(cls, spark: SparkSession, root: Path, data: str | None = None, *, native: bool = False) -> Restored:
+        """A few files in batches of one, and a savepoint of the middle of them."""
+        stage = Stage.set_up(root, clicks_spec(), data=data)
+        files = write_click_files(stage.feed, FILES, rate=12)
+        catch_up(spark, stage)
+        return cls.saved(spark, stage, SAVED_AFTER, files, native=native)
+
+    @classmethod
+    def saved(
+        cls, spark: SparkSession, stage: Stage, batch_id: int | None, files: ClickFiles, *, native: bool = False
+    ) -> Restored:
+        """A savepoint of a stopped stream after that batch, None: after its newest."""
+        home, lineage = stage.stream_home, stage.lineage
+        assert lineage
+        write_lineage_spec(home, lineage, new_record(home, stage.spec()))
+        standing, wish = standing_of(home, batch_id), Wish(home.savepoints, "tests", "middle")
+        if native:
+            make_native_savepoint(home, standing, wish, lambda _: None)
+        else:
+            make_savepoint(spark, home, standing, wish, lambda _: None)
+        return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
+
+    def plan(self, *leave_out: str) -> RestorePlan:
+        """What would be done; of a restore that was begun, with what was left out then."""
+        home = self.stage.stream_home
+        pending = pending_operation(home)
+        begun = left_out_in(home.control_files.left_out(pending.id)) if pending else None
+        return plan_restore(self.spark, home, self.savepoint, self.manifest, leave_out, begun)
+
+    def restore(self, operation: str = OPERATION, leave_out: Sequence[str] = ()) -> OperationRecord:
+        """Do it, or go on with it. Returns its record."""
+        home, plan = self.stage.stream_home, self.plan(*leave_out)
+        begun = replace(
+            begun_restore(operation, savepoint=self.manifest.id),
+            digest=plan.decision.digest,
+            lineage_from=plan.decision.leaves,
+            batch_from=plan.newest_batch,
+        )
+        record, left_out = pending_operation(home) or begun, plan.decision.left_out
+        job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
+        with held_for(home, job, 10, self.said.append) as lease:
+            under_way, say = Operation(home, record), self.said.append
+            restoring = Restoring(
+                self.spark, home, self.savepoint, self.manifest, lease, under_way, say, left_out=left_out
+            )
+            return restoring.run()
+
+    def batches(self, files: ClickFiles) -> list[Batch]:
+        """Those that led to the savepoint, and those of the active lineage but for the one that seeded it."""
+        then = CheckpointLog(self.stage.stream_home.checkpoint(self.before)).committed()[: SAVED_AFTER + 1]
+        since = CheckpointLog(self.stage.checkpoint).committed()[1:]
+        return [*batches_of(then, files), *batches_of(since, files)]
+
+    def assert_exact(self) -> None:
+        """The tables are what the definition makes of all files."""
+        rows = [row for name in sorted(self.files) for row in self.files[name]]
+        assert_landed(self.stage, self.batches(self.files), rows)

@@ -1,0 +1,216 @@
+"""Ranges of a source as people type them, and what they come to in the source as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.lineage.checkpoint import SeenFile
+from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
+from sessionizer.state.restores.leave_out import (
+    FILES_ALLOWED,
+    MOST_FILES,
+    RECORDS_ALLOWED,
+    VERSIONS_ALLOWED,
+    FileNames,
+    FileTimes,
+    Versions,
+    coming_back_remarks,
+    files_left_out,
+    first_whole_version,
+    leaving,
+    records_left_out,
+    remarks_on_files,
+    versions_left_out,
+    wanted_range,
+    without_what_is_left_out,
+)
+from sessionizer.state.restores.restore_plan import Replay
+
+FOLDER = "file:/srv/feed"
+TEN = 1_795_428_000_000  # 2026-11-23T10:00 UTC
+MINUTE = 60_000
+
+
+def files(*names: str) -> list[SeenFile]:
+    """One a minute, from ten o'clock on, as a checkpoint names them."""
+    return [SeenFile(f"file:///srv/feed/{name}", TEN + place * MINUTE) for place, name in enumerate(names)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "source", "wanted"),
+    [
+        ("clicks-7.json", "files", FileNames("clicks-7.json")),
+        ("./2026-11-23/*.json", "files", FileNames("2026-11-23/*.json")),
+        ("modified:2026-11-23T10:00/2026-11-23T10:10", "files", FileTimes(TEN, TEN + 10 * MINUTE)),
+        ("clicks:0:1200-1300", "kafka", Records("clicks", 0, 1200, 1300)),
+        ("clicks.eu-1:12:7", "kafka", Records("clicks.eu-1", 12, 7, 8)),
+        ("version:12-15", "delta", Versions(12, 15)),
+        ("version:12", "delta", Versions(12, 13)),
+    ],
+)
+def test_a_range_is_named_in_the_words_of_its_source(typed: str, source: str, wanted: object) -> None:
+    assert wanted_range(typed, source) == wanted
+
+
+@pytest.mark.parametrize(
+    ("typed", "source", "allowed"),
+    [
+        ("", "files", FILES_ALLOWED),
+        ("/srv/feed/clicks-7.json", "files", FILES_ALLOWED),
+        ("modified:2026-11-23T10:00", "files", FILES_ALLOWED),
+        ("modified:2026-11-23T10:10/2026-11-23T10:00", "files", FILES_ALLOWED),
+        ("modified:ten/eleven", "files", "a moment in ISO 8601"),
+        ("clicks:0", "kafka", RECORDS_ALLOWED),
+        ("clicks:0:1300-1200", "kafka", RECORDS_ALLOWED),
+        ("clicks:0:1200-1200", "kafka", RECORDS_ALLOWED),
+        ("clicks:0:1200-", "kafka", RECORDS_ALLOWED),
+        ("clicks-7.json", "kafka", RECORDS_ALLOWED),
+        ("12-15", "delta", VERSIONS_ALLOWED),
+        ("version:15-12", "delta", VERSIONS_ALLOWED),
+        ("lines", "socket", "nothing: a socket cannot be read again"),
+    ],
+)
+def test_what_is_no_range_of_the_source_is_refused_with_what_is_allowed(typed: str, source: str, allowed: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        wanted_range(typed, source)
+    assert refused.value.field == "--leave-out"
+    assert allowed in refused.value.allowed
+
+
+def test_a_pattern_takes_the_files_that_are_there_and_were_not_read_before() -> None:
+    there = files("a-1.json", "a-2.json", "b-1.json", "day=1/a-3.json", "a%204.json")
+    found, stay = files_left_out("a*", FileNames("a*"), FOLDER, there, {"file:///srv/feed/a-1.json"})
+    assert found.files == ("file:/srv/feed/a%204.json", "file:/srv/feed/a-2.json")
+    assert stay == 1
+    assert str(found) == "a* (2 files)"
+    assert found.holds("file:/srv/feed/a-2.json")
+    assert found.holds("file:///srv/feed/a-2.json")
+    assert not found.holds("file:/srv/feed/a-1.json"), "the savepoint has read it"
+    below, _ = files_left_out("*a-3.json", FileNames("*a-3.json"), FOLDER, there, ())
+    assert below.files == ("file:/srv/feed/day=1/a-3.json",)
+    named, _ = files_left_out("a 4.json", FileNames("a 4.json"), FOLDER, there, ())
+    assert named.files == ("file:/srv/feed/a%204.json",)
+
+
+def test_a_name_with_a_bracket_in_it_is_a_name() -> None:
+    found, _ = files_left_out("a[1].json", FileNames("a[1].json"), FOLDER, files("a[1].json", "a1.json"), ())
+    assert found.files == ("file:/srv/feed/a1.json", "file:/srv/feed/a[1].json")
+
+
+def test_files_are_told_by_the_time_of_their_last_change() -> None:
+    there = files("0.json", "1.json", "2.json", "3.json")
+    found, _ = files_left_out("x", FileTimes(TEN + MINUTE, TEN + 3 * MINUTE), FOLDER, there, ())
+    assert found.files == ("file:/srv/feed/1.json", "file:/srv/feed/2.json")
+
+
+def test_a_range_without_a_file_to_read_again_is_refused() -> None:
+    there = files("a-1.json", "a-2.json")
+    with pytest.raises(InvalidSpec, match=r"a range with a file that would be read again; "):
+        files_left_out("c-*", FileNames("c-*"), FOLDER, there, ())
+    with pytest.raises(InvalidSpec, match=r"\(the savepoint has read 2 files of it\)"):
+        files_left_out("a-*", FileNames("a-*"), FOLDER, there, [file.uri for file in there])
+    many = [SeenFile(f"{FOLDER}/{number}", TEN) for number in range(MOST_FILES + 1)]
+    with pytest.raises(InvalidSpec, match="at most 10,000 files: this one has 10,001"):
+        files_left_out("*", FileNames("*"), FOLDER, many, ())
+
+
+ENDS = {"clicks": {"0": 500, "1": 700, "10": 3}}
+BEGINS = {"clicks": {"0": 120, "1": 0}}
+
+
+def test_records_are_those_between_the_savepoint_and_the_end_of_the_partition() -> None:
+    whole = Records("clicks", 0, 120, 500)
+    found = records_left_out("clicks:0:120-500", whole, BEGINS, ENDS)
+    assert str(found) == "clicks:0:120-500 (380 records: offsets 120 to 499 of partition 0 of clicks)"
+    assert found.holds("clicks-0-120")
+    assert found.holds("clicks-0-499")
+    for other in ("clicks-0-119", "clicks-0-500", "clicks-1-120", "clicks-0-0-120", "x-clicks-0-120", "clicks-0", ""):
+        assert not found.holds(other), other
+    one = records_left_out("clicks:10:2", Records("clicks", 10, 2, 3), None, ENDS)
+    assert str(one) == "clicks:10:2 (1 record: offset 2 of partition 10 of clicks)"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allowed"),
+    [
+        (Records("clicks", 0, 100, 200), "clicks:0:120-500 or a part of it: what is read again and is there"),
+        (Records("clicks", 0, 400, 501), "clicks:0:120-500 or a part of it: what is read again and is there"),
+        (Records("clicks", 2, 0, 1), "a partition of the source: clicks:0, clicks:1, clicks:10"),
+        (Records("views", 0, 0, 1), "a partition of the source: clicks:0, clicks:1, clicks:10"),
+    ],
+)
+def test_records_beyond_that_are_refused_with_what_is_there(wanted: Records, allowed: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        records_left_out("typed", wanted, BEGINS, ENDS)
+    assert refused.value.allowed == allowed
+
+
+def test_a_topic_may_have_a_dash_and_a_number_in_its_name() -> None:
+    found = LeftOutRange("x", records=Records("clicks-0", 1, 5, 9))
+    assert found.holds("clicks-0-1-5")
+    assert not found.holds("clicks-0-5")
+
+
+ADDED = {7: ["file:/t/a.parquet"], 8: ["file:///t/b.parquet", "file:/t/c.parquet"], 9: [], 10: ["file:/t/d.parquet"]}
+
+
+def test_versions_of_a_table_are_known_by_the_files_that_they_brought() -> None:
+    found = versions_left_out("version:8-10", Versions(8, 10), 7, ADDED)
+    assert found.files == ("file:/t/b.parquet", "file:/t/c.parquet")
+    assert found.holds("file:///t/b.parquet")
+    for wanted in (Versions(6, 8), Versions(8, 12), Versions(9, 10)):
+        with pytest.raises(InvalidSpec):
+            versions_left_out("version", wanted, 7, ADDED)
+    with pytest.raises(InvalidSpec, match="version:7-11 or a part of it"):
+        versions_left_out("version:6", Versions(6, 7), 7, ADDED)
+
+
+@pytest.mark.parametrize(
+    ("offset", "first"),
+    [
+        (None, None),
+        ({"reservoirVersion": 7, "index": -1, "isStartingVersion": False}, 7),
+        ({"reservoirVersion": 7, "index": 3, "isStartingVersion": False}, 8),
+        ({"reservoirVersion": 7, "index": 3, "isStartingVersion": True}, 8),
+    ],
+)
+def test_a_version_can_be_left_out_if_it_is_read_by_itself_and_whole(
+    offset: dict[str, object] | None, first: int | None
+) -> None:
+    assert first_whole_version(offset) == first
+
+
+def test_a_new_lineage_leaves_out_what_the_one_of_its_savepoint_did_and_what_is_asked_for() -> None:
+    first = LeftOutRange("a*", files=("file:/a",))
+    second = LeftOutRange("b*", files=("file:/b",))
+    found = leaving(LeftOut((first,)), [first, second], ["2 more of b*"])
+    assert found.left_out == LeftOut((first, second))
+    assert found.remarks == ("a* is left out by the lineage of the savepoint, and stays so", "2 more of b*")
+
+
+def test_what_of_a_range_is_in_the_state_or_gone_is_told() -> None:
+    there, found = files("1.json"), LeftOutRange("*.json", files=("file:/srv/feed/1.json", "file:/srv/feed/2.json"))
+    assert remarks_on_files(found, 2, there) == [
+        "2 more files of *.json, read before the savepoint: its state keeps what is open",
+        "1 file of *.json, no longer there: no row of that can go to quarantine",
+    ]
+    assert remarks_on_files(found, 0, files("1.json", "2.json")) == []
+
+
+def test_a_file_that_is_gone_is_not_missed_if_it_is_left_out() -> None:
+    replay = Replay("files", 3, ("file:///srv/feed/1.json", "file:///srv/feed/2.json"))
+    left_out = LeftOut((LeftOutRange("1.json", files=("file:/srv/feed/1.json",)),))
+    assert without_what_is_left_out(replay, left_out) == Replay("files", 3, ("file:///srv/feed/2.json",))
+
+
+def test_what_comes_back_into_the_tables_is_told() -> None:
+    before = LeftOut((LeftOutRange("a*", files=("file:/a",)), LeftOutRange("c:0:5-9", records=Records("c", 0, 5, 9))))
+    assert coming_back_remarks("l1", before, before) == []
+    wider = LeftOut((LeftOutRange("*", files=("file:/a", "file:/b")),))
+    assert coming_back_remarks("l1", before, wider) == [
+        f"{before.ranges[1]} is read again: lineage l1 leaves it out, and this one would not"
+    ]
+    assert coming_back_remarks("l1", before, LeftOut((LeftOutRange("c:0:0-9", records=Records("c", 0, 0, 9)),))) == [
+        "a* (1 file) is read again: lineage l1 leaves it out, and this one would not"
+    ]

@@ -1,0 +1,36 @@
+"""The plan of a rollback: what people read of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sessionizer.state.restores.later_rows import RowsOfTable
+from sessionizer.state.restores.restore_plan import Replay
+from sessionizer.state.restores.rollback_plan import RollbackPlan
+
+PLAN = RollbackPlan(
+    stream="clicks",
+    leaves="l2",
+    verb="restore",
+    newest_batch=9,
+    lineage="l1",
+    batch_id=4,
+    tables=(RowsOfTable("sessions", "/t/sessions", {"2026-11-23": 3}),),
+    replay=Replay("files, but for the 4 that were read by then", 5),
+)
+
+
+def test_what_people_read() -> None:
+    assert list(PLAN.lines()) == [
+        "stream clicks goes back to the lineage that it had before the restore",
+        "  from  lineage l2, batch 9; it is left, and kept for a look at it",
+        "  to    lineage l1, after batch 4: its own state, spec and source",
+        "  sessions: 3 rows are taken back, of 2026-11-23 (3)",
+        "  source files, but for the 4 that were read by then, 5 of them to be read again",
+    ]
+
+
+def test_what_was_left_out_and_comes_back_is_told_and_is_not_what_is_decided() -> None:
+    plan = replace(PLAN, remarks=("a.json (1 file) is read again",))
+    assert "        a.json (1 file) is read again" in plan.lines()
+    assert plan.digest == PLAN.digest
