@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
     from support.streams.click_files import ClickFiles
 
-pytestmark = pytest.mark.long
+# an approval alone is waited for as long as its patience
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
 OPERATE = "sessionizer.operate"
 CLICKS = clicks_spec(idle_after=None)
