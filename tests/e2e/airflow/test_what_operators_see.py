@@ -27,9 +27,13 @@ LINES_A_DAY = 200
 WATCHES_A_DAY = 6
 
 
+@pytest.fixture(autouse=True)
+def awake(platform: Platform) -> None:
+    platform.api.unpause(DAG)
+
+
 @pytest.mark.long
 def test_a_quiet_watch_says_little(platform: Platform) -> None:
-    platform.api.unpause(DAG)
     platform.wait_for_driver(seconds=60)
     # The first one launches; the second one only watches.
     wait_until(lambda: len(ended(platform)) >= 2, 120, "two watches")
