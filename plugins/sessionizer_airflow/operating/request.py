@@ -13,7 +13,7 @@ from sessionizer.stream_spec.document.section import Shown
 from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _DIGITS: Final = 16
 _DATABASE: Final = "jdbc:"
@@ -59,8 +59,13 @@ def request_id(run_id: str) -> str:
 def options_of(given: Mapping[str, object]) -> tuple[str, ...]:
     """The fields that were filled in, as they would be typed."""
     filled = ((field.option, given[name]) for name, field in FIELDS.items() if field.option and name in given)
-    words = ((option,) if value is True else (option, str(value)) for option, value in filled)
-    return tuple(word for pair in words for word in pair)
+    words = ((option,) if value is True else _lines_of(option, str(value)) for option, value in filled)
+    return tuple(word for each in words for word in each)
+
+
+def _lines_of(option: str, value: str) -> Iterator[str]:
+    for line in filter(None, map(str.strip, value.splitlines())):
+        yield from (option, line)
 
 
 def _require_fitting(operation: Operation, given: Mapping[str, object]) -> None:

@@ -46,7 +46,8 @@ _YES: Final = {"type": "boolean"}
 class Field:
     """A field of the form: the ``verbs`` ask for it, and get it as ``option``, None for the savepoint's id.
 
-    ``schema``: of its value, in JSON schema. A field that nobody filled in is null, or false.
+    A text of several lines is the option several times. ``schema``: of its value, in JSON schema. A field that nobody
+    filled in is null, or false.
     """
 
     verbs: tuple[Operation, ...]
@@ -64,6 +65,14 @@ FIELDS: Final[Mapping[str, Field]] = {
         "Or a time",
         "instead of an id, in the time zone of this page: the newest savepoint that is not after it",
         {"type": ["null", "string"], "format": "date-time"},
+    ),
+    "leave_out": Field(
+        (Operation.RESTORE,),
+        "--leave-out",
+        "Leave out",
+        "a range of the source in each line, whose rows go to quarantine: a file or glob, topic:partition:from-to, "
+        "version:from-to",
+        {**_TEXT, "format": "multiline"},
     ),
     "key_groups": Field(
         (Operation.RESCALE,), "--key-groups", "Key groups", "how many; empty: what the stream's file says", _COUNT

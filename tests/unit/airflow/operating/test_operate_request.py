@@ -101,6 +101,10 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
     ("form", "options"),
     [
         ({"verb": "rollback"}, ()),
+        (
+            {"verb": "restore", "time": "2026-11-23T10:00:00Z", "leave_out": "a*.json\n\nb.json "},
+            ("--time", "2026-11-23T10:00:00Z", "--leave-out", "a*.json", "--leave-out", "b.json"),
+        ),
         ({"verb": "rescale", "key_groups": 8, "partitions": None}, ("--key-groups", "8")),
         ({"verb": "apply", "new_lineage": True, "trial": 0}, ("--new-lineage", "--trial", "0")),
         (
