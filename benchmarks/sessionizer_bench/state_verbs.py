@@ -25,11 +25,11 @@ from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.state.canonical_tables import savepoint_table
-from sessionizer.spark.state.rescaling import carry_out
-from sessionizer.spark.state.restore_planning import plan_restore
-from sessionizer.spark.state.restoring import Restoring
-from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.spark.state.lineages.rescaling import carry_out
+from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.restores.restoring import Restoring
+from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.rescale_plan import plan_rescale
 from sessionizer.state.lineages.retained import retained_batch
 from sessionizer.state.lineages.standing import standing_of

@@ -54,7 +54,7 @@ def apply(  # noqa: PLR0913  one parameter per option
     """Show what going on by the changed file would do; with --approve DIGEST, do it. Typed again it goes on."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     terms, record = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
-    from sessionizer.spark.state.applying import Applying  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.lineages.applying import Applying  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for an {VERB} of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))

@@ -68,7 +68,7 @@ def rescale(  # noqa: PLR0913  one parameter per option
     offer = Offer(verb=VERB, plan=plan, digest=digest, possible=possible, options=options, trial=terms)
     if not taken_up(where, offer, approve, keep_plan, as_json=as_json) or not possible:
         return
-    from sessionizer.spark.state.rescaling import rescaled  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.lineages.rescaling import rescaled  # noqa: PLC0415  fast --help
 
     leaves = (plan.lineage, plan.batch_id)
     record = pending or new_operation(where, VERB, digest, approver(by), leaves, options=options)

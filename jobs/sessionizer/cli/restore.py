@@ -71,8 +71,8 @@ def restore(  # noqa: PLR0913  one parameter per option
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     terms, pending = terms_of(trial, like_before=False), begun_already(where, VERB, chosen)
-    from sessionizer.spark.state.restore_planning import plan_restore  # noqa: PLC0415  fast --help
-    from sessionizer.spark.state.restoring import Restoring  # noqa: PLC0415
+    from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.restores.restoring import Restoring  # noqa: PLC0415
 
     say(f"starting Spark for a restore of {stream}")
     spark = started_spark(f"sessionizer restore {stream}", spark_master(master), local_data=is_local(where.data))

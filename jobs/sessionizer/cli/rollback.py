@@ -43,7 +43,7 @@ def rollback(  # noqa: PLR0913  one parameter per option
     """Show what going back to the lineage before would do; with --approve DIGEST, do it. Typed again it goes on."""
     where = stream_home(home, stream, data)
     record = begun_already(where, VERB)
-    from sessionizer.spark.state.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a {VERB} of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))

@@ -79,7 +79,7 @@ def _native(where: StreamHome, batch: int | None, wish: Wish) -> Manifest:
 
 
 def _canonical(where: StreamHome, batch: int | None, wish: Wish, master: str | None) -> Manifest:
-    from sessionizer.spark.state.savepoint import make_savepoint  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a savepoint of {where.name}")
     spark = started_spark(f"sessionizer savepoint {where.name}", master)

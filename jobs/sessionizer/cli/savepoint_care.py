@@ -69,7 +69,7 @@ def diff(  # noqa: PLR0913  one parameter per option
     changes = differences(*manifests)
     counts: dict[str, int] = {}
     if events:
-        from sessionizer.spark.state.canonical_tables import (  # noqa: PLC0415  fast --help
+        from sessionizer.spark.state.savepoints.canonical_tables import (  # noqa: PLC0415  fast --help
             difference_in_events,
             savepoint_table,
         )
@@ -105,7 +105,7 @@ def export(
     target = folder_at(to)
     if target.exists():
         raise UnwritablePath(uri_of(target), "the result", "it exists, and nothing is overwritten")
-    from sessionizer.spark.state.canonical_tables import open_sessions  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.canonical_tables import open_sessions  # noqa: PLC0415  fast --help
 
     say("starting Spark")
     spark = started_spark(f"sessionizer savepoint export {stream}", spark_master(master))
@@ -180,7 +180,7 @@ def _complete(stream: str, savepoint: str, folder: str | None, home: Path | None
 
 
 def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: str | None) -> None:
-    from sessionizer.spark.state.counting import recounted  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.savepoints.counting import recounted  # noqa: PLC0415  fast --help
 
     say("starting Spark to count anew")
     spark = started_spark(f"sessionizer savepoint verify {stream}", master)

@@ -58,7 +58,7 @@ def switch(  # noqa: PLR0913  one parameter per option
     """Show what going on with the source that the file names now would do; with --approve DIGEST, do it."""
     where, spec, start = stream_home(home, stream, data), stream_spec(streams, stream), Start.of(start_at)
     terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
-    from sessionizer.spark.state.switching import Switching  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.lineages.switching import Switching  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a {VERB} of {stream}")
     spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))

@@ -20,7 +20,7 @@ from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.options import DriverOptions
-from sessionizer.spark.state import rolling_back
+from sessionizer.spark.state.restores import rolling_back
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import SpecFile
 from support.expected.landed import landed

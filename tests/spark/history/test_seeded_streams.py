@@ -17,13 +17,13 @@ from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.errors import InvalidSpec, OperationPending
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
+from support.checkpoints.foreign_queries import Make, made
+from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import plain, table_rows
 from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
-from support.streams.foreign_queries import Make, made
-from support.streams.kept_lines import QUERIES_OF_STATE, run
 from support.streams.log_feed import COLUMNS, MAPPING, source_row
 from support.streams.reseeded_stream import Killed
 from support.streams.seeded_stream import seed, taking_of

@@ -12,9 +12,9 @@ from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.damages import damages
 from sessionizer.inspection.inspecting import Inspection, inspect
 from sessionizer.spark.state.foreign_rows import count_rows
+from support.checkpoints.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.faults.checkpoint_damage import Held, Way
-from support.streams.foreign_queries import IN_FILES, QUERIES, ROWS_PER_FILE, Make, feed, made, run
 
 if TYPE_CHECKING:
     from pathlib import Path

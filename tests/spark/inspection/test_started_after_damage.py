@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from sessionizer.inspection.finding import Effect
 from sessionizer.inspection.inspecting import inspect
 from sessionizer.inspection.soundness import hadoop_file
+from support.checkpoints.foreign_queries import IN_FILES, ROCKSDB, Make, feed, made, run
 from support.faults.checkpoint_damage import Held, Way
-from support.streams.foreign_queries import IN_FILES, ROCKSDB, Make, feed, made, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,11 +26,11 @@ from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import savepoint_of
 from sessionizer.state.savepoints.verifying import findings
+from support.checkpoints.fabricated_savepoints import fabricate
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import as_landed, batches_of, landed, table_rows
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
-from support.streams.fabricated_savepoints import fabricate
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.driver.continuity import require_continuity
-from sessionizer.spark.state.rescaling import carry_out, rescaled
+from sessionizer.spark.state.lineages.rescaling import carry_out, rescaled
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.rescale_plan import VERB, Division, plan_rescale
 from sessionizer.state.lineages.standing import standing_of

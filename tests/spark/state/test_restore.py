@@ -21,10 +21,10 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import announced_timeouts
-from sessionizer.spark.state import restoring
-from sessionizer.spark.state.restore_planning import plan_restore
-from sessionizer.spark.state.savepoint import make_savepoint
-from sessionizer.spark.state.taking_back import take_back
+from sessionizer.spark.state.restores import restoring
+from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.restores.taking_back import take_back
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
@@ -201,7 +201,7 @@ def test_killed_between_two_tables_the_second_run_takes_the_rest(
         taken.append(name)
         take_back(spark, name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sessionizer.spark.state.taking_back.take_back", die_after_one)
+    monkeypatch.setattr("sessionizer.spark.state.restores.taking_back.take_back", die_after_one)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()

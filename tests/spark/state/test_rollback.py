@@ -12,8 +12,8 @@ from sessionizer.control.records.operation_record import Ending, Reached, pendin
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.spark.state import rolling_back
-from sessionizer.spark.state.rolling_back import plan_rollback, roll_back
+from sessionizer.spark.state.restores import rolling_back
+from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
 from sessionizer.state.restores.rollback_plan import VERB
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed

@@ -21,10 +21,10 @@ from sessionizer.home.lineage_home import commit_log
 from sessionizer.lineage.checkpoint import committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.canonical_tables import difference_in_events, open_sessions, savepoint_table
-from sessionizer.spark.state.counting import recounted
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.canonical_tables import difference_in_events, open_sessions, savepoint_table
+from sessionizer.spark.state.savepoints.counting import recounted
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.making import Wish
@@ -32,11 +32,11 @@ from sessionizer.state.savepoints.manifest import Manifest, read_manifest
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import examined, savepoint_of
 from sessionizer.state.savepoints.verifying import findings
+from support.checkpoints.fabricated_savepoints import NOBODY
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import batches_of
 from support.processes.in_process import catch_up
 from support.streams.click_files import write_click_files
-from support.streams.fabricated_savepoints import NOBODY
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from sessionizer.home.data_files import files_below
 from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.spark.state.canonical_tables import savepoint_table
-from sessionizer.spark.state.counting import recounted
-from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.counting import recounted
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.beginning import Condemned, reading, write_data_record
 from sessionizer.state.savepoints.data_digest import found_files

@@ -16,7 +16,7 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.initial_rows import initial_rows
+from sessionizer.spark.state.lineages.initial_rows import initial_rows
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.stream_spec.decisions import document_of
@@ -68,7 +68,7 @@ def test_a_state_that_came_out_wrong_is_not_gone_on_with(
         (row,) = open_events.select("key").limit(1).collect()
         return initial_rows(open_events.where(open_events["key"] != row["key"]), key_groups)
 
-    monkeypatch.setattr("sessionizer.spark.state.seeding.initial_rows", without_one_key)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.initial_rows", without_one_key)
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d should hold \d+ open events and holds \d+"):
         reseed(spark, half_read)

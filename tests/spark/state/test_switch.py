@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
-from sessionizer.spark.state.switching import Switching
+from sessionizer.spark.state.lineages.switching import Switching
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from delta.tables import DeltaTable
 
-from sessionizer.spark.state.taking_back import later_rows_of, take_back
+from sessionizer.spark.state.restores.taking_back import later_rows_of, take_back
 from sessionizer.state.restores.later_rows import LaterRows, RowsOfTable
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.savepoint_home import OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.open_events import KeptState, open_event_schema, read_open_events, reading_state
-from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import Wish
 from sessionizer.state.savepoints.shelf import savepoint_of

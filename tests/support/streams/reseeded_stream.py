@@ -16,8 +16,8 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.reseeding import Reseeding
-from sessionizer.spark.state.seeding import Seeding
+from sessionizer.spark.state.lineages.reseeding import Reseeding
+from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.state.lineages.origin import Origin
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of

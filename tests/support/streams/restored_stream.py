@@ -12,9 +12,9 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.left_out import left_out_in
-from sessionizer.spark.state.restore_planning import plan_restore
-from sessionizer.spark.state.restoring import Restoring
-from sessionizer.spark.state.savepoint import make_savepoint
+from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.restores.restoring import Restoring
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import Wish
 from sessionizer.state.savepoints.native import make_native_savepoint

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.errors import DamagedCheckpoint, InvalidSpec, NothingToShow
+from support.checkpoints.fabricated_checkpoints import QUERY_ID, fabricated
 from support.expected.folder_digest import folder_digest
 from support.faults.checkpoint_damage import Way
-from support.streams.fabricated_checkpoints import QUERY_ID, fabricated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import pytest
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.savepoints.beginning import reading
-from support.streams.fabricated_savepoints import begin, fabricate
+from support.checkpoints.fabricated_savepoints import begin, fabricate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

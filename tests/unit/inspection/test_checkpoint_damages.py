@@ -10,8 +10,8 @@ import pytest
 from sessionizer.inspection.checkpoint_read import read_checkpoint
 from sessionizer.inspection.damages import damages
 from sessionizer.inspection.finding import Effect
+from support.checkpoints.fabricated_checkpoints import fabricated
 from support.faults.checkpoint_damage import Held, Way
-from support.streams.fabricated_checkpoints import fabricated
 
 if TYPE_CHECKING:
     from sessionizer.inspection.finding import Finding

@@ -19,7 +19,7 @@ from sessionizer.inspection.lz4_blocks import xxhash32
 from sessionizer.inspection.operators import source_kind
 from sessionizer.inspection.state_files import version_files
 from sessionizer.inspection.timeline import advance, kept_batches
-from support.streams.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
+from support.checkpoints.fabricated_checkpoints import FIRST_MS, WATERMARK_MS, fabricated
 
 ABOUT = '{"batchWatermarkMs":7,"batchTimestampMs":9,"conf":{"spark.sql.shuffle.partitions":"2"}}'
 

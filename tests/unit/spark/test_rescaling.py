@@ -11,7 +11,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, read_operations, require_no_operation
 from sessionizer.errors import PlanChanged
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.spark.state.rescaling import rescaled
+from sessionizer.spark.state.lineages.rescaling import rescaled
 from sessionizer.state.lineages.rescale_plan import VERB, Division, RescalePlan
 
 if TYPE_CHECKING:

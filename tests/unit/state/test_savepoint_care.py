@@ -21,7 +21,7 @@ from sessionizer.state.savepoints.removing import being_read, remove
 from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
 from sessionizer.state.savepoints.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
 from sessionizer.state.savepoints.verifying import Damage, findings
-from support.streams.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
+from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.state.savepoints.differing import differences
 from sessionizer.state.savepoints.manifest import CHECKSUM, Manifest, checksum, read_manifest, write_manifest
-from support.streams.fabricated_savepoints import manifest_of
+from support.checkpoints.fabricated_savepoints import manifest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

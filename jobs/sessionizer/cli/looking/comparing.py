@@ -91,8 +91,8 @@ def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
 
 def open_events(spark: SparkSession, side: Side) -> DataFrame:
     """The canonical rows of one side; evaluate them in ``reading_state``."""
-    from sessionizer.spark.state.canonical_tables import savepoint_table  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
+    from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table  # noqa: PLC0415  fast --help
 
     if isinstance(side, Retained):
         return read_open_events(spark, Look.of(spark, side).state)

@@ -17,7 +17,7 @@ from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.trial.trial_record import trial_of_active
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.session import spark_session
-from sessionizer.spark.state.rolling_back import plan_rollback, roll_back
+from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
 from sessionizer.state.restores.rollback_plan import VERB
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables
 from sessionizer.spark.sinks.write import Sinks
+from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.spark.state.open_events import open_payload
-from sessionizer.spark.state.seeding import Seeding
-from sessionizer.spark.state.taking_back import later_rows_of, take_all_back
+from sessionizer.spark.state.restores.taking_back import later_rows_of, take_all_back
 from sessionizer.state.lineages.handover import Handover, Step, settle
 from sessionizer.state.lineages.origin import Origin, activated_by, origins_of
 from sessionizer.state.restores.later_rows import rows_of_all

@@ -16,7 +16,7 @@ from sessionizer_airflow.operators.failed_job import told_failure
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.operators.scheduled_savepoints import TakeSavepoint, due_streams, prune_scheduled
 from sessionizer_airflow.project import Project
-from support.streams.fabricated_savepoints import fabricate
+from support.checkpoints.fabricated_savepoints import fabricate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, s
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.restore_planning import replay_of
-from sessionizer.spark.state.taking_back import later_rows_of, take_all_back
+from sessionizer.spark.state.restores.restore_planning import replay_of
+from sessionizer.spark.state.restores.taking_back import later_rows_of, take_all_back
 from sessionizer.state.lineages.origin import parents_of
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.lineages.way_back import way_back

@@ -12,9 +12,9 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.leaving_out import files_read, leaving_of
-from sessionizer.spark.state.saved_state import seen_in
-from sessionizer.spark.state.taking_back import later_rows_of
+from sessionizer.spark.state.restores.leaving_out import files_read, leaving_of
+from sessionizer.spark.state.restores.taking_back import later_rows_of
+from sessionizer.spark.state.savepoints.saved_state import seen_in
 from sessionizer.state.lineages.origin import parents_of
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.restores.later_rows import LaterRows, rows_after

@@ -18,10 +18,10 @@ from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, keep_left_out
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.restore_planning import rows_to_take_back, tables_of
-from sessionizer.spark.state.saved_state import saved_state, seen_in
-from sessionizer.spark.state.seeding import Seeding
-from sessionizer.spark.state.taking_back import take_all_back
+from sessionizer.spark.state.lineages.seeding import Seeding
+from sessionizer.spark.state.restores.restore_planning import rows_to_take_back, tables_of
+from sessionizer.spark.state.restores.taking_back import take_all_back
+from sessionizer.spark.state.savepoints.saved_state import saved_state, seen_in
 from sessionizer.state.lineages.handover import Handover, Step
 from sessionizer.state.lineages.origin import Origin, activated_by
 from sessionizer.state.restores.restore_plan import VERB
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.left_out import LeftOut
     from sessionizer.lineage.trial.judging import Terms
-    from sessionizer.spark.state.saved_state import SavedState
+    from sessionizer.spark.state.savepoints.saved_state import SavedState
     from sessionizer.state.savepoints.manifest import Manifest
 
 

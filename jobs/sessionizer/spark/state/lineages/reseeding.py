@@ -20,7 +20,7 @@ from sessionizer.state.lineages.handover import Handover, records_beside, unread
 
 if TYPE_CHECKING:
     from sessionizer.lineage.kept_spec import LineageSpec
-    from sessionizer.spark.state.seeding import Seeding
+    from sessionizer.spark.state.lineages.seeding import Seeding
     from sessionizer.state.lineages.origin import Origin
     from sessionizer.state.lineages.standing import Standing
 

@@ -16,8 +16,8 @@ from sessionizer.lineage.checkpoint import begun_batch, seen_files
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.lineage.left_out import Records, read_left_out
 from sessionizer.spark.ingest.source import check_reachable
-from sessionizer.spark.state.saved_state import seen_in
-from sessionizer.spark.state.source_beginning import files_there, offsets_at
+from sessionizer.spark.state.lineages.source_beginning import files_there, offsets_at
+from sessionizer.spark.state.savepoints.saved_state import seen_in
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.lineages.switch_plan import Edge, Start
 from sessionizer.state.restores.leave_out import (

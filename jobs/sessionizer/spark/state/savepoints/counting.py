@@ -13,7 +13,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.state.savepoints.manifest import Counts, saved_spec
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.reseeding import Reseeding
-from sessionizer.spark.state.seeding import Seeding
-from sessionizer.spark.state.source_beginning import beginning_of, first_event_at, unread_of
+from sessionizer.spark.state.lineages.reseeding import Reseeding
+from sessionizer.spark.state.lineages.seeding import Seeding
+from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, unread_of
 from sessionizer.state.lineages.origin import Origin, activated_by
 from sessionizer.state.lineages.standing import Position, standing_of
 from sessionizer.state.lineages.switch_plan import VERB, SwitchPlan, require_switch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.trial.judging import Terms
-    from sessionizer.spark.state.source_beginning import Beginning
+    from sessionizer.spark.state.lineages.source_beginning import Beginning
     from sessionizer.state.lineages.handover import Step
     from sessionizer.state.lineages.standing import Standing
     from sessionizer.state.lineages.switch_plan import Start

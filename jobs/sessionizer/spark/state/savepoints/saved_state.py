@@ -14,7 +14,6 @@ from sessionizer.home.data_files import remove_tree
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import SeenFile, seen_files
 from sessionizer.lineage.kept_types import KeptTypes
-from sessionizer.spark.state.canonical_tables import savepoint_table
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
@@ -22,6 +21,7 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
+from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, require_same_line

@@ -10,8 +10,6 @@ import pyarrow as pa
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.canonical_tables import savepoint_table
-from sessionizer.spark.state.counting import Held, held_in
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
@@ -19,6 +17,8 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
+from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.counting import Held, held_in
 from sessionizer.state.lineages.standing import require_unchanged
 from sessionizer.state.savepoints.making import Making
 from sessionizer.state.savepoints.manifest import Kind

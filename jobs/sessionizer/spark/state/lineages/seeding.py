@@ -22,7 +22,7 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.initial_rows import digests_by_key, digests_by_place, initial_rows
+from sessionizer.spark.state.lineages.initial_rows import digests_by_key, digests_by_place, initial_rows
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,

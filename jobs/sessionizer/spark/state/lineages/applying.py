@@ -20,9 +20,9 @@ from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.own_tables import have_tables
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.reseeding import Reseeding
-from sessionizer.spark.state.savepoint import make_savepoint
-from sessionizer.spark.state.seeding import Seeding
+from sessionizer.spark.state.lineages.reseeding import Reseeding
+from sessionizer.spark.state.lineages.seeding import Seeding
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.origin import Origin, activated_by
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import Wish

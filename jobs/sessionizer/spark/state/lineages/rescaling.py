@@ -9,8 +9,8 @@ from sessionizer.errors import PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.reseeding import Reseeding
-from sessionizer.spark.state.seeding import Seeding
+from sessionizer.spark.state.lineages.reseeding import Reseeding
+from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.state.lineages.origin import Origin, activated_by
 from sessionizer.state.lineages.rescale_plan import VERB, plan_rescale
 from sessionizer.state.lineages.standing import standing_of

@@ -1,0 +1,1 @@
+"""The way back: what a restore or a rollback would do, and its doing."""
