@@ -23,7 +23,7 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECORDS = {"checkpoint.json", "spec.json", "types.json", "open_sessions.json"}
+RECORDS = {"checkpoint.json", "spec.json", "types.json", "open_sessions.json", "batches.json"}
 
 
 def names_of_records(folder: Path) -> set[str]:
