@@ -142,7 +142,7 @@ def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_gr
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=5_000, deadline=None)
 @any_changing_log
 def test_the_specs_of_many_logs_may_change(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
     assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
