@@ -112,14 +112,17 @@ class Bench:
             Restoring(self.spark, self.home, savepoint, manifest, lease, operation, lambda _: None).run()
 
     def rescale(self) -> None:
-        """To twice the partitions, or back."""
-        standing = standing_of(self.home)
-        partitions = 4 if int(standing.settings[PARTITIONS]) == 2 else 2  # noqa: PLR2004  of two cores, and twice
-        carry_out(self.spark, self.home, plan_rescale(self.home.name, standing, None, partitions), lambda: None)
+        """To as many partitions as Spark's."""
+        plan = plan_rescale(self.home.name, standing_of(self.home), None, self.other_partitions())
+        carry_out(self.spark, self.home, plan, lambda: None)
+
+    def other_partitions(self) -> int:
+        """Twice as many as the state has at first, and back again in the next turn."""
+        return 4 if int(standing_of(self.home).settings[PARTITIONS]) == 2 else 2  # noqa: PLR2004  of two cores, and twice
 
     def repartition(self, copy: Path) -> None:
         """What Spark has for it, in place and private, on a copy of the same checkpoint."""
-        self.spark._streamingCheckpointManager.repartition(str(copy), 4)  # noqa: SLF001  the peer is private
+        self.spark._streamingCheckpointManager.repartition(str(copy), self.other_partitions())  # noqa: SLF001  the peer is private
 
     def turn(self, number: int) -> None:
         """Everything once, what is compared side by side."""

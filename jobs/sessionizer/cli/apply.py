@@ -17,18 +17,18 @@ from sessionizer.cli.operations import (
     approver,
     begun_already,
     given,
-    is_approved,
+    goes_on,
     taken_up,
     terms_of,
     trial_options,
     under_way,
+    working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.deployment.apply_plan import VERB
-from sessionizer.home.data_root import is_local
 from sessionizer.lineage.trial.judging import BATCHES
 
 
@@ -56,11 +56,9 @@ def apply(  # noqa: PLR0913  one parameter per option
     terms, record = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
     from sessionizer.spark.state.lineages.applying import Applying  # noqa: PLC0415  fast --help
 
-    say(f"starting Spark for an {VERB} of {stream}")
-    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
     anew = new_lineage or back_if_unfit  # there must be something to go back from
-    applying = Applying(spark, where, spec, savepoints_folder(where, folder), anew, terms)
-    with named_failures(stream):
+    with working_spark(VERB, where, master) as spark:
+        applying = Applying(spark, where, spec, savepoints_folder(where, folder), anew, terms)
         if record is None:
             plan = applying.plan()
             options = given({"--new-lineage": new_lineage, **trial_options(terms)})
@@ -77,10 +75,8 @@ def apply(  # noqa: PLR0913  one parameter per option
             plan.require_possible()
             leaves = (plan.lineage, plan.batch_id)
             record = new_operation(where, VERB, plan.digest, approver(by), leaves, options=options)
-        elif not is_approved(stream, approve, record.digest):
-            say(f"one was begun and is not over: the same command with --approve {record.digest} goes on with it")
+        elif not goes_on(stream, approve, record):
             return
         with under_way(where, record, f"{VERB} of the changed spec", wait) as (lease, operation):
             record = applying.run(operation, lease.check, say)
-    spark.stop()
     typer.echo(f"stream {stream} goes on by its file in lineage {record.lineage_to} ({record.seconds} s)")

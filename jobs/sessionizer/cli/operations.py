@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 
 import typer
 
-from sessionizer.cli.terminal import say
+from sessionizer.cli.places import spark_master
+from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import OperationRecord, pending_operation
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
 from sessionizer.errors import InvalidSpec, OperationPending, PlanChanged
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import is_local
 from sessionizer.lineage.trial.judging import BATCHES, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
 
     from sessionizer.control.lease.lease import Lease
     from sessionizer.home.stream_home import StreamHome
@@ -158,6 +162,24 @@ def given(options: Mapping[str, object]) -> list[str]:
     """What of the ``options`` was given, as it was typed: for the record of the operation."""
     words = ((name,) if value is True else (name, str(value)) for name, value in options.items() if value)
     return [word for pair in words for word in pair]
+
+
+def goes_on(stream: str, approve: str | None, record: OperationRecord) -> bool:
+    """Whether an operation that was begun is gone on with; else it is said how. Raises PlanChanged."""
+    if is_approved(stream, approve, record.digest):
+        return True
+    say(f"one was begun and is not over: the same command with --approve {record.digest} goes on with it")
+    return False
+
+
+@contextmanager
+def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[SparkSession]:
+    """A Spark for the verb; what it fails of in here becomes one of our errors."""
+    say(f"starting Spark to {verb} {where.name}")
+    spark = started_spark(f"sessionizer {verb} {where.name}", spark_master(master), local_data=is_local(where.data))
+    with named_failures(where.name):
+        yield spark
+    spark.stop()
 
 
 def approver(by: str | None) -> str:

@@ -21,11 +21,11 @@ from sessionizer.cli.operations import (
     terms_of,
     trial_options,
     under_way,
+    working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
-from sessionizer.home.data_root import is_local
 from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.lineages.rescale_plan import VERB, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
@@ -72,11 +72,11 @@ def rescale(  # noqa: PLR0913  one parameter per option
 
     leaves = (plan.lineage, plan.batch_id)
     record = pending or new_operation(where, VERB, digest, approver(by), leaves, options=options)
-    say(f"starting Spark for a rescale of {stream}")
-    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
-    with named_failures(stream), under_way(where, record, f"{VERB} to {plan.now}", wait) as (lease, operation):
+    with (
+        working_spark(VERB, where, master) as spark,
+        under_way(where, record, f"{VERB} to {plan.now}", wait) as (lease, operation),
+    ):
         record = rescaled(spark, plan, lease, operation, lambda step: say(f"new lineage: {step}"), terms)
-    spark.stop()
     typer.echo(f"stream {stream} goes on in lineage {record.lineage_to}: {plan.now} ({record.seconds} s)")
     if groups != in_file:
         say(f"note: its file says key_groups: {in_file}. Write {groups} there, or the next --apply is refused")

@@ -20,14 +20,14 @@ from sessionizer.cli.operations import (
     terms_of,
     trial_options,
     under_way,
+    working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
-from sessionizer.home.data_root import is_local
 from sessionizer.lineage.left_out import left_out_in
 from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.restores.leave_out import FLAG
@@ -74,9 +74,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restores.restoring import Restoring  # noqa: PLC0415
 
-    say(f"starting Spark for a restore of {stream}")
-    spark = started_spark(f"sessionizer restore {stream}", spark_master(master), local_data=is_local(where.data))
-    with reading(kept, VERB), named_failures(stream):
+    with reading(kept, VERB), working_spark(VERB, where, master) as spark:
         begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
         plan = plan_restore(spark, where, kept, manifest, leave_out or (), begun)
         digest = pending.digest if pending else plan.decision.digest
@@ -100,7 +98,6 @@ def restore(  # noqa: PLR0913  one parameter per option
         with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
             restoring = Restoring(spark, where, kept, manifest, lease, operation, say, terms, plan.decision.left_out)
             record = restoring.run()
-    spark.stop()
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
 
 

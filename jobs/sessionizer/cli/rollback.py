@@ -15,16 +15,16 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
-    is_approved,
+    goes_on,
     taken_up,
     under_way,
+    working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
+from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.errors import EventsGone
-from sessionizer.home.data_root import is_local
-from sessionizer.lineage.trial.accepting import accepted
+from sessionizer.lineage.trial.trial_record import accepted
 from sessionizer.state.restores.rollback_plan import VERB
 
 
@@ -45,9 +45,7 @@ def rollback(  # noqa: PLR0913  one parameter per option
     record = begun_already(where, VERB)
     from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
 
-    say(f"starting Spark for a {VERB} of {stream}")
-    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
-    with named_failures(stream):
+    with working_spark(VERB, where, master) as spark:
         if record is None:
             plan = plan_rollback(spark, where)
             offer = Offer(verb=VERB, plan=plan, digest=plan.digest, possible=plan.is_possible)
@@ -56,12 +54,10 @@ def rollback(  # noqa: PLR0913  one parameter per option
             if not plan.is_possible:
                 raise EventsGone(stream, plan.replay.missing)
             record = new_operation(where, VERB, plan.digest, approver(by), (plan.leaves, plan.newest_batch))
-        elif not is_approved(stream, approve, record.digest):
-            say(f"one was begun and is not over: the same command with --approve {record.digest} goes on with it")
+        elif not goes_on(stream, approve, record):
             return
         with under_way(where, record, VERB, wait) as (lease, operation):
             record = roll_back(spark, operation, lease.check, say)
-    spark.stop()
     typer.echo(f"stream {stream} is back in lineage {record.lineage_to} ({record.seconds} s)")
 
 

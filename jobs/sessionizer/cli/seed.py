@@ -24,15 +24,15 @@ from sessionizer.cli.operations import (
     terms_of,
     trial_options,
     under_way,
+    working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.terminal import say
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec, PlanChanged, StreamBegun
 from sessionizer.home.clock import epoch_ms, moment_of
-from sessionizer.home.data_root import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.trial.judging import BATCHES
@@ -112,12 +112,10 @@ def seed(  # noqa: PLR0913  one parameter per option
     _require_unchanged(where, pending, decision)
     digest = pending.digest if pending else decision.digest
     approved = is_approved(stream, approve, digest)
-    say(f"starting Spark for a seed of {stream}")
-    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
     options = given({"--history": history, "--table": table, "--user": user, "--query": query, "--until": until})
     options += given({"--live-from": live_from, "--backfill": backfill, "--start-over": start_over})
     options += given(trial_options(terms)) if start_over else []
-    with named_failures(stream):
+    with working_spark(VERB, where, master) as spark:
         examined = examine(spark, spec, where.platform)
         taking = Taking(spark, spec, examined, source, decision, where.platform)
         if not approved:
@@ -130,7 +128,6 @@ def seed(  # noqa: PLR0913  one parameter per option
         record = pending or new_operation(where, VERB, digest, approver(by), left, options=options)
         with under_way(where, record, f"{VERB} from {past}", wait) as (lease, operation):
             record = Beginning(taking, lease, operation, say, terms).run()
-    spark.stop()
     typer.echo(f"stream {stream} begins in lineage {record.lineage_to} ({record.seconds} s)")
 
 

@@ -21,11 +21,11 @@ from sessionizer.cli.operations import (
     terms_of,
     trial_options,
     under_way,
+    working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
-from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
-from sessionizer.home.data_root import is_local
 from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.lineages.origin import activated_by
 from sessionizer.state.lineages.switch_plan import VERB, Start
@@ -60,10 +60,8 @@ def switch(  # noqa: PLR0913  one parameter per option
     terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
     from sessionizer.spark.state.lineages.switching import Switching  # noqa: PLC0415  fast --help
 
-    say(f"starting Spark for a {VERB} of {stream}")
-    spark = started_spark(f"sessionizer {VERB} {stream}", spark_master(master), local_data=is_local(where.data))
-    switching = Switching(spark, where, spec, start, terms)
-    with named_failures(stream):
+    with working_spark(VERB, where, master) as spark:
+        switching = Switching(spark, where, spec, start, terms)
         if pending is None or activated_by(where, pending) is None:
             plan = switching.plan()
             options = given({"--start-at": start_at, "--leave-unread": leave_unread, **trial_options(terms)})
@@ -78,5 +76,4 @@ def switch(  # noqa: PLR0913  one parameter per option
             record = switching.run(
                 operation, lease.check, leave_unread=leave_unread, after=lambda step: say(f"new lineage: {step}")
             )
-    spark.stop()
     typer.echo(f"stream {stream} goes on with its new source in lineage {record.lineage_to} ({record.seconds} s)")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import Param
 
-from sessionizer.home.names import IDENTIFIER_PATTERN
 from sessionizer_airflow.operating.verbs import FIELDS, SAID, Operation
 
 if TYPE_CHECKING:
@@ -36,13 +35,10 @@ def form_of(streams: Sequence[str]) -> dict[str, Param]:
 
 def _param(name: str) -> Param:
     field = FIELDS[name]
-    schema = dict(field.schema)
-    if name == "savepoint":
-        schema["pattern"] = f"^({IDENTIFIER_PATTERN})?$"
     return Param(
-        False if schema["type"] == "boolean" else None,
+        False if field.schema["type"] == "boolean" else None,
         title=field.title,
         description=f"{field.description[0].upper()}{field.description[1:]}.",
         section=f"To {field.verbs[0]}" if len(field.verbs) == 1 else "Trial of a new lineage",
-        **schema,
+        **field.schema,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
+from sessionizer.state.seeds.seed_plan import DATABASE, SOURCE
 from sessionizer.stream_spec.document.section import Shown
 from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _DIGITS: Final = 16
-_DATABASE: Final = "jdbc:"
-"""What the address of a database begins with: no form takes its password."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +91,7 @@ def _require_one_goal(savepoint: object, time: object) -> None:
 
 def _require_place(history: str) -> None:
     """A job's working directory is not the one of whoever fills a form in, and a form takes no password."""
-    if history.startswith(_DATABASE):
+    if history.startswith(DATABASE):
         raise InvalidSpec("history", Shown("a database"), "files or a table here; a database: `sessionizer seed`")
-    if not (history == "source" or history.startswith("/") or is_uri(history)):
-        raise InvalidSpec("history", history, "source, an absolute path, or a URI")
+    if not (history == SOURCE or history.startswith("/") or is_uri(history)):
+        raise InvalidSpec("history", history, f"{SOURCE}, an absolute path, or a URI")

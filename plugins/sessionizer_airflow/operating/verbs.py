@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.home.names import IDENTIFIER_PATTERN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -58,7 +60,13 @@ class Field:
 
 
 FIELDS: Final[Mapping[str, Field]] = {
-    "savepoint": Field((Operation.RESTORE,), None, "Savepoint", "its id, as sessionizer savepoint list shows it"),
+    "savepoint": Field(
+        (Operation.RESTORE,),
+        None,
+        "Savepoint",
+        "its id, as sessionizer savepoint list shows it",
+        {**_TEXT, "pattern": f"^({IDENTIFIER_PATTERN})?$"},
+    ),
     "time": Field(
         (Operation.RESTORE,),
         "--time",

@@ -194,9 +194,9 @@ def test_a_batch_that_runs_again_adds_nothing(streamed: Callable[[int], Streamed
         assert all(content(run) == content(first) for run in again)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", [known for known, case in zip(NUMBERS, CASES, strict=True) if is_drained(case.log)])
 def test_a_drain_leaves_no_state(streamed: Callable[[int], Streamed], number: int) -> None:
-    assert not is_drained(CASES[number].log) or not any(streamed(number).state.values())
+    assert not any(streamed(number).state.values())
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.spark.state.lineages.applying import Applying
-from sessionizer.state.lineages.way_back import lineage_before
+from sessionizer.state.lineages.origin import lineage_before
 from sessionizer.state.savepoints.shelf import savepoints_in
 from sessionizer.stream_spec.decisions import document_of
 from support.processes.in_process import catch_up

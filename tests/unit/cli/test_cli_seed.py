@@ -54,7 +54,7 @@ def test_a_restore_that_is_not_over_comes_first(platform: Platform, archive: str
         (("--history", "checkpoint:nowhere"), "--query is None; allowed: a query of history: it makes rows"),
         (
             ("--history", "checkpoint:nowhere", "--query", "select 1"),
-            "--history is 'checkpoint:nowhere'; allowed: checkpoint: and the checkpoint of a Spark query that has",
+            "--history is 'checkpoint:nowhere'; allowed: checkpoint: and the checkpoint of a query that has",
         ),
         (("--live-from", "here"), "--live-from is 'here'; allowed: beginning, now, or JSON such as"),
         (("--until", "noon"), "--until is 'noon'; allowed: a moment in ISO 8601"),

@@ -16,11 +16,10 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
-from sessionizer.lineage.trial.accepting import accepted
 from sessionizer.lineage.trial.batch_log import KEPT, BatchLog
 from sessionizer.lineage.trial.figures import BatchFacts, Figures
 from sessionizer.lineage.trial.judging import Outcome, Terms
-from sessionizer.lineage.trial.trial_record import begin_trial, read_trial, trial_of_active
+from sessionizer.lineage.trial.trial_record import accepted, begin_trial, read_trial, trial_of_active
 from sessionizer.lineage.trial.trial_watch import TrialWatch, standing_line
 from sessionizer.state.lineages.abandoned import abandoned_lineages
 from sessionizer.state.lineages.origin import Origin, write_origin

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.atomic_file import examine_json, write_json
 from sessionizer.home.clock import epoch_ms
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sessionizer.home.atomic_file import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
+_SETTLED: Final = {Outcome.PASSED, Outcome.ACCEPTED}
 NOTHING: Final = Baseline(Figures(), Figures())
 
 
@@ -117,6 +119,21 @@ def examine_trial(home: StreamHome) -> Trial | None:
         return trial_of_active(home)
     except SessionizerError:
         return None
+
+
+def accepted(home: StreamHome, by: str) -> str:
+    """What has been done, for people: the trial of the active lineage is over, and speaks for it.
+
+    A driver that runs takes it from its next batch on. Raises OperationPending where a rollback was begun, DamagedFile.
+    """
+    require_no_operation(home)
+    trial = trial_of_active(home)
+    if trial is None:
+        return f"the lineage of stream {home.name} is on no trial: there is nothing to accept"
+    if trial.outcome in _SETTLED:
+        return f"lineage {trial.lineage} of stream {home.name} has {trial.outcome} already: there is nothing to accept"
+    write_trial(home, trial.decided(Outcome.ACCEPTED, trial.course.reason, by))
+    return f"stream {home.name} goes on with lineage {trial.lineage}, accepted by {by}"
 
 
 def _decoded(value: JsonObject, lineage: str, path: Path) -> Trial:

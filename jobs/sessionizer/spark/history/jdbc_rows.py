@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PASSWORD: Final = "JDBC_PASSWORD"  # noqa: S105  the name of the variable
-SCHEME: Final = "jdbc:"
 _ROWS_AT_A_TIME: Final = "10000"
 _SECRET: Final = re.compile(r"password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
 

@@ -14,15 +14,14 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import entries_in, files_below, relative_name
 from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.lineage.checkpoint import EVENTS, SeenFile, committed_batch, planned_batch, seen_files
-from sessionizer.spark.history.jdbc_rows import SCHEME, JdbcTable, read_jdbc
-from sessionizer.spark.history.state_rows import SCHEME as CHECKPOINT
+from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
 from sessionizer.spark.ingest.guard import Guarded, guard
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.state.savepoints.sink_versions import COMMIT
-from sessionizer.state.seeds.seed_plan import SOURCE, Past
+from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, SOURCE, Past
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
@@ -89,14 +88,14 @@ def _queried(past: Past, table: Table, query: str) -> tuple[Past, Queried]:
 
 
 def _stored_at(given: str, source: Source, table: str | None, user: str | None) -> tuple[Past, Source | JdbcTable]:
-    if given.startswith(SCHEME):
+    if given.startswith(DATABASE):
         if table is None:
             raise InvalidSpec("--table", None, "the name of a table or view, as the history is in a database")
         found_there = JdbcTable(given, table, user)
         found_there.require_no_secret(FIELD)
         return Past("jdbc", given, f"table {table}"), found_there
     if table is not None or user is not None:
-        raise InvalidSpec("--table", table, f"nothing, as the history is no database ({SCHEME}…)")
+        raise InvalidSpec("--table", table, f"nothing, as the history is no database ({DATABASE}…)")
     if given == SOURCE:
         return Past(SOURCE, source.format), source
     return _in_folder(folder_at(given, FIELD), given, source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.storagelevel import StorageLevel
@@ -14,14 +14,12 @@ from sessionizer.inspection.inspecting import inspect
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.state.foreign_rows import parts_of, state_format
 from sessionizer.spark.state.open_events import reading_state
-from sessionizer.state.seeds.seed_plan import Past
+from sessionizer.state.seeds.seed_plan import CHECKPOINT, Past
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.inspection.inspecting import Inspection
-
-SCHEME: Final = "checkpoint:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,10 @@ def state_at(given: str, part: str | None, field: str) -> tuple[Past, StateRows]
 
     Raises InvalidSpec where there is none, or more than one and none is named.
     """
-    folder = folder_at(given.removeprefix(SCHEME), field)
+    folder = folder_at(given.removeprefix(CHECKPOINT), field)
     found = inspect(folder)
     if found is None or found.checkpoint.committed is None:
-        raise InvalidSpec(field, given, f"{SCHEME} and the checkpoint of a Spark query that has a batch that is over")
+        raise InvalidSpec(field, given, f"{CHECKPOINT} and the checkpoint of a query that has a batch that is over")
     name, options = _part(found, part)
     batch = found.checkpoint.committed
     rows = StateRows(uri_of(folder), batch, found.checkpoint.state_format, tuple(options.items()))

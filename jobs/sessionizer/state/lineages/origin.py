@@ -1,15 +1,20 @@
-"""``origin.json`` of a lineage: whose state it began with. Written when it is made, before anything else of it."""
+"""``origin.json`` of a lineage: whose state it began with, and whether there is a way back.
+
+Written when the lineage is made, before anything else of it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.errors import NoWayBack
 from sessionizer.home.data_files import names_in
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.names import is_identifier
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import committed_batch
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -65,3 +70,28 @@ def parents_of(home: StreamHome) -> dict[str, str | None]:
 def savepoints_begun_from(home: StreamHome) -> set[str]:
     """The savepoints that a lineage of the stream began with. Raises as ``origins_of``."""
     return {origin.savepoint for origin in origins_of(home).values() if origin is not None and origin.savepoint}
+
+
+def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
+    """How ``lineage`` came to be, and the lineage before it, which can go on.
+
+    Its checkpoint is where it was left, and nobody took its rows. Raises NoWayBack, DamagedFile.
+    """
+    origin = read_origin(home, lineage)
+    if origin is None or origin.parent is None:
+        raise NoWayBack(home.name, lineage, "it began without the state of another")
+    newest = committed_batch(home.checkpoint(origin.parent))
+    if newest is None:
+        raise NoWayBack(home.name, lineage, f"the checkpoint of lineage {origin.parent} is gone")
+    if newest != origin.batch_id:
+        cause = f"lineage {origin.parent} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
+        raise NoWayBack(home.name, lineage, cause)
+    return origin, origin.parent
+
+
+def lineage_before(home: StreamHome, lineage: str) -> str | None:
+    """The lineage that ``way_back`` leads to; None where there is none."""
+    try:
+        return way_back(home, lineage)[1]
+    except NoWayBack:
+        return None

@@ -22,6 +22,9 @@ NOW: Final = "now"
 """The live source from where it stands when the seed is carried out."""
 SOURCE: Final = "source"
 """As a history: what the stream's own source has now. It goes on after that."""
+DATABASE: Final = "jdbc:"
+CHECKPOINT: Final = "checkpoint:"
+"""What begins the address of a history that is a table of a database, or the state of another query."""
 
 
 @dataclass(frozen=True, slots=True)

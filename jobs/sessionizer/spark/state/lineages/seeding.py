@@ -32,8 +32,7 @@ from sessionizer.spark.state.open_events import (
 )
 from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
 from sessionizer.state.lineages.handover import Step, disagreement, furnish
-from sessionizer.state.lineages.origin import write_origin
-from sessionizer.state.lineages.way_back import lineage_before
+from sessionizer.state.lineages.origin import lineage_before, write_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,9 +14,8 @@ from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.taking_back import later_rows_of, take_all_back
-from sessionizer.state.lineages.origin import parents_of
+from sessionizer.state.lineages.origin import parents_of, way_back
 from sessionizer.state.lineages.standing import FILES
-from sessionizer.state.lineages.way_back import way_back
 from sessionizer.state.restores.later_rows import rows_after
 from sessionizer.state.restores.leave_out import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
