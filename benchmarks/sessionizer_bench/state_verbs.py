@@ -89,7 +89,7 @@ class Bench:
         """Do it, and note the time."""
         started = time.perf_counter()
         work()
-        self.took.setdefault(what, []).append(round(time.perf_counter() - started, 2))
+        self.took.setdefault(what, []).append(round(time.perf_counter() - started, 3))
 
     def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
         """Make one."""
