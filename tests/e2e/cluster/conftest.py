@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
 from sessionizer_demo.local_airflow.parts import Parts, end_processes, left_behind
 from support.cluster.cluster_stage import ClusterStage
+from support.cluster.scripted import supervisor_of_scripted_drivers
 from support.cluster.site import HERE, Site
 from support.processes.live_airflow import Platform, tolerant
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from sessionizer_airflow.supervision.act import Supervisor
     from support.processes.hdfs import Hdfs
     from support.processes.yarn import Yarn
 
@@ -27,6 +31,18 @@ def site(request: pytest.FixtureRequest, yarn: Yarn, tmp_path: Path) -> Site:
     platform = tmp_path / "platform"
     platform.mkdir()
     return Site.of(yarn, tmp_path, platform, apart=getattr(request, "param", "") != HERE)
+
+
+@pytest.fixture
+def supervisor(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
+    """Its drivers do without Spark's work; the last of them is killed."""
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    found = supervisor_of_scripted_drivers(site, tmp_path)
+    yield found
+    launch = read_launch(found.home)
+    if launch is not None:
+        found.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
 
 
 @pytest.fixture(scope="module")

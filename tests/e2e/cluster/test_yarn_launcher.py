@@ -14,55 +14,24 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.heartbeat import read_heartbeat
 from sessionizer.control.records.launch_record import read_launch
-from sessionizer.home.stream_home import StreamHome
-from sessionizer_airflow.launching.argv import Folders
-from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.launcher import DriverTraces
-from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt, StandBy
-from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.watch import look_at
+from support.cluster.containers import states
+from support.cluster.scripted import PATIENT_ENOUGH
 from support.cluster.site import APART, DRIVERS_HOST, HERE
 from support.expected.heard import Heard
 from support.expected.supervision_records import recorded
-from support.places import REPOSITORY, SUPPORT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.supervision.act import Supervisor
     from support.cluster.site import Site
     from support.processes.yarn import Yarn
 
-
-PATIENT_ENOUGH = SupervisionPolicy(
-    startup_grace_ms=90_000, stale_limit_ms=4_000, first_backoff_ms=300, longest_backoff_ms=1_000, restart_budget=3
-)
-
-
-@pytest.fixture
-def supervisor(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
-    """Its drivers do without Spark's work; the application that brings them is real."""
-    for name, value in site.environment.items():
-        monkeypatch.setenv(name, value)
-    application = tmp_path / "application"
-    application.mkdir()
-    (application / "main.py").symlink_to(SUPPORT / "processes" / "scripted_driver.py")
-    (application / "sessionizer").symlink_to(REPOSITORY / "jobs" / "sessionizer")
-    project = Project(application=application / "main.py", streams=site.platform, jars=tmp_path, home=site.platform)
-    found = Supervisor(
-        stream="clicks",
-        home=StreamHome.of(site.platform, "clicks"),
-        folders=Folders(home=site.platform, streams=site.platform),
-        launcher=ConnectionLauncher(project=project),
-        policy=PATIENT_ENOUGH,
-        say=Heard(),
-    )
-    yield found
-    launch = read_launch(found.home)
-    if launch is not None:
-        found.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
+pytestmark = pytest.mark.long
 
 
 def eventually(condition: Callable[[], object], seconds: float = 240.0) -> None:
@@ -98,17 +67,12 @@ def pid_of(supervisor: Supervisor) -> int:
     return lease.pid
 
 
-def states(yarn: Yarn, uid: str) -> list[str]:
-    apps = yarn.asked(f"apps?applicationTags={uid}")["apps"] or {}
-    return [app["state"] for app in apps.get("app", [])]
-
-
 def heard(supervisor: Supervisor, words: str) -> list[str]:
     assert isinstance(supervisor.say, Heard)
     return [line for line in supervisor.say if words in line]
 
 
-@pytest.mark.parametrize("site", [HERE, pytest.param(APART, marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize("site", [HERE, APART], indirect=True)
 def test_a_driver_is_watched_killed_when_it_hangs_replaced_and_stopped(
     supervisor: Supervisor, yarn: Yarn, site: Site
 ) -> None:
@@ -131,7 +95,6 @@ def test_a_driver_is_watched_killed_when_it_hangs_replaced_and_stopped(
     eventually(lambda: states(yarn, second) == ["FINISHED"])
 
 
-@pytest.mark.long
 def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_keeps_no_stream_down(
     supervisor: Supervisor, yarn: Yarn
 ) -> None:
@@ -153,16 +116,3 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     yarn.start()
     supervisor.launcher.end_by_force(DriverTraces(uid=second, launch=launched))
     assert states(yarn, second) == ["KILLED"]
-
-
-@pytest.mark.parametrize("site", [HERE], indirect=True)
-def test_a_driver_in_a_full_queue_is_taken_out_of_it(supervisor: Supervisor, yarn: Yarn) -> None:
-    yarn.node_manager.kill()
-    supervisor.settle()
-    launch = read_launch(supervisor.home)
-    assert launch is not None
-    eventually(lambda: states(yarn, launch.uid) == ["ACCEPTED"])
-    seen = supervisor.launcher.look_for(DriverTraces(uid=launch.uid, launch=launch))
-    assert (seen.alive, seen.cause.name if seen.cause else None) == (True, "no_resources")
-    supervisor.launcher.end_by_force(DriverTraces(uid=launch.uid, launch=launch))
-    assert states(yarn, launch.uid) == ["KILLED"]

@@ -1,0 +1,57 @@
+"""What runs in the containers of a YARN, seen from the machine that they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil  # type: ignore[import-untyped]
+
+from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from support.processes.live_airflow import Platform
+    from support.processes.yarn import Yarn
+
+
+def states(yarn: Yarn, uid: str) -> list[str]:
+    """Of the applications of a driver."""
+    found = yarn.asked(f"apps?applicationTags={uid}").get("apps") or {}
+    return [app["state"] for app in found.get("app", [])]
+
+
+def executors_see_no_control(platform: Platform, yarn: Yarn) -> None:
+    """Nor do their Python workers; the driver does. And our package is on no path of theirs but the one handed on."""
+    home = platform.installation.platform_home
+    seen = {process: names_in(Path(f"/proc/{process.pid}/root{home}")) for process in yarn.processes()}
+    executors = [process for process in seen if is_executor(process)]
+    assert executors
+    family = {child for executor in executors for child in (executor, *executor.children(recursive=True))}
+    assert any("pyspark" in command_of(process) for process in family), "Python workers"
+    assert {process.pid for process in family if seen.get(process)} == set()
+    assert any(seen.values()), "the driver"
+    for executor in executors:
+        path = executor.environ()["PYTHONPATH"]
+        assert "sessionizer-" in path
+        assert str(REPOSITORY / "jobs") not in path
+
+
+def is_executor(process: psutil.Process) -> bool:
+    """Not the shell that starts it."""
+    command = command_of(process)
+    return "YarnCoarseGrainedExecutorBackend" in command and command.partition(" ")[0].endswith("java")
+
+
+def names_in(folder: Path) -> list[str]:
+    """None of a process that has just ended."""
+    try:
+        return [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
