@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from abc import abstractmethod
+from contextlib import nullcontext
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from sessionizer.errors import TerminalError
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
+from sessionizer_airflow.operating.database import DatabaseUser
 from sessionizer_airflow.operating.failing import how_to_go_on
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.verbs import Operation
@@ -62,12 +64,14 @@ class OperateJob(SparkBatchJob):
         """Put the arguments together, then run."""
         request = requested(context)
         try:
+            user = DatabaseUser.of(request.connection) if request.connection else None
             self.application_args = list(self.arguments(request, context))
+            given = user.in_environment(self.connection) if user else nullcontext()
+            self.name = f"{request.stream}.{request.operation}"
+            with given:
+                super().execute(context)
         except TerminalError as error:
             raise PersonNeeded.by(error) from None
-        self.name = f"{request.stream}.{request.operation}"
-        try:
-            super().execute(context)
         except PersonNeeded as error:
             pending = pending_operation(self.project.home_of(request.stream))
             raise PersonNeeded(error.reason, f"{error.remedy}; {how_to_go_on(pending)}") from None
@@ -103,8 +107,9 @@ class MakePlan(OperateJob):
     """Has the plan made, and kept in the stream's control directory under the request's id."""
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:  # noqa: ARG002 - the interface
-        """A plan that the request has stays."""
-        return self.call_of(request, request.savepoint, request.options).planned(request.id)
+        """A plan that the request has stays. The plan keeps the name of a database's user, not the password."""
+        user = () if request.connection is None else ("--user", DatabaseUser.of(request.connection).login)
+        return self.call_of(request, request.savepoint, (*request.options, *user)).planned(request.id)
 
 
 class CarryOut(OperateJob):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Self
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
-from sessionizer.state.seeds.seed_plan import DATABASE, SOURCE
+from sessionizer.state.seeds.database import DATABASE, without_secret
+from sessionizer.state.seeds.seed_plan import SOURCE
 from sessionizer.stream_spec.document.section import Shown
 from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
 
@@ -23,7 +24,8 @@ _DIGITS: Final = 16
 class Request:
     """An ``operation`` on ``stream``; ``options`` are its command's, as they would be typed, but for a ``savepoint``.
 
-    ``id`` is the request's own, the same for every try of every task of its run.
+    ``id`` is the request's own, the same for every try of every task of its run. ``connection``: of Airflow, with the
+    user and the password of a database.
     """
 
     id: str
@@ -32,6 +34,7 @@ class Request:
     savepoint: str | None = None
     options: tuple[str, ...] = ()
     why: str = ""
+    connection: str | None = None
 
     @classmethod
     def of_run(cls, run_id: str, form: Mapping[str, object]) -> Self:
@@ -39,7 +42,7 @@ class Request:
         given = {name: value for name, value in form.items() if not (value is None or value is False or value == "")}
         operation, stream = Operation(str(given["verb"])), checked_name("stream", str(given["stream"]))
         _require_fitting(operation, given)
-        savepoint = given.get("savepoint")
+        savepoint, connection = given.get("savepoint"), given.get("connection")
         return cls(
             id=request_id(run_id),
             operation=operation,
@@ -47,6 +50,7 @@ class Request:
             savepoint=None if savepoint is None else checked_identifier("savepoint", str(savepoint)),
             options=options_of(given),
             why=str(given.get("why", "")),
+            connection=None if connection is None else str(connection),
         )
 
 
@@ -79,6 +83,7 @@ def _require_fitting(operation: Operation, given: Mapping[str, object]) -> None:
         _require_one_goal(given.get("savepoint"), given.get("time"))
     if "history" in given:
         _require_place(str(given["history"]))
+        _require_user(given)
 
 
 def _require_one_goal(savepoint: object, time: object) -> None:
@@ -91,7 +96,17 @@ def _require_one_goal(savepoint: object, time: object) -> None:
 
 def _require_place(history: str) -> None:
     """A job's working directory is not the one of whoever fills a form in, and a form takes no password."""
-    if history.startswith(DATABASE):
-        raise InvalidSpec("history", Shown("a database"), "files or a table here; a database: `sessionizer seed`")
-    if not (history == SOURCE or history.startswith("/") or is_uri(history)):
+    shown = without_secret(history)
+    if shown is not None:
+        raise InvalidSpec("history", shown, "a URL without a password, which the connection holds")
+    if not (history == SOURCE or history.startswith(("/", DATABASE)) or is_uri(history)):
         raise InvalidSpec("history", history, f"{SOURCE}, an absolute path, or a URI")
+
+
+def _require_user(given: Mapping[str, object]) -> None:
+    """A database is read as the user of a connection; nothing else is."""
+    for name in ("connection", "table"):
+        if str(given["history"]).startswith(DATABASE) and name not in given:
+            raise InvalidSpec(name, Shown("empty"), FIELDS[name].description)
+        if name in given and not str(given["history"]).startswith(DATABASE):
+            raise InvalidSpec(name, Shown(str(given[name])), f"nothing: the history is no database ({DATABASE}…)")

@@ -46,7 +46,7 @@ _YES: Final = {"type": "boolean"}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of the form: the ``verbs`` ask for it, and get it as ``option``, None for the savepoint's id.
+    """A field of the form: the ``verbs`` ask for it, and get it as ``option``; None where it is no option of theirs.
 
     A text of several lines is the option several times. ``schema``: of its value, in JSON schema. A field that nobody
     filled in is null, or false.
@@ -109,8 +109,15 @@ FIELDS: Final[Mapping[str, Field]] = {
         (Operation.SEED,),
         "--history",
         "History",
-        "a folder or URI of files or of a Delta table; source: what the stream's own source has",
+        "a folder or URI of files or of a Delta table; jdbc:… for a database; source: what the stream's own source has",
         {**_TEXT, "examples": ["source"]},
+    ),
+    "table": Field((Operation.SEED,), "--table", "Table", "of a database: the name of a table or view"),
+    "connection": Field(
+        (Operation.SEED,),
+        None,
+        "Connection",
+        "of a database: the id of the connection, in Airflow, that holds its user and password",
     ),
     "until": Field(
         (Operation.SEED,),

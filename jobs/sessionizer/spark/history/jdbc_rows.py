@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +10,12 @@ from pyspark.errors import PySparkException
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.state.seeds.database import PASSWORD, without_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PASSWORD: Final = "JDBC_PASSWORD"  # noqa: S105  the name of the variable
 _ROWS_AT_A_TIME: Final = "10000"
-_SECRET: Final = re.compile(r"password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +28,8 @@ class JdbcTable:
 
     def require_no_secret(self, field: str) -> None:
         """Raises InvalidSpec for a URL that holds a password: it would be in the list of processes, and be kept."""
-        if _SECRET.search(self.url):
-            shown = _SECRET.split(self.url)[0] + "…"
+        shown = without_secret(self.url)
+        if shown is not None:
             raise InvalidSpec(field, shown, f"a URL without a password, which {PASSWORD} in the environment holds")
 
 

@@ -21,7 +21,8 @@ from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.state.savepoints.sink_versions import COMMIT
-from sessionizer.state.seeds.seed_plan import CHECKPOINT, DATABASE, SOURCE, Past
+from sessionizer.state.seeds.database import DATABASE
+from sessionizer.state.seeds.seed_plan import CHECKPOINT, SOURCE, Past
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:

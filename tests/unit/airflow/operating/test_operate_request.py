@@ -47,7 +47,11 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
         ({"back_if_unfit": True}, "back_if_unfit"),
         ({"verb": "rollback", "savepoint": None, "trial": 3}, "trial"),
         ({"verb": "seed", "savepoint": None, "history": "old/clicks"}, "history"),
-        ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x"}, "history"),
+        ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x"}, "connection"),
+        ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x", "connection": "shop"}, "table"),
+        ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x?password=tell"}, "history"),
+        ({"verb": "seed", "savepoint": None, "history": "/lake", "connection": "shop"}, "connection"),
+        ({"connection": "shop"}, "connection"),
     ],
 )
 def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], field: str) -> None:
@@ -140,7 +144,7 @@ def test_every_field_is_an_option_of_the_command_that_it_belongs_to() -> None:
     for name, field in FIELDS.items():
         for verb in field.verbs:
             command = getattr(import_module(f"sessionizer.cli.{verb}"), verb)
-            assert name in signature(command).parameters, (name, verb)
+            assert name in {*signature(command).parameters, "connection"}, (name, verb)
         assert field.option in {None, f"--{name.replace('_', '-')}"}, name
     assert {name for names in REQUIRED.values() for name in names} <= set(FIELDS)
 

@@ -1,0 +1,59 @@
+"""The user of a database that a job reads: from a connection of Airflow to the environment of the job, by no other way.
+
+Options of the job, and what the Spark provider takes for environment variables, are shown: in the list of processes, in
+the task's rendered fields and, on YARN and Kubernetes, in the settings of the job.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.state.seeds.database import PASSWORD
+from sessionizer_airflow.launching.connection import SparkTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIELD = "connection"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUser:
+    """Who reads the database. The password is not part of what is shown of it."""
+
+    login: str
+    password: str = field(repr=False)
+
+    @classmethod
+    def of(cls, connection: str) -> DatabaseUser:
+        """As the connection has it; from here on Airflow masks the password in the task's log. Raises InvalidSpec."""
+        allowed = "the id of a connection, in Airflow, with the login and the password of the database's user"
+        try:
+            found = Connection.get(connection)
+        except AirflowNotFoundException as error:
+            raise InvalidSpec(FIELD, connection, allowed) from error
+        if not found.login or not found.password:
+            raise InvalidSpec(FIELD, connection, allowed)
+        return cls(found.login, found.password)
+
+    @contextmanager
+    def in_environment(self, spark: str) -> Iterator[None]:
+        """In here processes that this one starts are given the password.
+
+        Raises InvalidSpec where the connection ``spark`` has the job run elsewhere: the environment does not get there.
+        """
+        if SparkTarget.of(spark).in_cluster:
+            allowed = f"nothing while {spark} is in cluster mode: a password is given to a job of this machine only"
+            raise InvalidSpec(FIELD, self.login, allowed)
+        os.environ[PASSWORD] = self.password
+        try:
+            yield
+        finally:
+            del os.environ[PASSWORD]

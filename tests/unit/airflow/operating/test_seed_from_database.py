@@ -1,0 +1,142 @@
+"""The password of a database goes from Airflow's connection into the environment of the job, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.control.records.plan_record import PlanRecord
+from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, requested
+from sessionizer_airflow.operating.request import request_id
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.streams.asked_restore import RUN, context
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer_airflow.operating.jobs import OperateJob
+    from sessionizer_airflow.project import Project
+
+# the provider leaves the pipe to the program that it has started open
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+PASSWORD = "correct-horse-battery"  # noqa: S105  of nobody
+FORM = {
+    "verb": "seed",
+    "stream": "clicks",
+    "history": "jdbc:postgresql://db:5432/shop",
+    "table": "visits",
+    "connection": "shop",
+}
+OPTIONS = "--history jdbc:postgresql://db:5432/shop --table visits --user ann"
+PROGRAM = """#!{python}
+import json, os, sys
+seen = {{"argv": sys.argv, "environment": dict(os.environ)}}
+open({place!r}, "w").write(json.dumps(seen))
+print("it reads the table")
+"""
+
+
+@pytest.fixture
+def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of that name, and where it leaves what it was started with."""
+    place, program = tmp_path / "seen.json", tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.write_text(PROGRAM.format(python=sys.executable, place=str(place)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    shop = {"conn_type": "postgres", "host": "db", "login": "ann", "password": PASSWORD}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(shop))
+    return place
+
+
+def plan(project: Project) -> tuple[OperateJob, dict[str, Any]]:
+    return MakePlan(task_id="plan", project=project), context(FORM)
+
+
+def carry_out(project: Project) -> tuple[OperateJob, dict[str, Any]]:
+    approved = {"savepoint": "", "options": OPTIONS, "digest": "0123456789abcdef", "by": "alice"}
+    pulled = SimpleNamespace(xcom_pull=lambda task_ids: approved, try_number=1, max_tries=0)
+    settings = SupervisionSettings.from_environment({})
+    outlets: Any = SimpleNamespace(add=lambda *_, **__: None)
+    task = CarryOut(task_id="carry_out", project=project, settings=settings, approval="approve")
+    return task, context(FORM, ti=pulled, outlet_events=dict.fromkeys(task.outlets, outlets))
+
+
+@pytest.mark.parametrize("job", [plan, carry_out])
+def test_the_job_alone_is_given_the_password(
+    project: Project, spark_submit: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], job: Any
+) -> None:
+    task, given = job(project)
+    caplog.set_level(logging.DEBUG)
+    returned: Any = task.execute(given)
+    seen = json.loads(spark_submit.read_text())
+    assert seen["environment"]["JDBC_PASSWORD"] == PASSWORD
+    assert " ".join(seen["argv"]).count(OPTIONS) == 1
+    rest = {name: value for name, value in seen["environment"].items() if not name.startswith("AIRFLOW_CONN_")}
+    del rest["JDBC_PASSWORD"]
+    rendered = {name: getattr(task, name) for name in task.template_fields}
+    printed = capfd.readouterr()
+    for place in (seen["argv"], rest, rendered, vars(task), returned, caplog.text, printed.out, printed.err):
+        assert PASSWORD not in str(place)
+    assert "it reads the table" in f"{caplog.text}{printed.out}", "what the job prints is in the log"
+    assert "JDBC_PASSWORD" not in os.environ, "no job of another request gets it"
+
+
+def test_the_form_and_the_plan_hold_the_name_of_the_connection_only(project: Project, spark_submit: Path) -> None:
+    task, given = plan(project)
+    task.execute(given)  # type: ignore[arg-type]
+    request = requested(given)  # type: ignore[arg-type]
+    assert request.connection == "shop"
+    assert "ann" not in str(request)
+    assert request_id(RUN) in json.loads(spark_submit.read_text())["argv"]
+    kept = PlanRecord(
+        request=request.id, verb="seed", stream="clicks", savepoint="", options=OPTIONS, digest="0" * 16, possible=True,
+        text="", made_at=1,
+    )  # fmt: skip
+    assert PASSWORD not in str(kept.to_json())
+
+
+@pytest.mark.parametrize(
+    ("connection", "spark", "message"),
+    [
+        (
+            None,
+            {},
+            "connection is 'shop'; allowed: the id of a connection, in Airflow, with the login and the password",
+        ),
+        ({"login": "ann"}, {}, "with the login and the password"),
+        (
+            {"login": "ann", "password": PASSWORD},
+            {"host": "yarn", "extra": {"deploy-mode": "cluster"}},
+            "nothing while spark_default is in cluster mode",
+        ),
+    ],
+)
+def test_without_a_way_for_the_password_nothing_is_started(
+    project: Project,
+    spark_submit: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    connection: dict[str, str] | None,
+    spark: dict[str, Any],
+    message: str,
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SHOP")
+    if connection is not None:
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "postgres", "host": "db", **connection}))
+    if spark:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", **spark}))
+    task, given = plan(project)
+    with pytest.raises(PersonNeeded) as told:
+        task.execute(given)  # type: ignore[arg-type]
+    assert message in told.value.reason
+    assert PASSWORD not in f"{told.value.reason} {told.value.remedy}"
+    assert not spark_submit.exists()
