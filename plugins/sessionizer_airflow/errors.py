@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.cause import with_name
 from sessionizer.errors import TerminalError, TransientError
 from sessionizer.redaction import redacted
 
@@ -86,8 +87,8 @@ class SupervisionEnded(TerminalError):
     """The supervisor of ``stream`` gave up for ``reason``; ``remedy`` is what a person should do."""
 
     def __init__(self, stream: str, reason: str, remedy: str) -> None:
-        self.stream, self.reason, self.remedy = stream, reason, remedy
-        super().__init__(redacted(f"gave up on {stream}: {reason}. What to do: {remedy}"))
+        self.stream, self.reason, self.remedy = stream, reason, with_name(remedy, stream)
+        super().__init__(redacted(f"gave up on {stream}: {reason}. What to do: {self.remedy}"))
 
 
 class OrphanedDrivers(TerminalError):

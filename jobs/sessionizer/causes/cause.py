@@ -34,6 +34,15 @@ class Cause:
 
 TERMINAL, TRANSIENT, UNCLEAR = Verdict
 
+_NAMELESS: Final = " …`"
+"""How a command ends, in a remedy, that takes the name of the stream."""
+
+
+def with_name(remedy: str, stream: str) -> str:
+    """The ``remedy`` with its commands as they are typed for ``stream``."""
+    return remedy.replace(_NAMELESS, f" {stream}`")
+
+
 PLAIN_SPARK: Final = (
     "set SESSIONIZER_PLAIN_SPARK=1 where drivers are started from: the public way everywhere, slower and as exact; or "
     "go back to the Spark and Delta of before"

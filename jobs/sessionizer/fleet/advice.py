@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import Cause, Verdict
+from sessionizer.causes.cause import Cause, Verdict, with_name
 from sessionizer.causes.of_drivers import HUNG, KILLED, NO_PROGRESS, NO_START
 from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.causes.table import cause_of
@@ -62,7 +62,7 @@ def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now:
     """What the supervisor waits for, or why it does not start the stream again; None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
         going_on = "" if cause_of(record.cause).for_good else f", then {_unpause(name)}"
-        return f"given up: {record.last_failure}; what to do: {record.remedy}{going_on}"
+        return f"given up: {record.last_failure}; what to do: {with_name(record.remedy, name)}{going_on}"
     if seen.state.is_live:
         return None
     if record.restart_at <= now:
@@ -96,7 +96,9 @@ def _on_end(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str:
     problem = _start_problem(home, newest)
     cause, what = _cause(seen, problem)
     log = newest.launch.log if newest.launch else str(home.logs)
-    return f"{what} → {cause.remedy} (see {log}){_going_on(home.name, cause, supervised=supervised)}"
+    return (
+        f"{what} → {with_name(cause.remedy, home.name)} (see {log}){_going_on(home.name, cause, supervised=supervised)}"
+    )
 
 
 def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]:

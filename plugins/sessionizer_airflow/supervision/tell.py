@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sessionizer.causes.cause import Verdict
+from sessionizer.causes.cause import Verdict, with_name
 from sessionizer.causes.table import cause_of
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import in_words
@@ -166,7 +166,7 @@ def _alert(stream: str, kind: Kind, reason: str, what_to_do: str, driver: Driver
         stream=stream,
         kind=kind,
         reason=reason,
-        what_to_do=what_to_do,
+        what_to_do=with_name(what_to_do, stream),
         lineage=driver.lineage if driver else None,
         batch_id=driver.batch_id if driver else None,
     )

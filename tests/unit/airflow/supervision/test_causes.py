@@ -17,11 +17,12 @@ from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import LaunchRecord, write_launch
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import State
-from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.errors import LineageUnfit, QueryFailed, QueryInterrupted
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.failures.query_failure import CAUSES as DEATHS
 from sessionizer.spark.failures.query_failure import UNKNOWN, KnownFailure, classified
 from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
 from sessionizer_airflow.supervision.failures import failure_of, with_failure
 from sessionizer_airflow.supervision.ledger import Ledger
@@ -33,6 +34,7 @@ from support.processes.fabricated_platform import Platform
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.alerting.alert import Alert
 
@@ -43,10 +45,14 @@ SIGNS = [(cause, sign) for cause in DEATHS for sign in cause.signs] + [(UNKNOWN,
 
 
 def death(home: StreamHome, error: Exception) -> Driver:
-    """The driver that died of `error`, as the supervisor finds it."""
+    """The driver whose query died of `error`, as the supervisor finds it."""
+    return ended_by(home, classified("clicks", error))
+
+
+def ended_by(home: StreamHome, error: SessionizerError) -> Driver:
     home.prepare()
     write_launch(home, LaunchRecord(uid="abc123", at=epoch_ms(), log=LOG))
-    record_failure(home, "abc123", classified("clicks", error))
+    record_failure(home, "abc123", error)
     return Driver(
         uid="abc123",
         state=State.FAILED,
@@ -94,6 +100,19 @@ def test_one_remedy_for_one_cause_everywhere(
     supervised, alone = of_status(home, tmp_path)
     assert expected.remedy in supervised
     assert expected.remedy in alone
+
+
+def test_a_command_in_a_remedy_is_told_as_it_is_typed(home: StreamHome, tmp_path: Path, alerts: list[Alert]) -> None:
+    driver = ended_by(home, LineageUnfit("clicks", "new", "old", "it refuses all"))
+    failure = failure_of(driver)
+    assert failure is not None
+    assert Ledger(home, POLICY, alerts.append).note_failure(failure, driver)
+    decision = decide(situation_of(driver), SupervisionRecord(), POLICY, NOW)
+    assert isinstance(decision, GiveUp)
+    last_line = SupervisionEnded("clicks", decision.reason, decision.remedy).remedy
+    for told in (alerts[0].what_to_do, last_line, *of_status(home, tmp_path)):
+        assert "`sessionizer rollback clicks` leads to the lineage before" in told
+        assert "…`" not in told
 
 
 def of_status(home: StreamHome, platform_home: Path) -> tuple[str, str]:
