@@ -77,7 +77,8 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
     """
     lineage = minted_id(epoch_ms())
-    for directory in (home.lineage(lineage).records, home.checkpoint(lineage), home.punctuations(lineage)):
+    # the data first: by that a lineage is found whose maker was killed
+    for directory in (home.checkpoint(lineage), home.punctuations(lineage), home.lineage(lineage).records):
         try:
             directory.mkdir(parents=True)
         except OSError as error:

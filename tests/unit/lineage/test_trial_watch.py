@@ -15,6 +15,7 @@ from sessionizer.errors import DamagedFile, LineageLeft, LineageUnfit, QueryFail
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.batch_log import KEPT, BatchLog
 from sessionizer.lineage.trial.figures import BatchFacts, Figures
@@ -45,6 +46,7 @@ def home(tmp_path: Path) -> StreamHome:
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
     first = start_lineage(home, spec=LineageSpec({}))
+    write_kept_types(home, first, KeptTypes("event_time"))
     bring(home, first)
     on_trial(home, first, Terms())
     return home

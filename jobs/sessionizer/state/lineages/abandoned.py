@@ -8,6 +8,7 @@ from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
+from sessionizer.lineage.kept_types import read_kept_types
 from sessionizer.lineage.trial.trial_record import read_trial
 from sessionizer.state.lineages.origin import read_origin
 
@@ -18,7 +19,7 @@ _SEED_BATCH = 0
 
 
 def abandoned_lineages(home: StreamHome) -> list[str]:
-    """Those that took their state from the lineage that is active still, and that no driver ever ran.
+    """Those that took their state from the lineage that is active still, or came to none, and that no driver ever ran.
 
     For the holder of the lease, before it makes another. Raises DamagedFile, OSError.
     """
@@ -37,8 +38,9 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None) -> bool:
     if lineage == active:
         return False
     origin = read_origin(home, lineage)
+    if origin is None:  # its maker came no further than its folders, unless it is one that began with no state
+        return begun_batch(home.checkpoint(lineage)) is None and read_kept_types(home, lineage) is None
     trial = read_trial(home, lineage)
     if trial is not None and (trial.outcome is not None or trial.course.drivers):
         return False  # it was active, and left: kept for a look at it
-    made_for_now = origin is not None and origin.parent == active
-    return made_for_now and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH
+    return origin.parent == active and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH
