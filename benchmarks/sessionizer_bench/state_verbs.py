@@ -108,7 +108,7 @@ class Bench:
         record = new_operation(self.home, RESTORE, plan.decision.digest, "benchmark", leaves, savepoint=savepoint.id)
         job = Maintenance(record.id, "benchmark", "a benchmark", record.wanted)
         with held_for(self.home, job, 60, lambda _: None) as lease:
-            operation = Operation(self.home, record)
+            operation = Operation(self.home, record, lease.check)
             Restoring(self.spark, self.home, savepoint, manifest, lease, operation, lambda _: None).run()
 
     def rescale(self) -> None:

@@ -192,4 +192,4 @@ def under_way(where: StreamHome, record: OperationRecord, why: str, wait_s: floa
     """In here the stream is ours, for the operation of ``record``. Raises as ``held_for``."""
     job = Maintenance(f"{record.verb}-{record.id}", record.by, why, record.wanted)
     with held_for(where, job, wait_s, say) as lease:
-        yield lease, Operation(where, record)
+        yield lease, Operation(where, record, lease.check)

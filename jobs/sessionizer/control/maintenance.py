@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.desired_state import DesiredState, end_maintenance, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.stopping import ask_to_stop, live_drivers
-from sessionizer.errors import DiskFull, DriverStillRuns, UnwritablePath
+from sessionizer.errors import ControlUnreachable, DiskFull, DriverStillRuns, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
@@ -38,26 +39,34 @@ def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[s
     """In here the stream is stopped, and the lease belongs to ``job``, which must be this process.
 
     Where the block raises the stream stays in maintenance: whoever raised says what is to be done. Raises
-    DriverStillRuns if a driver has not ended within ``wait_s``, LeaseHeld, ControlUnreachable and UnwritablePath; then
-    nothing has been changed, and what is wanted afterwards is wanted at once.
+    DriverStillRuns if a driver has not ended within ``wait_s``, LeaseHeld, ControlUnreachable, UnwritablePath and
+    DamagedFile; then nothing has been changed, and what is wanted afterwards is wanted at once, unless an operation was
+    begun that is not over. Raises LeaseLost where another took the lease meanwhile, which then has the word.
     """
-    write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why)
+    begun = pending_operation(home) is not None
+    write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
     try:
         _stop_drivers(home, job.why, wait_s, say)
         lease = acquire(home, job.uid, say=say)
     except Exception:
-        write_desired(home, job.afterwards, by=job.by, why=f"{job.why}: it did not begin")
+        if not begun:
+            end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it did not begin")
         raise
     try:
         yield lease
+        lease.check()
     finally:
         _give_back(lease)
-    write_desired(home, job.afterwards, by=job.by, why=f"{job.why}: it is over")
+    end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it is over")
 
 
 def _give_back(lease: Lease) -> None:
-    """In so many words: a supervisor would else take the job for a driver that was killed, and tell people so."""
-    with suppress(UnwritablePath, DiskFull):
+    """In so many words: a supervisor would else take the job for a driver that was killed, and tell people so.
+
+    Not where the lease is another's: that may be the same job, which has not ended.
+    """
+    with suppress(LeaseLost, ControlUnreachable, UnwritablePath, DiskFull):
+        lease.check()
         write_exit(lease.home, ExitRecord(lease.uid, epoch_ms(), ExitOutcome.STOPPED))
     lease.release()
 

@@ -51,7 +51,7 @@ def operation_of(found: Applying) -> Operation:
     """What has been approved."""
     plan = found.plan()
     record = new_operation(found.home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
-    return Operation(found.home, record)
+    return Operation(found.home, record, lambda: None)
 
 
 def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
@@ -116,13 +116,13 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     pending = pending_operation(home)
     assert pending is not None
     assert pending.step is Reached.STOPPED
-    done = found.run(Operation(home, pending), lambda: None)
+    done = found.run(Operation(home, pending, lambda: None), lambda: None)
     assert (done.outcome, done.lineage_to, stage.lineage) == (Ending.DONE, lineage, lineage)
     noted = read_lineage_spec(home, lineage)
     assert noted is not None
     assert noted.document == document_of(stage.spec())
     assert [savepoint.id for savepoint in savepoints_in(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
-    assert found.run(Operation(home, pending.after(Reached.SAVED)), lambda: None).lineage_to == lineage, (
+    assert found.run(Operation(home, pending.after(Reached.SAVED), lambda: None), lambda: None).lineage_to == lineage, (
         "killed after it"
     )
     assert read_trial(home, lineage) is None

@@ -135,7 +135,7 @@ def carry_out_by_operation(spark: SparkSession, stage: Stage, plan: RescalePlan,
     record = pending_operation(home) or new_operation(home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
     job = Maintenance(f"{VERB}-{record.id}", "ann", "tests", record.wanted)
     with held_for(home, job, 10, lambda _: None) as lease:
-        rescaled(spark, plan, lease, Operation(home, record), after)
+        rescaled(spark, plan, lease, Operation(home, record, lease.check), after)
 
 
 @pytest.mark.parametrize("step", [pytest.param(Step.SEEDED, marks=pytest.mark.long), Step.ACTIVATED])

@@ -44,7 +44,9 @@ def bring(stage: Stage, files: list[Path]) -> None:
 def operation_of(spark: SparkSession, stage: Stage) -> Operation:
     plan = plan_rollback(spark, stage.stream_home)
     leaves = (plan.leaves, plan.newest_batch)
-    return Operation(stage.stream_home, new_operation(stage.stream_home, VERB, plan.digest, "ann", leaves))
+    return Operation(
+        stage.stream_home, new_operation(stage.stream_home, VERB, plan.digest, "ann", leaves), lambda: None
+    )
 
 
 @AND_ON_HDFS_IN_THE_LONG_RUN
@@ -70,7 +72,9 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     assert plan.replay.items == 2
     assert f"  to    lineage {first}, after batch {plan.batch_id}: its own state, spec and source" in plan.lines()
 
-    stale = Operation(moved.stream_home, new_operation(moved.stream_home, VERB, "0" * 16, "ann", (second, 1)))
+    stale = Operation(
+        moved.stream_home, new_operation(moved.stream_home, VERB, "0" * 16, "ann", (second, 1)), lambda: None
+    )
     with pytest.raises(PlanChanged):
         roll_back(spark, stale, lambda: None, lambda _: None)
     assert stale.record.outcome is Ending.ABANDONED
@@ -87,10 +91,10 @@ def test_it_goes_on_as_if_the_later_lineage_had_never_been(
     pending = pending_operation(moved.stream_home)
     assert pending is not None
     assert pending.step is Reached.TAKEN_BACK
-    done = roll_back(spark, Operation(moved.stream_home, pending), lambda: None, lambda _: None)
+    done = roll_back(spark, Operation(moved.stream_home, pending, lambda: None), lambda: None, lambda _: None)
     assert (done.outcome, done.lineage_to, moved.lineage) == (Ending.DONE, first, first)
     assert "sessions " in done.counts
-    again = roll_back(spark, Operation(moved.stream_home, pending), lambda: None, lambda _: None)
+    again = roll_back(spark, Operation(moved.stream_home, pending, lambda: None), lambda: None, lambda _: None)
     assert again.lineage_to == first, "it was killed after its last step"
 
     moved.write_spec(clicks_spec())

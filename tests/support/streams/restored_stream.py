@@ -98,7 +98,7 @@ class Restored:
         record, left_out = pending_operation(home) or begun, plan.decision.left_out
         job = Maintenance(f"restore-{record.id}", "tests", "restore", record.wanted)
         with held_for(home, job, 10, self.said.append) as lease:
-            under_way, say = Operation(home, record), self.said.append
+            under_way, say = Operation(home, record, lease.check), self.said.append
             restoring = Restoring(
                 self.spark, home, self.savepoint, self.manifest, lease, under_way, say, left_out=left_out
             )

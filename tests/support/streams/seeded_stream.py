@@ -51,4 +51,4 @@ def seed(stage: Stage, taking: Taking, say: Callable[[str], None] = lambda _: No
     record = pending_operation(home) or new_operation(home, VERB, taking.decision.digest, "tests", left)
     job = Maintenance(f"{VERB}-{record.id}", "tests", "tests", record.wanted)
     with held_for(home, job, 10, say) as lease:
-        return Beginning(taking, lease, Operation(home, record), say).run()
+        return Beginning(taking, lease, Operation(home, record, lease.check), say).run()

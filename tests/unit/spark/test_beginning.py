@@ -22,7 +22,7 @@ def test_what_a_history_came_to_goes_with_a_seed_that_is_abandoned(
 ) -> None:
     home = StreamHome.of(tmp_path, "clicks")
     home.prepare()
-    operation = Operation(home, new_operation(home, VERB, "0123456789abcdef", "ann", ("", -1)))
+    operation = Operation(home, new_operation(home, VERB, "0123456789abcdef", "ann", ("", -1)), lambda: None)
     (home.seeds / operation.record.id).mkdir(parents=True)
     operation.reached(reached)
     nothing_to_take = cast("Any", None)

@@ -26,7 +26,7 @@ def test_typed_again_with_other_options_it_is_abandoned(tmp_path: Path) -> None:
     write_desired(home, DesiredState.STOPPED, by="ann", why="at night")
     approved = RescalePlan("clicks", "old", 7, Division(16, 2), Division(32, 2))
     typed = RescalePlan("clicks", "old", 7, Division(16, 2), Division(8, 2))
-    operation = Operation(home, new_operation(home, VERB, approved.digest, "ann", ("old", 7)))
+    operation = Operation(home, new_operation(home, VERB, approved.digest, "ann", ("old", 7)), lambda: None)
     with pytest.raises(PlanChanged, match=f"has the digest {typed.digest}, and {approved.digest} was approved"):
         rescaled(NOT_NEEDED, typed, NOT_NEEDED, operation, lambda _: None)
     require_no_operation(home)

@@ -26,6 +26,7 @@ class Desired(JsonRecord):
     """What people want, since when (epoch ms; 0 if nobody ever said), who and why.
 
     ``approved``: fingerprint of a spec that may be applied, once, by the next driver that finds it in the file.
+    ``afterwards``: of a stream in maintenance, what they want when the job is over.
     """
 
     state: DesiredState
@@ -33,13 +34,28 @@ class Desired(JsonRecord):
     by: str = ""
     why: str = ""
     approved: str | None = None
+    afterwards: DesiredState | None = None
 
 
-def write_desired(home: StreamHome, state: DesiredState, *, by: str, why: str, approved: str | None = None) -> Desired:
+def write_desired(
+    home: StreamHome,
+    state: DesiredState,
+    *,
+    by: str,
+    why: str,
+    approved: str | None = None,
+    afterwards: DesiredState | None = None,
+) -> Desired:
     """Record what people want, in place of what they wanted before; raises UnwritablePath."""
-    desired = Desired(state, epoch_ms(), by, why, approved)
+    desired = Desired(state, epoch_ms(), by, why, approved, afterwards)
     write_record(home.control_files.desired, desired)
     return desired
+
+
+def end_maintenance(home: StreamHome, afterwards: DesiredState, *, by: str, why: str) -> None:
+    """Have that wanted from now on, unless somebody said otherwise meanwhile. Raises UnwritablePath, DamagedFile."""
+    if read_desired(home).state is DesiredState.MAINTENANCE:
+        write_desired(home, afterwards, by=by, why=why)
 
 
 def read_desired(home: StreamHome) -> Desired:

@@ -51,7 +51,7 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
         if trial is not None and trial.goes_back:
             say(f"lineage {trial.lineage} did not pass its trial ({trial.course.reason}): going back")
         record = begun or _approved(spark, home)
-        done = roll_back(spark, Operation(home, record), lease.check, say)
+        done = roll_back(spark, Operation(home, record, lease.check), lease.check, say)
     say(f"back in lineage {done.lineage_to} ({done.seconds} s); lineage {record.lineage_from} is kept for a look at it")
 
 

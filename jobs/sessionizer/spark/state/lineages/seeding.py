@@ -77,27 +77,31 @@ class Seeding:
             remove_lineage(self.home, abandoned)
         lineage = self._made(handover)
         try:
-            self.after(Step.MADE)
+            self._over(Step.MADE)
             self._seed(lineage, open_events, handover)
-            self.after(Step.SEEDED)
+            self._over(Step.SEEDED)
             self._compare(lineage, open_events, handover)
-            self.after(Step.COMPARED)
+            self._over(Step.COMPARED)
             go_on_from(self.home.checkpoint(lineage), handover.offset, handover.seen)
-            self.after(Step.POSITIONED)
+            self._over(Step.POSITIONED)
             furnish(self.home, lineage, handover)
             if self.trial is not None:
                 before = lineage_before(self.home, lineage)
                 # rows that somebody left out are no sign that it does worse
                 terms = replace(self.trial, judges_refused=False) if LEFT_OUT in handover.records else self.trial
                 begin_trial(self.home, lineage, handover.origin.verb, before, terms)
-            self.after(Step.FURNISHED)
-            self.permit()
+            self._over(Step.FURNISHED)
         except Exception:
             remove_lineage(self.home, lineage)
             raise
         activate_lineage(self.home, lineage, handover.origin.parent)
         self.after(Step.ACTIVATED)
         return lineage
+
+    def _over(self, step: Step) -> None:
+        """Whoever lost the lease goes no further: another run has removed this lineage, maybe."""
+        self.after(step)
+        self.permit()
 
     def _made(self, handover: Handover) -> str:
         lineage = make_lineage(self.home, handover.spec)

@@ -1,0 +1,160 @@
+"""An operation that lost the stream's lease to another run writes nothing, and what people want outlives every kill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import Ending, Reached, pending_operation, read_operations
+from sessionizer.errors import DriverStillRuns, LeaseHeld, LeaseLost
+from sessionizer.home.stream_home import StreamHome
+from support.expected.folder_digest import folder_digest
+from support.faults.lost_lease import lose_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sessionizer.control.lease.lease import Lease
+
+VERB, DIGEST = "rescale", "0123456789abcdef"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    where = StreamHome.of(tmp_path, "clicks")
+    where.prepare()
+    write_desired(where, DesiredState.STOPPED, by="ann", why="at night")
+    return where
+
+
+def job_of(operation: Operation) -> Maintenance:
+    record = operation.record
+    return Maintenance(f"{VERB}-{record.id}", record.by, VERB, record.wanted)
+
+
+def begun(home: StreamHome) -> Operation:
+    """As a command does, before it has the lease."""
+    record = pending_operation(home) or new_operation(home, VERB, DIGEST, "ann", ("old", 7))
+    return Operation(home, record, lambda: None)
+
+
+def run(home: StreamHome, work: Callable[[Operation, Lease], None], wait_s: float = 5) -> None:
+    operation = begun(home)
+    with held_for(home, job_of(operation), wait_s, lambda _: None) as lease:
+        operation.permit = lease.check
+        work(operation, lease)
+
+
+class Killed(BaseException):
+    """Nothing runs after it."""
+
+
+def finish(operation: Operation, _: Lease) -> None:
+    operation.over("new")
+
+
+@pytest.mark.parametrize(
+    "go_on",
+    [
+        lambda operation: operation.reached(Reached.SEEDED),
+        lambda operation: operation.note_rows("sessions 1", "2026-11-23"),
+        lambda operation: operation.over("other"),
+        lambda operation: operation.abandon(),
+    ],
+)
+def test_what_was_overtaken_by_another_run_changes_nothing_of_it(
+    home: StreamHome, go_on: Callable[[Operation], None]
+) -> None:
+    def overtaken(operation: Operation, _: Lease) -> None:
+        operation.reached(Reached.STOPPED)
+        lose_lease(home)
+        run(home, finish)
+        after.append(folder_digest(home.root))
+        with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
+            go_on(operation)
+
+    after: list[dict[str, str]] = []
+    with pytest.raises(LeaseLost):
+        run(home, overtaken)
+    assert after == [folder_digest(home.root)]
+    (record,) = read_operations(home)
+    assert (record.outcome, record.lineage_to) == (Ending.DONE, "new")
+    assert read_desired(home).state is DesiredState.STOPPED
+
+
+def test_one_that_is_overtaken_as_it_ends_does_not_give_the_others_lease_up(home: StreamHome) -> None:
+    def overtaken(operation: Operation, _: Lease) -> None:
+        operation.reached(Reached.STOPPED)
+        lose_lease(home)
+        leases.append(acquire(home, job_of(operation).uid))  # the same job, typed again elsewhere
+
+    leases: list[Lease] = []
+    with pytest.raises(LeaseLost):
+        run(home, overtaken)
+    leases[0].check()
+    with pytest.raises(LeaseHeld):
+        acquire(home, "driver-1")
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+
+
+def test_a_second_one_does_not_take_the_stream_out_of_the_hands_of_the_first(home: StreamHome) -> None:
+    def typed_twice(operation: Operation, _: Lease) -> None:
+        operation.reached(Reached.STOPPED)
+        with pytest.raises(DriverStillRuns):
+            run(home, finish, wait_s=0.1)
+        assert read_desired(home).state is DesiredState.MAINTENANCE
+        finish(operation, _)
+
+    run(home, typed_twice)
+    assert read_desired(home).state is DesiredState.STOPPED
+
+
+def test_what_was_wanted_is_known_after_a_kill_before_the_first_step(home: StreamHome) -> None:
+    def killed(_: Operation, __: Lease) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(home, killed)
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+    assert pending_operation(home) is None
+    run(home, finish)
+    assert read_desired(home).state is DesiredState.STOPPED
+
+
+def test_one_that_is_over_leaves_no_stream_in_maintenance_wherever_it_is_killed(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(operation: Operation, _: Lease) -> None:
+        operation.over("new")
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(home, killed)
+    assert pending_operation(home) is None
+    assert read_desired(home).state is DesiredState.STOPPED
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sessionizer.control.operation.write_operation", die)
+        with pytest.raises(Killed):
+            run(home, finish)
+    assert read_desired(home).state is DesiredState.STOPPED, "and a second run is to be typed, or not"
+
+
+def test_who_says_otherwise_meanwhile_has_the_last_word(home: StreamHome) -> None:
+    write_desired(home, DesiredState.RUNNING, by="ann", why="")
+
+    def stopped(operation: Operation, _: Lease) -> None:
+        write_desired(home, DesiredState.STOPPED, by="bob", why="the machine goes")
+        operation.over("new")
+
+    run(home, stopped)
+    assert (read_desired(home).state, read_desired(home).by) == (DesiredState.STOPPED, "bob")
