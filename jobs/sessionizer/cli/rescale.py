@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -61,7 +62,7 @@ def rescale(  # noqa: PLR0913  one parameter per option
     where, in_file = stream_home(home, stream, data), stream_spec(streams, stream).key_groups
     groups = in_file if key_groups is None else key_groups
     terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
-    plan = plan_rescale(stream, standing_of(where), groups, partitions)
+    plan = replace(plan_rescale(stream, standing_of(where), groups, partitions), trial=terms)
     digest = pending.digest if pending else plan.digest
     possible = pending is not None or plan.changes_something
     options = given({"--key-groups": key_groups, "--partitions": partitions, **trial_options(terms)})
@@ -76,7 +77,7 @@ def rescale(  # noqa: PLR0913  one parameter per option
         working_spark(VERB, where, master) as spark,
         under_way(where, record, f"{VERB} to {plan.now}", wait) as (lease, operation),
     ):
-        record = rescaled(spark, plan, lease, operation, lambda step: say(f"new lineage: {step}"), terms)
+        record = rescaled(spark, plan, lease, operation, lambda step: say(f"new lineage: {step}"))
     typer.echo(f"stream {stream} goes on in lineage {record.lineage_to}: {plan.now} ({record.seconds} s)")
     if groups != in_file:
         say(f"note: its file says key_groups: {in_file}. Write {groups} there, or the next --apply is refused")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -77,6 +78,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     with reading(kept, VERB), working_spark(VERB, where, master) as spark:
         begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
         plan = plan_restore(spark, where, kept, manifest, leave_out or (), begun)
+        plan = replace(plan, decision=replace(plan.decision, trial=terms))
         digest = pending.digest if pending else plan.decision.digest
         options = [*(word for each in leave_out or () for word in (FLAG, each)), *given(trial_options(terms))]
         offer = Offer(

@@ -28,7 +28,7 @@ from sessionizer.cli.operations import (
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
 from sessionizer.cli.terminal import say
-from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.errors import InvalidSpec, PlanChanged, StreamBegun
@@ -108,8 +108,8 @@ def seed(  # noqa: PLR0913  one parameter per option
 
     past, source = past_at(history, spec.source, table, user, query)
     asked = (_moment(until), _live_from(history, live_from), backfill, leaves)
-    decision = Decision(stream, spec_fingerprint(spec), past, *asked)
-    _require_unchanged(where, pending, decision)
+    decision = Decision(stream, spec_fingerprint(spec), past, *asked, terms)
+    _require_unchanged(where, pending, decision, wait)
     digest = pending.digest if pending else decision.digest
     approved = is_approved(stream, approve, digest)
     options = given({"--history": history, "--table": table, "--user": user, "--query": query, "--until": until})
@@ -141,10 +141,14 @@ def _leaves(where: StreamHome, pending: OperationRecord | None, *, start_over: b
     return active
 
 
-def _require_unchanged(where: StreamHome, pending: OperationRecord | None, decision: Decision) -> None:
-    """Raises PlanChanged for a seed that was begun by another plan and had taken nothing yet: it is abandoned."""
+def _require_unchanged(where: StreamHome, pending: OperationRecord | None, decision: Decision, wait: float) -> None:
+    """Raises PlanChanged for a seed that was begun by another plan and had taken nothing yet: it is abandoned.
+
+    Raises LeaseHeld where it is at work.
+    """
     if pending is not None and not pending.has_done(Reached.TAKEN) and pending.digest != decision.digest:
-        Operation(where, pending).abandon()
+        with under_way(where, pending, f"{VERB} by another plan", wait) as (_, operation):
+            operation.abandon()
         raise PlanChanged(where.name, pending.digest, decision.digest)
 
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.trial.judging import USUAL, approved_terms
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.stream_spec.decisions import Change, Document
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -50,7 +52,7 @@ class Taken:
 class ApplyPlan:
     """``stream`` goes on by the spec of a ``fingerprint``, after ``batch_id`` of ``lineage`` or a later one.
 
-    ``anew``: in a new lineage, because a field needs that or because somebody wants it.
+    ``anew``: in a new lineage, because a field needs that or because somebody wants it; on ``trial`` then.
     """
 
     stream: str
@@ -59,6 +61,7 @@ class ApplyPlan:
     fingerprint: str
     fields: tuple[Taken, ...]
     anew: bool
+    trial: Terms | None = USUAL
 
     @property
     def changes_something(self) -> bool:
@@ -79,7 +82,8 @@ class ApplyPlan:
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
         decided = ("stream", "lineage", "fingerprint", "anew")
-        return typed_digest({name: value for name, value in asdict(self).items() if name in decided})
+        on_trial = approved_terms(self.trial) if self.anew else {}
+        return typed_digest({**{name: value for name, value in asdict(self).items() if name in decided}, **on_trial})
 
     def require_possible(self) -> None:
         """Raises InvalidSpec for the first field that cannot be taken."""
@@ -111,15 +115,23 @@ class ApplyPlan:
         yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
 
 
-def plan_apply(stream: str, at: tuple[str, int], before: Document, spec: StreamSpec, *, anew: bool) -> ApplyPlan:
+def plan_apply(
+    stream: str,
+    at: tuple[str, int],
+    before: Document,
+    spec: StreamSpec,
+    *,
+    anew: bool,
+    trial: Terms | None = USUAL,
+) -> ApplyPlan:
     """What it comes to; ``at``: the lineage and its newest batch that is over, ``before``: the spec that it runs by.
 
-    ``anew``: a new lineage is wanted, whatever changes.
+    ``anew``: a new lineage is wanted, whatever changes; ``trial``: of a new lineage.
     """
     lineage, batch_id = at
     fields = tuple(_taken(stream, change) for change in changes_between(decided_by(before), decisions_of(spec)))
     needed = any(taken.way is Way.NEW_LINEAGE for taken in fields)
-    return ApplyPlan(stream, lineage, batch_id, spec_fingerprint(spec), fields, anew or needed)
+    return ApplyPlan(stream, lineage, batch_id, spec_fingerprint(spec), fields, anew or needed, trial)
 
 
 def _taken(stream: str, change: Change) -> Taken:

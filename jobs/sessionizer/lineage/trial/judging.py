@@ -57,6 +57,16 @@ class Terms(JsonRecord):
     least_rows: int = 100
 
 
+USUAL: Final = Terms()
+"""Those of a verb whose user says nothing of a trial."""
+
+
+def approved_terms(terms: Terms | None) -> dict[str, object]:
+    """What of the ``terms`` somebody chose, for the digest of a plan: nothing of the usual ones. None: no trial."""
+    chosen = (terms.batches, terms.goes_back) if terms else (0, False)
+    return {} if chosen == (USUAL.batches, USUAL.goes_back) else {"trial": chosen}
+
+
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """What the lineage before did: in its whole ``life``, and in its newest batches. The milder of both counts."""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stamp import typed_digest
 from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.lineages.standing import Standing
 
 VERB: Final = "rescale"
@@ -46,13 +48,14 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class RescalePlan:
-    """``stream`` leaves ``lineage``, after ``batch_id`` or a later one."""
+    """``stream`` leaves ``lineage``, after ``batch_id`` or a later one. ``trial``: of the new one."""
 
     stream: str
     lineage: str
     batch_id: int
     before: Division
     now: Division
+    trial: Terms | None = USUAL
 
     @property
     def changes_something(self) -> bool:
@@ -62,8 +65,8 @@ class RescalePlan:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        decided = {name: value for name, value in asdict(self).items() if name != "batch_id"}
-        return typed_digest(decided)
+        decided = {name: value for name, value in asdict(self).items() if name not in {"batch_id", "trial"}}
+        return typed_digest({**decided, **approved_terms(self.trial)})
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

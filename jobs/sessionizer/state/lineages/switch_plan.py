@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of, moment_text
 from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.stream_spec.decisions import Change
 
 VERB: Final = "switch"
@@ -87,12 +89,14 @@ class SwitchPlan:
     read_until: int | None = None
     first_event: int | None = None
     left_out: tuple[str, ...] = ()
+    trial: Terms | None = USUAL
 
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
         decided = ("stream", "lineage", "fingerprint", "start")
-        return typed_digest({name: value for name, value in asdict(self).items() if name in decided})
+        chosen = {name: value for name, value in asdict(self).items() if name in decided}
+        return typed_digest({**chosen, **approved_terms(self.trial)})
 
     @property
     def gap_ms(self) -> int | None:

@@ -13,11 +13,13 @@ from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.home.clock import moment_text
 from sessionizer.home.stamp import typed_digest
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
+from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sessionizer.lineage.left_out import LeftOut
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.restores.later_rows import RowsOfTable
 
 VERB: Final = "restore"
@@ -42,7 +44,7 @@ class Replay:
 class Decision:
     """What is approved. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
-    ``left_out``: the ranges of the source whose rows the new lineage quarantines.
+    ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``trial``: what it must show.
     """
 
     stream: str
@@ -53,6 +55,7 @@ class Decision:
     leaves: str
     spec: str
     left_out: LeftOut = NOTHING_LEFT_OUT
+    trial: Terms | None = USUAL
 
     @property
     def digest(self) -> str:
@@ -60,7 +63,8 @@ class Decision:
         decided = asdict(self)
         if not self.left_out:
             del decided["left_out"]
-        return typed_digest(decided)
+        del decided["trial"]
+        return typed_digest({**decided, **approved_terms(self.trial)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from sessionizer.lineage.trial.judging import Terms
 
 VERB: Final = "seed"
 BEGINNING: Final = "beginning"
@@ -22,9 +25,8 @@ NOW: Final = "now"
 """The live source from where it stands when the seed is carried out."""
 SOURCE: Final = "source"
 """As a history: what the stream's own source has now. It goes on after that."""
-DATABASE: Final = "jdbc:"
 CHECKPOINT: Final = "checkpoint:"
-"""What begins the address of a history that is a table of a database, or the state of another query."""
+"""What begins the address of a history that is the state of another query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class Decision:
 
     ``spec``: its fingerprint. ``until_ms``: the moment asked for (epoch ms), None for the watermark that the history
     leads to. ``live_from``: ``BEGINNING``, ``NOW``, ``SOURCE`` or a position in JSON, as Spark writes it. ``backfill``:
-    whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any.
+    whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any; then the
+    new one is on ``trial``.
     """
 
     stream: str
@@ -58,6 +61,7 @@ class Decision:
     live_from: str
     backfill: bool
     leaves: str | None
+    trial: Terms | None = USUAL
 
     @property
     def keeps_later(self) -> bool:
@@ -67,7 +71,9 @@ class Decision:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        return typed_digest(asdict(self))
+        decided = asdict(self)
+        del decided["trial"]
+        return typed_digest({**decided, **(approved_terms(self.trial) if self.leaves else {})})
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class Applying:
 
     def _plan_of(self, standing: Standing) -> ApplyPlan:
         at = (standing.lineage, standing.batch_id)
-        return plan_apply(self.home.name, at, standing.spec, self.spec, anew=self.anew)
+        return plan_apply(self.home.name, at, standing.spec, self.spec, anew=self.anew, trial=self.trial)
 
     def _examined(self, standing: Standing) -> Examined:
         examined = examine(self.spark, self.spec, self.home.platform)

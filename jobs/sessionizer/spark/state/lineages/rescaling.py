@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.lineages.handover import Step
     from sessionizer.state.lineages.rescale_plan import RescalePlan
 
@@ -36,7 +36,6 @@ def rescaled(
     lease: Lease,
     operation: Operation,
     after: Callable[[Step], None],
-    trial: Terms | None = None,
 ) -> OperationRecord:
     """Carry ``plan`` out to its end; returns the record. Raises as ``carry_out``: then the stream is as it was."""
     lineage = activated_by(operation.home, operation.record)
@@ -45,7 +44,7 @@ def rescaled(
             if plan.digest != operation.record.digest:  # typed again with other options
                 raise PlanChanged(operation.home.name, operation.record.digest, plan.digest)
             operation.reached(Reached.STOPPED)
-            lineage = carry_out(spark, operation.home, plan, lease.check, after, trial)
+            lineage = carry_out(spark, operation.home, plan, lease.check, after)
     return operation.over(lineage)
 
 
@@ -55,7 +54,6 @@ def carry_out(
     plan: RescalePlan,
     permit: Callable[[], None],
     after: Callable[[Step], None] = lambda _: None,
-    trial: Terms | None = None,
 ) -> str:
     """The new lineage, active by then, of a stream whose lease is ours as long as ``permit`` returns.
 
@@ -63,13 +61,13 @@ def carry_out(
     keeps a stream from being saved (``standing_of``). Then the stream is as it was.
     """
     standing = standing_of(home)
-    found = plan_rescale(home.name, standing, plan.now.key_groups, plan.now.partitions)
+    found = replace(plan_rescale(home.name, standing, plan.now.key_groups, plan.now.partitions), trial=plan.trial)
     if found.digest != plan.digest:
         raise PlanChanged(home.name, plan.digest, found.digest)
     document = {**standing.spec, "key_groups": plan.now.key_groups}
     spec = recorded_spec(document, home.lineage(standing.lineage).spec)
     examined = examine(spark, spec, home.platform)
-    seeding = Seeding(spark, home, spec, examined, plan.now.partitions, permit=permit, after=after, trial=trial)
+    seeding = Seeding(spark, home, spec, examined, plan.now.partitions, permit=permit, after=after, trial=plan.trial)
     kept, now = read_lineage_spec(home, standing.lineage), epoch_ms()
     # an approval of the file's spec that waits for the next driver is not used up by this
     record = LineageSpec(document, now, kept.desired_at if kept else 0)

@@ -132,4 +132,5 @@ class Switching:
             unread=unread_of(self.spark, left.source, self.home.platform, standing),
             read_until=standing.watermark_ms + left.rules.watermark_delay_ms if by_events else None,
             left_out=tuple(read_left_out(self.home, standing.lineage).lines()),
+            trial=self.trial,
         )

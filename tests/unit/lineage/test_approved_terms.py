@@ -1,0 +1,48 @@
+"""What a new lineage must show is approved with the plan: other terms are another plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.deployment.apply_plan import ApplyPlan
+from sessionizer.lineage.trial.judging import Terms
+from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
+from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread
+from sessionizer.state.restores import restore_plan
+from sessionizer.state.seeds import seed_plan
+from sessionizer.state.seeds.seed_plan import BEGINNING, Past
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAKE: dict[str, Callable[[Terms | None], str]] = {
+    "rescale": lambda trial: RescalePlan("clicks", "old", 7, Division(4, 2), Division(8, 2), trial).digest,
+    "switch": lambda trial: (
+        SwitchPlan(
+            "clicks", "old", 7, "ab", Start(edge=Edge.EARLIEST), (), "begins", Unread("files", 0), trial=trial
+        ).digest
+    ),
+    "apply": lambda trial: ApplyPlan("clicks", "old", 7, "ab", (), anew=True, trial=trial).digest,
+    "restore": lambda trial: restore_plan.Decision("clicks", "s1", "5b", "old", 7, "new", "ab", trial=trial).digest,
+    "start over": lambda trial: (
+        seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, "old", trial).digest
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", MAKE)
+def test_other_terms_are_another_plan(verb: str) -> None:
+    usual, make = Terms(), MAKE[verb]
+    others = [None, replace(usual, batches=3), replace(usual, goes_back=True)]
+    assert len({make(usual), *map(make, others)}) == 1 + len(others)
+    assert make(usual) == make(replace(usual, judges_sessions=False)), "what the verb itself says of its trial"
+
+
+def test_where_nothing_new_is_made_there_is_nothing_to_try() -> None:
+    plan = ApplyPlan("clicks", "old", 7, "ab", (), anew=False)
+    assert plan.digest == replace(plan, trial=None).digest
+    begins = seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, None)
+    assert begins.digest == replace(begins, trial=None).digest
