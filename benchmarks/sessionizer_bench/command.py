@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sessionizer_bench import executors as executor_counts
 from sessionizer_bench import state_verbs, workloads
 from sessionizer_bench.data.dataset import Dataset
 from sessionizer_bench.measuring import event_log
@@ -124,6 +125,25 @@ def state(
     results_file = SCRATCH / f"{dataset.name}.json"
     results_file.write_text(json.dumps(record, indent=1))
     typer.echo("\n".join([*state_verbs.lines(record), f"figures are in {results_file}"]))
+
+
+@app.command()
+def executors(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False,
+    count: Annotated[list[int] | None, typer.Option(help="So many executors (repeat for more); 1, 2 and 4.")] = None,
+    key_groups: Groups = 16,
+    partitions: Annotated[int, typer.Option(help="Partitions of the state.")] = 16,
+) -> None:
+    """What each executor does of the same work, on one, two and four of one core."""
+    made = []
+    results_file = SCRATCH / f"{'quick-' if quick else ''}{executor_counts.NAME}.json"
+    for number in count or executor_counts.COUNTS:
+        division = executor_counts.Division(number, key_groups, partitions)
+        made.append(executor_counts.measured(division, quick=quick, say=typer.echo))
+        results_file.write_text(json.dumps(made, indent=1))
+        typer.echo("\n".join(executor_counts.lines(made[-1])))
+    typer.echo(f"figures are in {results_file}")
 
 
 @app.command()

@@ -64,7 +64,8 @@ def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
     else:
         query.awaitTermination()
     progress = [json.loads(update.json) for update in query.recentProgress]
-    return {"batches": from_progress(progress), "diary": diary.batches if diary else None}
+    told = {"diary": diary.batches, "open_of_group": diary.open_of_group} if diary else {"diary": None}
+    return {"batches": from_progress(progress), **told}
 
 
 def tally(spark: SparkSession, race: Race) -> dict[str, int]:

@@ -62,6 +62,11 @@ class SeenFile:
     changed_at: int
 
 
+def partitions_of(given: str | None, key_groups: int) -> int:
+    """Of how many the state of a new lineage is, where Spark is ``given`` so many: more would be empty (ADR 0113)."""
+    return min(int(given or key_groups), key_groups)
+
+
 def begun_batch(checkpoint: DataPath) -> int | None:
     """The newest batch whose input is settled; None if there was no batch."""
     return max(begun_batches(checkpoint), default=None)

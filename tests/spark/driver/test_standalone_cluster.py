@@ -16,6 +16,8 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import PARTITIONS, settings_of_batch
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import SOURCE_ROOT, Project
@@ -35,9 +37,9 @@ owner: tests
 source: {format: files, path: feed, encoding: json, columns: "k string, t timestamp, i string, last boolean"}
 mapping: {key: k, event_time: t, event_id: i, closes: last}
 trigger_interval: 1 second
+key_groups: 2
 """
 FRUGAL = """
-spark.sql.shuffle.partitions 2
 spark.databricks.delta.snapshotPartitions 1
 spark.executor.memory 512m
 spark.driver.memory 768m
@@ -90,6 +92,7 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
         record = read_exit(home, decision.uid)
         assert record is not None
         assert record.outcome is ExitOutcome.STOPPED
+        assert partitions_of_state(home) == "2", "not Spark's 200"
         assert list((tmp_path / "cluster" / "work").glob("app-*/0")), "its executors ran on the worker"
     finally:
         supervisor.launcher.end_by_force(supervisor._traces(supervisor_uid(home)))
@@ -97,6 +100,12 @@ def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
     assert lease is not None
     assert lease.process is not None
     assert is_alive(lease.process) is False
+
+
+def partitions_of_state(home: StreamHome) -> str:
+    lineage = active_lineage(home)
+    assert lineage is not None
+    return settings_of_batch(home.checkpoint(lineage), 0)[PARTITIONS]
 
 
 def supervisor_uid(home: StreamHome) -> str:

@@ -9,7 +9,7 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.checkpoint import begun_batch, files_of_batch
+from sessionizer.lineage.checkpoint import PARTITIONS, begun_batch, files_of_batch, partitions_of
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.figures import BatchFacts
 from sessionizer.spark.failures.query_failure import columns_changed
@@ -70,6 +70,8 @@ class PreparedQuery:
             with self.gate.batch(batch_id):
                 self._write(sinks, emitted, batch_id)
 
+        # of a lineage that goes on Spark takes the number that it began with
+        self.spark.conf.set(PARTITIONS, partitions_of(self.spark.conf.get(PARTITIONS), self.spec.key_groups))
         self._let_it_end(until_caught_up=until_caught_up)
         every_ms = None if until_caught_up else self.spec.trigger_interval_ms
         return query.start(write, self.home.checkpoint(self.lineage), every_ms, self.spec.name)

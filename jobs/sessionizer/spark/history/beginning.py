@@ -18,7 +18,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
-from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.spark.history.first_batch import open_events_in
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -98,7 +98,7 @@ class Beginning:
             home=home,
             spec=taking.spec,
             examined=taking.examined,
-            partitions=int(str(taking.spark.conf.get(PARTITIONS))),
+            partitions=partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups),
             permit=self.lease.check,
             after=self._after,
             trial=self.trial,

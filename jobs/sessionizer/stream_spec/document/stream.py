@@ -48,7 +48,7 @@ class StreamSpec(Section):
         default=16,
         ge=1,
         le=MOST_KEY_GROUPS,
-        description="Number of shards of the keys, 1 to 32768; a few per core. Another number later needs a rescale.",
+        description="Number of shards of the keys, 1 to 32768; at least one per core. Another number needs a rescale.",
     )
     trigger_interval_ms: Duration = Field(
         default=10 * SECOND,

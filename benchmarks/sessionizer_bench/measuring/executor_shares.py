@@ -1,0 +1,105 @@
+"""What each executor did, from Spark's own event log. Pure.
+
+The state is where its last batch found it: Spark sends a partition of it to the executor that has it already.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.core.wire.group_labels import group_labels, spark_hash
+from sessionizer_bench.measuring.event_log import BATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+STATE_ROWS: Final = "number of total state rows"
+"""Spark's name of the metric that only tasks with state have."""
+
+
+@dataclass(slots=True)
+class Share:
+    """One executor's: tasks and the bytes they shuffled, ms of their run time, and what it has of the state."""
+
+    tasks: int = 0
+    stateful_tasks: int = 0
+    run_ms: int = 0
+    shuffle_read_bytes: int = 0
+    shuffle_written_bytes: int = 0
+    state_partitions: int = 0
+    state_rows: int = 0
+    open_sessions: int = 0
+
+
+@dataclass(slots=True)
+class Reading:
+    """What has been read of a log: shares by executor, and where each partition of the state was last."""
+
+    shares: dict[str, Share] = field(default_factory=lambda: defaultdict(Share))
+    state: dict[int, tuple[str, int]] = field(default_factory=dict)
+    stateful_moves: int = 0
+
+
+def shares(
+    events: Iterable[dict[str, Any]], first_batch: int, open_of_group: Sequence[int], partitions: int
+) -> Reading:
+    """Of the tasks of ``first_batch`` and those after it; ``open_of_group``: open sessions by number of the key group.
+
+    An executor without a task has a share of nothing.
+    """
+    reading, counted = Reading(), set[int]()
+    for event in events:
+        match event["Event"]:
+            case "SparkListenerExecutorAdded":
+                reading.shares.setdefault(event["Executor ID"], Share())
+            case "SparkListenerJobStart":
+                batch = (event.get("Properties") or {}).get(BATCH)
+                if batch is not None and int(batch) >= first_batch:
+                    counted |= set(event["Stage IDs"])
+            case "SparkListenerTaskEnd" if event["Stage ID"] in counted and event.get("Task Metrics"):
+                _count(reading, event)
+    _place(reading, open_of_partition(open_of_group, partitions))
+    return reading
+
+
+def _count(reading: Reading, event: dict[str, Any]) -> None:
+    info, metrics = event["Task Info"], event["Task Metrics"]
+    share = reading.shares[info["Executor ID"]]
+    share.tasks += 1
+    share.run_ms += metrics["Executor Run Time"]
+    read = metrics["Shuffle Read Metrics"]
+    share.shuffle_read_bytes += read["Remote Bytes Read"] + read["Local Bytes Read"]
+    share.shuffle_written_bytes += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+    rows = [one["Update"] for one in info["Accumulables"] if one.get("Name") == STATE_ROWS and "Update" in one]
+    if rows:
+        share.stateful_tasks += 1
+        partition = info["Partition ID"]
+        before = reading.state.get(partition)
+        reading.stateful_moves += before is not None and before[0] != info["Executor ID"]
+        reading.state[partition] = info["Executor ID"], int(rows[0])
+
+
+def _place(reading: Reading, open_in: Mapping[int, int]) -> None:
+    for partition, (executor, rows) in reading.state.items():
+        share = reading.shares[executor]
+        share.state_partitions += 1
+        share.state_rows += rows
+        share.open_sessions += open_in[partition]
+
+
+def open_of_partition(open_of_group: Sequence[int], partitions: int) -> dict[int, int]:
+    """Open sessions of each partition: Spark puts a group where the hash of its label says."""
+    summed = dict.fromkeys(range(partitions), 0)
+    places = spark_hash(group_labels(len(open_of_group))) % partitions
+    for place, count in zip(places.tolist(), open_of_group, strict=True):
+        summed[place] += count
+    return summed
+
+
+def furthest_from_even(values: Iterable[float]) -> float:
+    """How far one is from their mean at most, as a share of it; 0 where all are nothing."""
+    found = list(values)
+    mean = sum(found) / len(found)
+    return max(abs(value - mean) for value in found) / mean if mean else 0.0
