@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.lineage.trial.figures import BatchFacts, Figures
+from sessionizer.lineage.trial.figures import BatchFacts, Figures, lag_behind
 from sessionizer.lineage.trial.judging import (
     LAG_SLACK_MS,
     PATIENCE,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TERMS = Terms()
+NOW = 1_800_000_000_000
 MINUTE = 60_000
 USUAL = Figures(
     batches=20, read=10_000, admitted=9_900, late=50, quarantined=50, sessions=1_000, open_before=100, open_after=120,
@@ -113,6 +114,15 @@ def test_drivers_that_ended_in_failures_fail_it_at_any_time(figures: Figures) ->
     assert verdict.reason == "3 of its drivers ended before it was through, the last: its process is gone"
     fatal = judge(TERMS, BASELINE, figures, [End("a", "state_refused", fatal=True)])
     assert fatal.reason == "its driver a ended for good: state_refused"
+
+
+def test_a_longer_delay_of_the_watermark_is_no_backlog() -> None:
+    newest = NOW - MINUTE
+    lags_before, lags_now = (lag_behind(NOW, newest - delay, delay) for delay in (MINUTE, 600 * MINUTE))
+    assert (lags_before, lags_now) == (MINUTE, MINUTE)
+    assert lag_behind(NOW, None, MINUTE) is None
+    later = replace(GOOD, first_lag_ms=lags_now, last_lag_ms=lags_now, most_lag_ms=lags_now)
+    assert judge(TERMS, BASELINE, later).outcome is Outcome.PASSED
 
 
 counts = st.integers(0, 10**12)

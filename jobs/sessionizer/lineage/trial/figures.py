@@ -16,7 +16,7 @@ class BatchFacts(JsonRecord):
     """One batch: the rows ``read`` of the source, what became of them, the ``sessions`` that it emitted.
 
     ``open_before`` and ``open_after``: no more sessions were open; ``held_bytes``: of open events. ``lag_ms``: how far
-    the watermark was behind the clock, None where there is none yet.
+    the newest events were behind the clock, None where there is no watermark yet (``lag_behind``).
     """
 
     batch_id: int
@@ -29,6 +29,14 @@ class BatchFacts(JsonRecord):
     open_after: int
     held_bytes: int
     lag_ms: int | None = None
+
+
+def lag_behind(now_ms: int, watermark_ms: int | None, delay_ms: int) -> int | None:
+    """How far the newest events are behind the clock, by a watermark that is ``delay_ms`` behind them.
+
+    The delay is the spec's: a new one would else make a lineage look slower, or faster, than the one before.
+    """
+    return None if watermark_ms is None else now_ms - watermark_ms - delay_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

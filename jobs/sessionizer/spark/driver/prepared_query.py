@@ -11,7 +11,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import PARTITIONS, begun_batch, files_of_batch, partitions_of
 from sessionizer.lineage.left_out import read_left_out
-from sessionizer.lineage.trial.figures import BatchFacts
+from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
@@ -131,5 +131,5 @@ class PreparedQuery:
             open_before=open_before,
             open_after=self.open_sessions.most,
             held_bytes=self.open_sessions.held_bytes,
-            lag_ms=None if watermark_ms is None else epoch_ms() - watermark_ms,
+            lag_ms=lag_behind(epoch_ms(), watermark_ms, self.spec.rules.watermark_delay_ms),
         )
