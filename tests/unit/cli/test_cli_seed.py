@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.control.records.operation_record import write_operation
-from sessionizer.errors import InvalidSpec, OperationPending, StreamBegun
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import pending_operation, write_operation
+from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
 from support.streams.begun_restore import begun_restore
 
@@ -41,6 +44,24 @@ def test_a_restore_that_is_not_over_comes_first(platform: Platform, archive: str
     write_operation(home, begun_restore())
     error = platform.call("seed", "clicks", "--history", archive).exception
     assert isinstance(error, OperationPending)
+
+
+def test_a_seed_by_another_plan_is_abandoned_unless_somebody_carries_it_out(platform: Platform, archive: str) -> None:
+    home = platform.add("clicks")
+    home.prepare()
+    begun = replace(begun_restore(savepoint=""), verb="seed", lineage_from="", wanted=DesiredState.STOPPED)
+    write_operation(home, begun)
+    write_desired(home, DesiredState.MAINTENANCE, by="ann", why="seed")
+    lease = acquire(home, f"seed-{begun.id}")
+    error = platform.call("seed", "clicks", "--history", archive, "--wait", "1").exception
+    assert isinstance(error, DriverStillRuns)
+    assert (pending_operation(home), read_desired(home).state) == (begun, DesiredState.MAINTENANCE)
+
+    lease.release()
+    error = platform.call("seed", "clicks", "--history", archive, "--wait", "1").exception
+    assert isinstance(error, PlanChanged)
+    assert pending_operation(home) is None
+    assert read_desired(home).state is DesiredState.STOPPED
 
 
 @pytest.mark.parametrize(
