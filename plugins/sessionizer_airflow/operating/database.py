@@ -15,19 +15,21 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.state.seeds.database import PASSWORD
+from sessionizer.state.seeds.database import PASSWORD, leads_to
 from sessionizer_airflow.launching.connection import SparkTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-FIELD = "connection"
+FIELD, HISTORY = "connection", "--history"
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUser:
-    """Who reads the database. The password is not part of what is shown of it."""
+    """Who reads the database at ``host``. The password is not part of what is shown of it."""
 
+    host: str
+    port: int | None
     login: str
     password: str = field(repr=False)
 
@@ -41,7 +43,20 @@ class DatabaseUser:
             raise InvalidSpec(FIELD, connection, allowed) from error
         if not found.login or not found.password:
             raise InvalidSpec(FIELD, connection, allowed)
-        return cls(found.login, found.password)
+        return cls(found.host or "", found.port, found.login, found.password)
+
+    def require_theirs(self, arguments: Sequence[str]) -> None:
+        """Raises InvalidSpec where a job with these arguments reads elsewhere: whoever is there would get the password.
+
+        Who may fill a form in may not read what a connection keeps secret.
+        """
+        url = arguments[arguments.index(HISTORY) + 1]
+        if not leads_to(url, self.host, self.port):
+            place = f"{self.host}:{self.port}" if self.port else self.host
+            allowed = (
+                f"jdbc:…://{place}/NAME, as the connection says; with options: a connection of type jdbc has them all"
+            )
+            raise InvalidSpec("history", url, allowed)
 
     @contextmanager
     def in_environment(self, spark: str) -> Iterator[None]:

@@ -66,6 +66,8 @@ class OperateJob(SparkBatchJob):
         try:
             user = DatabaseUser.of(request.connection) if request.connection else None
             self.application_args = list(self.arguments(request, context))
+            if user is not None:
+                user.require_theirs(self.application_args)
             given = user.in_environment(self.connection) if user else nullcontext()
             self.name = f"{request.stream}.{request.operation}"
             with given:

@@ -11,6 +11,17 @@ PASSWORD: Final = "JDBC_PASSWORD"  # noqa: S105  the name of the variable
 """In the environment of the job, and nowhere else."""
 _SECRET: Final = re.compile(r"password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
 
+_PLAIN: Final = re.compile(r"jdbc:[a-z0-9]+://([\w.-]+|\[[0-9a-fA-F:]+\])(?::(\d+))?(?:/[\w$-]*)?")
+"""The address of one host, without options: some of those name other hosts."""
+
+
+def leads_to(url: str, host: str, port: int | None) -> bool:
+    """Whether who reads ``url`` gives a password to ``host`` and ``port`` alone. ``host`` may be a whole address."""
+    if host.startswith(DATABASE):
+        return url == host
+    found = _PLAIN.fullmatch(url)
+    return found is not None and (found[1], found[2]) == (host, None if port is None else str(port))
+
 
 def without_secret(url: str) -> str | None:
     """The part of ``url`` before a password in it; None where there is none."""

