@@ -29,15 +29,22 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
+from sessionizer.home.data_root import data_root
 from sessionizer.lineage.left_out import left_out_in
 from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.restores.leave_out import FLAG
 from sessionizer.state.restores.restore_plan import VERB
+from sessionizer.state.restores.table_move import FLAG as MOVE_TO
+from sessionizer.state.restores.table_move import move_begun
 from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.restores.table_move import TableMove
+    from sessionizer.state.savepoints.manifest import Manifest
 
 
 def restore(  # noqa: PLR0913  one parameter per option
@@ -55,6 +62,10 @@ def restore(  # noqa: PLR0913  one parameter per option
             "FROM-TO, version:FROM-TO; TO is not in it. May be repeated.",
         ),
     ] = None,
+    move_to: Annotated[
+        str | None,
+        typer.Option(metavar="ROOT", help="Go on with the data in another data root, to which the tables are copied."),
+    ] = None,
     trial: TrialBatches = BATCHES,
     approve: Approve = None,
     wait: Wait = 300.0,
@@ -67,20 +78,29 @@ def restore(  # noqa: PLR0913  one parameter per option
     master: Master = None,
 ) -> None:
     """Show what going back to a savepoint would do; with --approve DIGEST, do it. Typed again it goes on."""
+    if move_to is not None and folder is None:
+        raise InvalidSpec("--in", folder, f"a folder or URI: with {MOVE_TO} a savepoint in neither of the data roots")
     where = stream_home(home, stream, data)
     shelf = savepoints_folder(where, folder)
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     terms, pending = terms_of(trial, like_before=False), begun_already(where, VERB, chosen)
-    from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.restores.restore_planning import moving, plan_restore  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restores.restoring import Restoring  # noqa: PLC0415
 
-    with reading(kept, VERB), working_spark(VERB, where, master) as spark:
+    move = _move(where, manifest, move_to, pending)
+    goes_on = move.taken if move else where
+    with reading(kept, VERB), working_spark(VERB, goes_on, master) as spark:
         begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
         plan = plan_restore(spark, where, kept, manifest, leave_out or (), begun)
         plan = replace(plan, decision=replace(plan.decision, trial=terms))
+        if move is not None:
+            plan = moving(plan, move)
         digest = pending.digest if pending else plan.decision.digest
-        options = [*(word for each in leave_out or () for word in (FLAG, each)), *given(trial_options(terms))]
+        options = [
+            *(word for each in leave_out or () for word in (FLAG, each)),
+            *given({MOVE_TO: move_to, **trial_options(terms)}),
+        ]
         offer = Offer(
             verb=VERB,
             plan=plan,
@@ -98,9 +118,21 @@ def restore(  # noqa: PLR0913  one parameter per option
         leaves = plan.decision.leaves, plan.newest_batch
         record = pending or new_operation(where, VERB, digest, approver(by), leaves, savepoint=chosen, options=options)
         with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
-            restoring = Restoring(spark, where, kept, manifest, lease, operation, say, terms, plan.decision.left_out)
+            out = plan.decision.left_out
+            restoring = Restoring(spark, goes_on, kept, manifest, lease, operation, say, terms, out, move)
             record = restoring.run()
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+def _move(
+    where: StreamHome, manifest: Manifest, wanted: str | None, pending: OperationRecord | None
+) -> TableMove | None:
+    from sessionizer.spark.state.restores.restore_planning import move_of  # noqa: PLC0415  fast --help
+
+    root = move_begun(pending) if pending else wanted
+    if root is None:
+        return None
+    return move_of(where, manifest, data_root(root, where.platform, MOVE_TO), begun=pending is not None)
 
 
 def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:

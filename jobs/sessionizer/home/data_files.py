@@ -99,6 +99,11 @@ def relative_name(path: DataPath, folder: DataPath) -> str:
     return path.as_posix()[len(folder.as_posix().rstrip("/")) + 1 :]
 
 
+def rename_folder(folder: DataPath, target: DataPath) -> None:
+    """Have ``folder`` be at ``target``, where nothing is; in an object store file by file. Raises OSError."""
+    cast("Path", folder).rename(cast("Path", target))
+
+
 def remove_tree(folder: DataPath) -> None:
     """Remove ``folder`` with all that is in it; harmless when it is gone. Raises OSError."""
     try:

@@ -10,9 +10,10 @@ from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.active import with_its_data
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.left_out import left_out_in
-from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.restores.restore_planning import move_of, moving, plan_restore
 from sessionizer.spark.state.restores.restoring import Restoring
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.core.definition.event import Batch
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.restores.restore_plan import RestorePlan
+    from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
     from support.streams.click_files import ClickFiles
 
@@ -55,6 +58,8 @@ class Restored:
     savepoint: SavepointHome
     manifest: Manifest
     said: list[str] = field(default_factory=list)
+    root: DataPath | None = None
+    """The data root that a restore moves to; None: it stays."""
 
     @classmethod
     def set_up(cls, spark: SparkSession, root: Path, data: str | None = None, *, native: bool = False) -> Restored:
@@ -84,11 +89,18 @@ class Restored:
         home = self.stage.stream_home
         pending = pending_operation(home)
         begun = left_out_in(home.control_files.left_out(pending.id)) if pending else None
-        return plan_restore(self.spark, home, self.savepoint, self.manifest, leave_out, begun)
+        plan, move = plan_restore(self.spark, home, self.savepoint, self.manifest, leave_out, begun), self.move()
+        return plan if move is None else moving(plan, move)
+
+    def move(self) -> TableMove | None:
+        """To the other data root, if there is one, and it is not there yet."""
+        home = with_its_data(self.stage.stream_home)
+        begun = pending_operation(home) is not None
+        return move_of(home, self.manifest, self.root, begun=begun) if self.root is not None else None
 
     def restore(self, operation: str = OPERATION, leave_out: Sequence[str] = ()) -> OperationRecord:
         """Do it, or go on with it. Returns its record."""
-        home, plan = self.stage.stream_home, self.plan(*leave_out)
+        home, plan, move = self.stage.stream_home, self.plan(*leave_out), self.move()
         begun = replace(
             begun_restore(operation, savepoint=self.manifest.id),
             digest=plan.decision.digest,
@@ -100,7 +112,15 @@ class Restored:
         with held_for(home, job, 10, self.said.append) as lease:
             under_way, say = Operation(home, record, lease.check), self.said.append
             restoring = Restoring(
-                self.spark, home, self.savepoint, self.manifest, lease, under_way, say, left_out=left_out
+                self.spark,
+                move.taken if move else home,
+                self.savepoint,
+                self.manifest,
+                lease,
+                under_way,
+                say,
+                left_out=left_out,
+                move=move,
             )
             return restoring.run()
 

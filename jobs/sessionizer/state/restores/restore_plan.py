@@ -45,6 +45,7 @@ class Decision:
     """What is approved. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
     ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``trial``: what it must show.
+    ``moved_to``: another data root.
     """
 
     stream: str
@@ -56,6 +57,7 @@ class Decision:
     spec: str
     left_out: LeftOut = NOTHING_LEFT_OUT
     trial: Terms | None = USUAL
+    moved_to: str | None = None
 
     @property
     def digest(self) -> str:
@@ -63,6 +65,8 @@ class Decision:
         decided = asdict(self)
         if not self.left_out:
             del decided["left_out"]
+        if self.moved_to is None:
+            del decided["moved_to"]
         del decided["trial"]
         return typed_digest({**decided, **approved_terms(self.trial)})
 
@@ -73,7 +77,7 @@ class RestorePlan:
 
     ``batch_at`` (epoch ms) is the moment the stream goes back to; ``newest_batch`` the last one of the lineage that is
     left. ``sessions`` are open in the savepoint, of so many ``events``; None in a native one, which nobody counted.
-    ``remarks``: on what is left out of the source.
+    ``remarks``: on what is left out of the source. ``move``: what of another data root is copied there, for people.
     """
 
     decision: Decision
@@ -84,6 +88,7 @@ class RestorePlan:
     tables: tuple[RowsOfTable, ...]
     replay: Replay
     remarks: tuple[str, ...] = ()
+    move: tuple[str, ...] = ()
 
     @property
     def days(self) -> tuple[str, ...]:
@@ -110,6 +115,7 @@ class RestorePlan:
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.LEFT_OUT}"
         for remark in self.remarks:
             yield f"        {remark}"
+        yield from self.move
         yield from consequences(self.tables, self.replay)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import NothingToSave
@@ -21,6 +22,7 @@ from sessionizer.state.restores.later_rows import LaterRows, rows_after
 from sessionizer.state.restores.leave_out import Leaving, coming_back_remarks, without_what_is_left_out
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.restores.table_move import move_to, root_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.manifest import Kind, checksum, saved_spec
 from sessionizer.state.savepoints.native import require_same_line
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from sessionizer.home.data_root import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.left_out import LeftOut
+    from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
 
@@ -79,6 +83,17 @@ def plan_restore(
         replay=without_what_is_left_out(_replay(spark, home, savepoint, manifest), found.left_out),
         remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
     )
+
+
+def moving(plan: RestorePlan, move: TableMove) -> RestorePlan:
+    """The plan of the same restore that goes on at another data root."""
+    decision = replace(plan.decision, moved_to=root_of(move.taken))
+    return replace(plan, decision=decision, move=tuple(move.lines()))
+
+
+def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:
+    """How a restore gets to the data root ``root``: tables of a ``sink.path`` stay there. Raises as ``move_to``."""
+    return move_to(home, root, STREAMED if manifest.spec["sink"]["path"] is None else (), begun=begun)
 
 
 def tables_of(home: StreamHome, manifest: Manifest) -> dict[str, str]:

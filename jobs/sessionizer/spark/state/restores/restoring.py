@@ -6,6 +6,7 @@ back are not there a second time. From the first row on that leaves a table ther
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from sessionizer.state.savepoints.manifest import saved_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sessionizer.lineage.left_out import LeftOut
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.state.savepoints.saved_state import SavedState
+    from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
 
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
 class Restoring:
     """A restore of the stream of ``home`` to ``savepoint``, under ``lease``; ``operation`` knows how far it is.
 
-    ``left_out``: the ranges of the source whose rows the new lineage quarantines.
+    ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``move``: to another data root, in
+    which ``home`` has its data then.
     """
 
     spark: SparkSession
@@ -59,6 +63,7 @@ class Restoring:
     say: Callable[[str], None]
     trial: Terms | None = None
     left_out: LeftOut = NOTHING_LEFT_OUT
+    move: TableMove | None = None
 
     def run(self) -> OperationRecord:
         """The record, done. Raises RowsLeft, what keeps a lineage from beginning (see ``Seeding.run``), LeaseLost."""
@@ -70,7 +75,13 @@ class Restoring:
             if self.left_out:  # first: a run that goes on from the record must find what was approved
                 keep_left_out(self.home, self.operation.record.id, self.left_out)
             self.operation.reached(Reached.STOPPED)
-            return self._begin_anew()
+            with self._tables_moved():
+                return self._begin_anew()
+
+    def _tables_moved(self) -> AbstractContextManager[None]:
+        if self.move is None:
+            return nullcontext()
+        return self.move.copied(self.lease.check, for_good=lambda: self.operation.record.has_done(Reached.SEEDED))
 
     def _begin_anew(self) -> str:
         spec = saved_spec(self.savepoint, self.manifest)

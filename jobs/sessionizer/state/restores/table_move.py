@@ -1,0 +1,119 @@
+"""The tables of a stream at another data root: copied whole, for a restore that goes on there (docs/adr/0114).
+
+A Delta table names its files by where they are in its own folder: a copy of the folder is the table, with its history
+and with what it remembers of the batches that wrote it. What is copied stays as it is.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import InvalidSpec, LeaseLost
+from sessionizer.home.data_files import files_below, relative_name, remove_tree, rename_folder
+from sessionizer.home.data_reach import refused
+from sessionizer.home.data_root import uri_of
+from sessionizer.lineage.data_owner import claim_data, require_own_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+
+FLAG: Final = "--move-to"
+_UNDER_WAY: Final = ".under-way"
+
+
+@dataclass(frozen=True, slots=True)
+class TableMove:
+    """From the data of ``left`` to that of ``taken``, which are of one stream: the ``tables`` that are there."""
+
+    left: StreamHome
+    taken: StreamHome
+    tables: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"  data  moves from {root_of(self.left)} to {root_of(self.taken)}; what is there now stays, and is kept"
+        for table in self.tables:
+            found = list(files_below(self.left.table(table)))
+            size = sum(file.stat().st_size for file in found) / 1_000_000
+            yield f"  {table}: {len(found):,} files, {size:,.1f} MB, are copied to {uri_of(self.taken.table(table))}"
+
+    @contextmanager
+    def copied(self, permit: Callable[[], None], *, for_good: Callable[[], bool]) -> Iterator[None]:
+        """In here the tables are at their new place, and afterwards, unless it fails before that was ``for_good``.
+
+        Those that a run that was killed had copied are taken as they are. Raises DataOwned, UnwritablePath, DiskFull.
+        """
+        self.taken.prepare_data()
+        claim_data(self.taken)
+        try:
+            for table in self.tables:
+                _copy(self.left.table(table), self.taken.table(table), permit)
+            yield
+        except LeaseLost:  # what is there may be another's by now
+            raise
+        except Exception:
+            if not for_good():
+                for table in self.tables:
+                    remove_tree(self.taken.table(table))
+            raise
+
+
+def move_to(home: StreamHome, root: DataPath | None, written: Collection[str], *, begun: bool) -> TableMove | None:
+    """How the stream of ``home`` gets to the data root ``root``; None where its data is there.
+
+    ``written``: the tables that batches write into its data. Reads only. Raises DataOwned where another home has the
+    stream's data there, InvalidSpec where a table is in the way, unless a move was ``begun``.
+    """
+    taken = replace(home, data_root=root)
+    if root_of(taken) == root_of(home):
+        return None
+    require_own_data(taken)
+    there = tuple(table for table in written if home.table(table).exists())
+    in_the_way = [uri_of(taken.table(table)) for table in there if taken.table(table).exists()]
+    if in_the_way and not begun:
+        raise InvalidSpec(FLAG, root_of(taken), f"a data root without tables of the stream; there is {in_the_way[0]}")
+    return TableMove(home, taken, there)
+
+
+def move_begun(record: OperationRecord) -> str | None:
+    """The data root that a restore was approved to move to: one that was begun goes where it was told to."""
+    words = shlex.split(record.options)
+    return words[words.index(FLAG) + 1] if FLAG in words else None
+
+
+def root_of(home: StreamHome) -> str:
+    """The data root as people are shown it."""
+    return str(home.platform) if home.data_root is None else uri_of(home.data_root)
+
+
+def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None:
+    """Whole before its name appears. Not everywhere is a rename one step: a copy that lacks something is made anew."""
+    if target.exists():
+        if _content(target) == _content(table):
+            return
+        remove_tree(target)
+    part = target.with_name(f".{target.name}{_UNDER_WAY}")
+    try:
+        remove_tree(part)
+        for file in files_below(table):
+            permit()
+            copy = part / relative_name(file, table)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("rb") as source, copy.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+        rename_folder(part, target)
+    except OSError as error:
+        raise refused(target, "a copy of a table", error) from error
+
+
+def _content(folder: DataPath) -> dict[str, int]:
+    """Length in bytes of each file."""
+    return {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}

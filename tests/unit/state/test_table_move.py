@@ -1,0 +1,104 @@
+"""Tables copied to another data root: whole or not there, and what is left stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.operation import new_operation
+from sessionizer.errors import DataOwned, InvalidSpec, LeaseLost, UnfaithfulState
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.data_owner import claim_data
+from sessionizer.state.restores.table_move import TableMove, move_begun, move_to
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = {"_delta_log/00000000000000000000.json": "{}", "date=2026-11-23/part-0.parquet": "rows"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    found = StreamHome.of(tmp_path / "home", "clicks")
+    found.prepare()
+    for table in ("sessions", "quarantine"):
+        for name, text in FILES.items():
+            file = tmp_path / "home" / "streams" / "clicks" / "tables" / table / name
+            file.parent.mkdir(parents=True)
+            file.write_text(text)
+    return found
+
+
+@pytest.fixture
+def move(home: StreamHome, tmp_path: Path) -> TableMove:
+    found = move_to(home, tmp_path / "lake", ("sessions", "quarantine", "late_events"), begun=False)
+    assert found is not None
+    return found
+
+
+def files_in(home: StreamHome) -> set[str]:
+    return {str(path.relative_to(str(home.tables))) for path in home.tables.glob("**/*") if path.is_file()}
+
+
+def copy(move: TableMove, failure: Exception | None = None, *, late: bool = False) -> None:
+    with move.copied(lambda: None, for_good=lambda: late):
+        if failure is not None:
+            raise failure
+
+
+def test_tables_that_are_there_are_copied_and_stay(home: StreamHome, move: TableMove) -> None:
+    before = files_in(home)
+    copy(move)
+    assert files_in(move.taken) == files_in(home) == before
+    assert (move.taken.table("sessions") / "date=2026-11-23/part-0.parquet").read_text() == "rows"
+    assert "  sessions: 2 files, 0.0 MB, are copied to " in "\n".join(move.lines())
+
+
+def test_where_the_data_is_there_is_nothing_to_move(home: StreamHome, tmp_path: Path) -> None:
+    assert move_to(home, None, ("sessions",), begun=False) is None
+    assert move_to(home, tmp_path / "home", ("sessions",), begun=False) is None
+
+
+def test_a_failure_leaves_no_table_unless_rows_may_have_left_one_or_it_is_anothers(move: TableMove) -> None:
+    with pytest.raises(UnfaithfulState):
+        copy(move, UnfaithfulState("clicks", "1 key"))
+    assert files_in(move.taken) == set()
+    with pytest.raises(LeaseLost):
+        copy(move, LeaseLost("clicks", 1, 2))
+    assert len(files_in(move.taken)) == 4
+    with pytest.raises(UnfaithfulState):
+        copy(move, UnfaithfulState("clicks", "1 key"), late=True)
+    assert len(files_in(move.taken)) == 4
+
+
+def test_a_copy_that_was_cut_short_is_made_anew_and_one_that_is_whole_is_kept(move: TableMove) -> None:
+    copy(move)
+    cut, whole = (move.taken.table(table) / "date=2026-11-23/part-0.parquet" for table in ("sessions", "quarantine"))
+    cut.write_text("r")
+    whole.write_text("ours")
+    copy(move)
+    assert (cut.read_text(), whole.read_text()) == ("rows", "ours")
+
+
+def test_a_table_in_the_way_is_refused_unless_the_move_was_begun(home: StreamHome, tmp_path: Path) -> None:
+    (tmp_path / "lake" / "streams" / "clicks" / "tables" / "sessions").mkdir(parents=True)
+    with pytest.raises(InvalidSpec, match=r"allowed: a data root without tables of the stream; there is .*sessions"):
+        move_to(home, tmp_path / "lake", ("sessions",), begun=False)
+    assert move_to(home, tmp_path / "lake", ("sessions",), begun=True) is not None
+
+
+def test_the_data_of_another_home_is_let_be(home: StreamHome, tmp_path: Path) -> None:
+    other = StreamHome.of(tmp_path / "other", "clicks", tmp_path / "lake")
+    other.prepare()
+    other.prepare_data()
+    claim_data(other)
+    with pytest.raises(DataOwned):
+        move_to(home, tmp_path / "lake", ("sessions",), begun=False)
+
+
+def test_a_move_that_was_begun_goes_where_it_was_approved_to_go(home: StreamHome) -> None:
+    record = new_operation(home, "restore", "ab", "alice", ("a", 1), options=["--trial", "0", "--move-to", "/the lake"])
+    assert move_begun(record) == "/the lake"
+    assert move_begun(replace(record, options="")) is None
