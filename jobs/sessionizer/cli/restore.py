@@ -99,7 +99,7 @@ def restore(  # noqa: PLR0913  one parameter per option
         digest = pending.digest if pending else plan.decision.digest
         options = [
             *(word for each in leave_out or () for word in (FLAG, each)),
-            *given({MOVE_TO: move_to, **trial_options(terms)}),
+            *given({"--in": folder, MOVE_TO: move_to, **trial_options(terms)}),
         ]
         offer = Offer(
             verb=VERB,

@@ -28,6 +28,7 @@ from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import read_trial, write_trial
+from sessionizer.state.restores.table_move import move_begun
 from sessionizer.stream_spec.loading.folder import find_stream
 from support.processes.fabricated_platform import beat, put_on_trial
 from support.streams.begun_restore import begun_restore
@@ -158,6 +159,17 @@ def test_a_restore_that_is_not_over_is_shown_with_how_to_end_it(platform: Platfo
     shown = " ".join(platform.call("status").stdout.split())
     assert "clicks: restore to nightly, approved by alice, has come to approved" in shown
     assert "`sessionizer restore clicks nightly --approve 0123456789abcdef`" in shown
+
+
+def test_a_move_that_is_not_over_is_shown_with_where_its_savepoint_is(platform: Platform) -> None:
+    home = platform.add("clicks")
+    home.prepare()
+    options = given({"--in": "hdfs://nn/vault", "--move-to": "hdfs://nn/lake"})
+    record = new_operation(home, "restore", "0123456789abcdef", "al", ("a", 1), savepoint="middle", options=options)
+    write_operation(home, record)
+    shown = " ".join(platform.call("status").stdout.split())
+    assert "`sessionizer restore clicks middle --in hdfs://nn/vault --move-to hdfs://nn/lake --approve 0123" in shown
+    assert move_begun(record) == "hdfs://nn/lake"
 
 
 def test_what_has_no_savepoint_is_shown_with_what_it_was_given(platform: Platform) -> None:
