@@ -26,6 +26,7 @@ pytest_plugins = [
     "support.processes.kafka_fixtures",
     "support.processes.hadoop_fixtures",
     "support.processes.data_fixtures",
+    "support.processes.control_fixtures",
     "support.faults.small_disk",
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
 from sessionizer.home.data_root import DATA_VARIABLE, data_root, is_uri, uri_of
 from sessionizer.home.platform_home import HOME_VARIABLE, home_at
 from sessionizer.home.stream_home import StreamHome
@@ -25,7 +26,8 @@ SOURCE_ROOT = Path(__file__).resolve().parents[2]
 class Project:
     """``application`` is the spark-submit target, ``jars`` the folder of jars it needs, ``home`` holds what is noted.
 
-    ``data``: the data root, a path or a URI, which only drivers open; None where that is the home.
+    ``data``: the data root, a path or a URI, which only drivers open, ``control``: where the records are; None where
+    that is the home.
     """
 
     application: Path
@@ -33,6 +35,7 @@ class Project:
     jars: Path
     home: Path
     data: str | None = None
+    control: str | None = None
 
     @property
     def archive(self) -> PackageArchive:
@@ -43,7 +46,8 @@ class Project:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:
         """``SESSIONIZER_APPLICATION``, ``_STREAMS``, ``_JARS`` move what is beside the source; ``_HOME`` is required.
 
-        Raises InvalidSpec: the home is a URI, or ``SESSIONIZER_DATA`` is no data root, or relative.
+        Raises InvalidSpec: the home is a URI, or ``SESSIONIZER_DATA`` is no data root, or relative, or
+            ``SESSIONIZER_CONTROL`` no control root.
         Raises HomeMissing: the processes of Airflow run in folders of their own, and a home that follows the folder
             would be another one in each: a stream would run twice.
         """
@@ -57,16 +61,27 @@ class Project:
             jars=Path(environment.get("SESSIONIZER_JARS", SOURCE_ROOT / ".jars" / "spark")).absolute(),
             home=home,
             data=_data(environment.get(DATA_VARIABLE), home),
+            control=_control(environment.get(CONTROL_VARIABLE), home),
         )
 
     @property
     def folders(self) -> Folders:
         """What a job is told of it."""
-        return Folders(home=self.home, streams=self.streams, data=self.data)
+        return Folders(home=self.home, streams=self.streams, data=self.data, control=self.control)
 
     def home_of(self, stream: str) -> StreamHome:
         """The home of a stream. Raises InvalidSpec, as ``StreamHome.of``."""
         return StreamHome.of(self.home, stream, data_root(self.data, self.home))
+
+
+def _control(given: str | None, home: Path) -> str | None:
+    """The control root as drivers are told of it."""
+    if not given:
+        return None
+    if not is_uri(given) and not Path(given).expanduser().is_absolute():
+        raise InvalidSpec(CONTROL_VARIABLE, given, "an absolute path, or a URI")
+    root = control_root(home, given)
+    return None if root == home else uri_of(root)
 
 
 def _data(given: str | None, home: Path) -> str | None:

@@ -80,7 +80,7 @@ def _unwritable(error: UnwritablePath) -> str | None:
 
 
 def _damaged(error: DamagedFile) -> str | None:
-    if error.path.name != "spec.json":
+    if str(error.path).rpartition("/")[2] != "spec.json":
         return None
     return (
         f"restore {error.path} from a copy; only if you know that the stream's file says what it ran by, remove it: "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -23,7 +25,12 @@ from sessionizer.cli.switch import switch
 from sessionizer.cli.tables import tables
 from sessionizer.cli.terminal import tell
 from sessionizer.errors import SessionizerError
+from sessionizer.home.control_root import CONTROL_VARIABLE
 
+Control: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help=f"The control root, a path, hdfs://… or s3://… [env {CONTROL_VARIABLE}, default the home]."),
+]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 for command in (run, stop, apply, restore, rollback, accept, rescale, switch, seed, status, tables, history, report):
     app.command()(command)
@@ -32,6 +39,14 @@ app.add_typer(spec, name="spec")
 app.add_typer(savepoint, name="savepoint")
 app.add_typer(state, name="state")
 app.add_typer(checkpoint, name="checkpoint")
+
+
+@app.callback()
+def everywhere(*, control: Control = None) -> None:
+    """Every verb of the platform that a person or a script may type."""
+    if control:
+        # one process has one control: whatever it starts, and every stream it looks at, is to find the same
+        os.environ[CONTROL_VARIABLE] = control
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from sessionizer.control.failed_exit import record_false_start
 from sessionizer.control.records.launch_record import require_shared_home
 from sessionizer.deployment.named_variables import named_variables
 from sessionizer.errors import SessionizerError
+from sessionizer.home.control_store import is_there
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.driver_environment import driver_environment
@@ -55,9 +56,10 @@ def run(  # noqa: PLR0913  one parameter per option
     """Run the stream until it is stopped (Ctrl-C: at a batch boundary), or (--until) has caught up or is drained."""
     platform = home_folder(home)
     own_id = uid or secrets.token_hex(4)
-    require_shared_home(StreamHome.of(platform, stream), own_id)
+    where = StreamHome.of(platform, stream)
+    require_shared_home(where, own_id)
     file = _spec_file(stream, streams, platform, uid)
-    _forget_other_variables(StreamHome.of(platform, stream), streams_folder(streams))
+    _forget_other_variables(where, streams_folder(streams))
     from sessionizer.spark.driver.drive import drive  # noqa: PLC0415  fast --help
     from sessionizer.spark.driver.options import DriverOptions  # noqa: PLC0415  fast --help
 
@@ -71,6 +73,8 @@ def run(  # noqa: PLR0913  one parameter per option
         data_root=data_folder(data, platform),
     )
     say(f"home: {platform}")
+    if where.control_root is not None:
+        say(f"control: {uri_of(where.control_root)}")
     if options.data_root is not None:
         say(f"data: {uri_of(options.data_root)}")
     record = drive(file, options, say)
@@ -93,7 +97,7 @@ def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | Non
     home = StreamHome.of(platform, stream)
     try:
         file = read_spec_file(streams_folder(streams), stream)
-        if not home.control.exists():
+        if not is_there(home.control):
             file.required()
     except SessionizerError as error:
         if uid is not None:

@@ -17,6 +17,7 @@ from sessionizer.control.status.observation import State
 from sessionizer.control.status.observe import read_observation
 from sessionizer.control.stopping import ask_to_stop
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.redaction import redacted
 
@@ -39,7 +40,7 @@ def stop(
 ) -> None:
     """Stop the stream: its driver finishes the running batch and ends. Harmless when repeated or not running."""
     where = StreamHome.of(home_folder(home), stream)
-    if not where.root.exists():
+    if not is_there(where.control):
         stream_spec(streams, stream)  # a name that was never heard of is an error, a stream that never ran is not
     newest = newest_driver(where, epoch_ms(), **patience()._asdict())
     seen, launched_at = newest.seen, newest.launch.at if newest.launch else None

@@ -19,6 +19,7 @@ from sessionizer.errors import (
     UnwritablePath,
 )
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import make_folder
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -53,5 +54,5 @@ def record_false_start(home: StreamHome, uid: str, error: SessionizerError) -> N
         owner = read_lease(home)
         if owner is not None and owner.uid == uid:
             return  # a driver of that uid may live: the record would speak for it, and free its lease
-        home.control.mkdir(parents=True, exist_ok=True)
+        make_folder(home.control)
         record_failure(home, uid, error)

@@ -7,13 +7,15 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
 from sessionizer.home.control_files import PATTERNS_OF_DRIVERS
+from sessionizer.home.control_store import changed_at_ms, record_names, remove
+from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.stream_home import LOG_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 ABANDONED_AFTER_S: Final = 3_600
@@ -33,8 +35,9 @@ def sweep(home: StreamHome, uid: str) -> None:
     """
     for directory in (home.control, home.leases):
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)
-    for pattern in PATTERNS_OF_DRIVERS:
-        _remove_older(home.control, pattern, FORGOTTEN_AFTER_S)
+    for folder in {home.control, home.own}:
+        for pattern in PATTERNS_OF_DRIVERS:
+            _remove_older(folder, pattern, FORGOTTEN_AFTER_S)
     _remove_older(home.control_files.plans, "*.json", FORGOTTEN_AFTER_S)
     with suppress(OSError):
         _prune_logs(home.logs, uid)
@@ -53,9 +56,10 @@ def _prune_logs(logs: Path, uid: str) -> None:
             path.unlink()
 
 
-def _remove_older(directory: Path, pattern: str, seconds: int) -> None:
-    oldest = time.time() - seconds
-    for path in directory.glob(pattern):
-        with suppress(OSError):
-            if path.stat().st_mtime < oldest:
-                path.unlink()
+def _remove_older(directory: ControlPath, pattern: str, seconds: int) -> None:
+    oldest = (time.time() - seconds) * 1000
+    with suppress(OSError):
+        for name in record_names(directory, pattern):
+            with suppress(OSError):
+                if changed_at_ms(directory / name) < oldest:
+                    remove(directory / name)

@@ -9,6 +9,7 @@ from sessionizer.control.records.desired_state import examine_desired
 from sessionizer.deployment.refusals import require_continuable, verbs_needed
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec, write_lineage_spec
@@ -92,7 +93,7 @@ def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
     The driver asks the checkpoint itself.
     """
     lineage = active_lineage(home)
-    if lineage is not None and home.lineage(lineage).open_sessions.exists():  # since its first batch
+    if lineage is not None and is_there(home.lineage(lineage).open_sessions):  # since its first batch
         require_continuable(pending_changes(home, spec))
 
 

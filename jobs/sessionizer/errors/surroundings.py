@@ -27,23 +27,23 @@ class DamagedFile(TerminalError):
 
     exit_code = 17
 
-    def __init__(self, path: Path | UPath, cause: str) -> None:
+    def __init__(self, path: Path | UPath | str, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"{path} is damaged: {cause}")
 
 
 class HomeNotShared(TerminalError):
-    """The driver on ``host`` was launched from a home that is not the one at this ``path`` there.
+    """The driver on ``host`` was launched from a home that is not the one at this ``path`` there: it lacks ``missing``.
 
     Its exit code is its own: all that its launcher will know of it is what the cluster tells.
     """
 
     exit_code = 33
 
-    def __init__(self, path: Path, host: str) -> None:
-        self.path, self.host = path, host
+    def __init__(self, path: Path, host: str, missing: str = "the log of its launch") -> None:
+        self.path, self.host, self.missing = path, host, missing
         super().__init__(
-            f"{path} on {host} is not the folder that this driver was launched from: the log of its launch is not in it"
+            f"{path} on {host} is not the folder that this driver was launched from: {missing} is not in it"
         )
 
 

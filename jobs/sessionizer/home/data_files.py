@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX, JsonReading, examine_json, write_json
+from sessionizer.home.atomic_file import JsonReading, examine_json, write_json
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:

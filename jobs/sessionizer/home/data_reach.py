@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
+from sessionizer.home.atomic_file import create_json, write_json
+from sessionizer.home.control_root import ALLOWED as ALLOWED_CONTROL
+from sessionizer.home.control_root import CONTROL_VARIABLE
+from sessionizer.home.control_store import make_folder, refused_by_store, remove
 from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
+from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import first_line, is_away, unwritable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from upath import UPath
+
     from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
 
 ANSWERS_WITHIN_S: Final = 10.0
@@ -39,6 +48,40 @@ def make_writable(folder: DataPath, purpose: str) -> None:
         raise refused(folder, purpose, error) from error
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
         raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED} ({first_line(error)})") from error
+
+
+def make_writable_control(folders: Iterable[ControlPath]) -> None:
+    """The same of folders of records; a store is asked for both primitives in the first, not believed.
+
+    Raises as ``make_writable``, ControlUnreachable where it does not answer, and InvalidSpec where it creates a file
+    that exists: there two drivers would have one lease.
+    """
+    stores: list[UPath] = []
+    for folder in folders:
+        if isinstance(folder, Path):
+            make_writable(folder, f"the stream's {folder.name} directory")
+        else:
+            stores.append(folder)
+    if stores:
+        _require_primitives(stores)
+
+
+def _require_primitives(folders: Sequence[UPath]) -> None:
+    folder, purpose = folders[0], f"the stream's {folders[0].name} directory"
+    probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
+    try:
+        for each in folders:
+            make_folder(each)
+        created = create_json(probe, {}), create_json(probe, {})
+        write_json(probe, {})
+        remove(probe)
+    except OSError as error:
+        raise refused_by_store(folder, purpose, error) from error
+    except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it
+        raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({first_line(error)})") from error
+    if created != (True, False):
+        detail = "this store has created a file that exists: conditional puts are not to be had there"
+        raise InvalidSpec(CONTROL_VARIABLE, uri_of(folder), f"{ALLOWED_CONTROL} ({detail})")
 
 
 def refused(

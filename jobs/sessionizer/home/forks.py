@@ -2,12 +2,16 @@
 
 fsspec forgets its file systems in every forked child. With the last reference hdfs-native ends its threads, and waits
 for them; but a child has none of its parent's threads, and waits for ever. Python starts Spark's JVM by such a fork.
+
+A client of the child's own works, but for one thing: hdfs-native keeps connections to DataNodes for all clients of a
+process, each for 3 s. Those of the parent never answer in the child.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,13 +20,27 @@ if TYPE_CHECKING:
 
 _MODULE: Final = "hdfs_native.fsspec"
 _CLASSES: Final = ("HdfsFileSystem", "ViewfsFileSystem")
+_STALE_FOR_S: Final = 3.2
 _kept: Final[list[Any]] = []
+_forked_at: Final[list[float]] = []
+"""When this process was made by a fork, if its parent had clients."""
 
 
 @cache
 def keep_clients_over_forks() -> None:
     """From now on a fork finds each of them referred to once more, so that the child lets none go."""
-    os.register_at_fork(before=_keep)
+    os.register_at_fork(before=_keep, after_in_child=_remember)
+
+
+def outlive_connections_of_the_parent() -> None:
+    """Return when none is left that a parent by fork had to a DataNode: in its children that may take seconds, once."""
+    if _forked_at:
+        time.sleep(max(0.0, _forked_at[0] + _STALE_FOR_S - time.monotonic()))
+
+
+def _remember() -> None:
+    if _kept:
+        _forked_at[:] = [time.monotonic()]
 
 
 def _keep() -> None:

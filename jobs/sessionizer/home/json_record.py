@@ -7,15 +7,18 @@ import types
 import typing
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.atomic_file import JsonObject, JsonReading, create_json, examine_json, write_json
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.stamp import UNSTAMPED, stamped, unknown_format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from sessionizer.home.control_root import ControlPath
 
 
 class UnfitValue(ValueError):
@@ -65,36 +68,36 @@ class RecordReading(Generic[Record]):
     away: bool = False
 
 
-def write_record(path: Path, record: JsonRecord, *, durable: bool = True) -> None:
+def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:
     """Replace ``path`` by ``record``, with its format and its writer. Raises as ``write_json``."""
     write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
 
 
-def create_record(path: Path, record: JsonRecord) -> bool:
+def create_record(path: ControlPath, record: JsonRecord) -> bool:
     """Create ``path`` unless it exists; True for the one caller that did. Raises as ``create_json``."""
     return create_json(path, stamped(record.to_json(), record.FORMAT))
 
 
-def examine_record(kind: type[Record], path: Path) -> RecordReading[Record]:
+def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Record]:
     """The ``kind`` in ``path``, telling an absent file from a damaged one. Never raises."""
     reading = examine_json(path)
     if reading.value is None:
         return RecordReading(damage=reading.damage, away=reading.away)
     damage = unknown_format(reading.value, kind.FORMAT)
     if damage is not None:
-        return RecordReading(damage=f"{path}: {damage}")
+        return RecordReading(damage=f"{uri_of(path)}: {damage}")
     try:
         return RecordReading(value=kind.from_json(reading.value))
     except ValueError as error:
-        return RecordReading(damage=f"{path}: {error}")
+        return RecordReading(damage=f"{uri_of(path)}: {error}")
 
 
-def read_record(kind: type[Record], path: Path) -> Record | None:
+def read_record(kind: type[Record], path: ControlPath) -> Record | None:
     """The ``kind`` in ``path``, or None if it is absent or damaged."""
     return examine_record(kind, path).value
 
 
-def require_undamaged(kind: type[Record], path: Path) -> Record | None:
+def require_undamaged(kind: type[Record], path: ControlPath) -> Record | None:
     """As ``read_record``, for files whose loss must not pass for absence.
 
     Raises DamagedFile, and ControlUnreachable where nobody can tell what it holds just now.
@@ -105,10 +108,11 @@ def require_undamaged(kind: type[Record], path: Path) -> Record | None:
     return reading.value
 
 
-def unreadable(path: Path, reading: JsonReading | RecordReading[Any]) -> ControlUnreachable | DamagedFile:
+def unreadable(path: ControlPath, reading: JsonReading | RecordReading[Any]) -> ControlUnreachable | DamagedFile:
     """What is raised of a ``reading`` with a damage."""
     kind = ControlUnreachable if reading.away else DamagedFile
-    return kind(path, (reading.damage or "").removeprefix(f"{path}: "))
+    shown = path if isinstance(path, Path) else uri_of(path)
+    return kind(shown, (reading.damage or "").removeprefix(f"{shown}: "))
 
 
 def _encoded(value: object) -> object:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
 
 
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
 LEFT_OUT: Final = "left_out.json"
+CHECKPOINT_RECORD: Final = "checkpoint.json"
+TYPES: Final = "types.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class LineageHome:
     """
 
     root: DataPath
-    records: Path
+    records: ControlPath
 
     @property
     def checkpoint(self) -> DataPath:
@@ -36,57 +37,57 @@ class LineageHome:
         return self.root / "punctuations"
 
     @property
-    def spec(self) -> Path:
+    def spec(self) -> ControlPath:
         """The whole spec that the lineage runs by."""
         return self.records / "spec.json"
 
     @property
-    def types(self) -> Path:
+    def types(self) -> ControlPath:
         """Every type that each payload column ever had."""
-        return self.records / "types.json"
+        return self.records / TYPES
 
     @property
-    def checkpoint_record(self) -> Path:
+    def checkpoint_record(self) -> ControlPath:
         """How the checkpoint is made, and whose it is."""
-        return self.records / "checkpoint.json"
+        return self.records / CHECKPOINT_RECORD
 
     @property
-    def drained(self) -> Path:
+    def drained(self) -> ControlPath:
         """There once its sessions are, or are being, closed for good."""
         return self.records / "drained.json"
 
     @property
-    def open_sessions(self) -> Path:
+    def open_sessions(self) -> ControlPath:
         """How many sessions are open in each key group, and until when."""
         return self.records / "open_sessions.json"
 
     @property
-    def unreadable_files(self) -> Path:
+    def unreadable_files(self) -> ControlPath:
         """The files of the source that are left out."""
         return self.records / "unreadable_files.json"
 
     @property
-    def left_out(self) -> Path:
+    def left_out(self) -> ControlPath:
         """The ranges of the source whose rows are quarantined, if any are."""
         return self.records / LEFT_OUT
 
     @property
-    def announced_timeouts(self) -> Path:
+    def announced_timeouts(self) -> ControlPath:
         """The timeouts of clients that were passed on."""
         return self.records / ANNOUNCED_TIMEOUTS
 
     @property
-    def origin(self) -> Path:
+    def origin(self) -> ControlPath:
         """Where its first state came from; a lineage that began with none has no such file."""
         return self.records / "origin.json"
 
     @property
-    def batches(self) -> Path:
+    def batches(self) -> ControlPath:
         """What its newest batches did."""
         return self.records / "batches.json"
 
     @property
-    def trial(self) -> Path:
+    def trial(self) -> ControlPath:
         """What it is on trial for; one that no verb made has no such file."""
         return self.records / "trial.json"
 

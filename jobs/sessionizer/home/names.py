@@ -16,6 +16,9 @@ NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 """Of a driver (uid) or lineage: safe as part of a file name."""
 
+TEMPORARY_SUFFIX: Final = ".tmp"
+"""Of hidden files that are not complete yet."""
+
 
 class Verb(StrEnum):
     """What the DAGs of a stream do."""

@@ -9,11 +9,15 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.data_root import DATA_VARIABLE, is_uri
 from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
+
+if TYPE_CHECKING:
+    from sessionizer.home.control_root import ControlPath
 
 HOME_VARIABLE: Final = "SESSIONIZER_HOME"
 DEFAULT_HOME: Final = ".sessionizer"
@@ -31,10 +35,10 @@ def platform_home() -> Path:
 def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
     """The home at a path, absolute; raises InvalidSpec for ``field`` where it is a URI.
 
-    What is below it is created unless it exists and replaced whole, at once for all who look (``atomic_file``).
+    It holds logs of launches, and records and data unless these have roots of their own.
     """
     if is_uri(given):
-        allowed = f"a path that Airflow and drivers share; checkpoints and tables may be at a URI: {DATA_VARIABLE}"
+        allowed = f"a path; records may be at a URI: {CONTROL_VARIABLE}, checkpoints and tables, too: {DATA_VARIABLE}"
         raise InvalidSpec(field, given, allowed)
     return Path(given).expanduser().absolute()
 
@@ -44,9 +48,9 @@ def streams_folder(home: Path) -> Path:
     return home.absolute() / STREAMS
 
 
-def identity_file(home: Path) -> Path:
-    """The id of the platform at ``home``."""
-    return home / "home.json"
+def identity_file(control: ControlPath) -> ControlPath:
+    """The id of the platform whose control root is ``control``."""
+    return control / "home.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,9 @@ class HomeIdentity(JsonRecord):
     id: str
 
 
-def home_id(platform_home: Path) -> str:
-    """The id of the home, made now if it has none. Raises DamagedFile and UnwritablePath."""
-    path = identity_file(platform_home)
+def home_id(control: ControlPath) -> str:
+    """The id of the home with that control root, made now if it has none. Raises DamagedFile and UnwritablePath."""
+    path = identity_file(control)
     known = require_undamaged(HomeIdentity, path)
     if known is None:
         create_record(path, HomeIdentity(secrets.token_hex(8)))  # whoever comes first
@@ -67,6 +71,6 @@ def home_id(platform_home: Path) -> str:
     return known.id
 
 
-def owner_name(stream: str, platform_home: Path) -> str:
+def owner_name(stream: str, control: ControlPath) -> str:
     """What a table of ``stream`` is marked with, such as ``clicks@5d1c0f3e9a7b2468``. Raises as ``home_id``."""
-    return f"{stream}@{home_id(platform_home)}"
+    return f"{stream}@{home_id(control)}"

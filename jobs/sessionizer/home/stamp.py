@@ -16,9 +16,9 @@ from sessionizer.errors import DamagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from sessionizer.home.atomic_file import JsonObject
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
 
 FORMAT: Final = "format"
@@ -49,7 +49,7 @@ def format_of(content: Mapping[str, object]) -> object:
     return content.get(FORMAT, UNSTAMPED)
 
 
-def content_of(path: Path, content: Mapping[str, object], field: str) -> Mapping[str, Any]:
+def content_of(path: ControlPath, content: Mapping[str, object], field: str) -> Mapping[str, Any]:
     """The object ``field`` of what was read from ``path``; an empty one where nothing was. Raises DamagedFile."""
     if not content:
         return {}

@@ -1,28 +1,34 @@
 """Where a stream keeps everything it owns: one directory per stream under the platform's home.
 
 What controls it (a few KB, which Airflow and the drivers see) and its data (which drivers and executors see) are two
-directories, in two roots where the platform has a data root of its own (``data_root``), else in one.
+directories, in two roots where the platform has a data root (``data_root``) or a control root (``control_root``) of its
+own, else in one.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import ControlUnreachable
-from sessionizer.home.control_files import ControlFiles
-from sessionizer.home.data_reach import make_writable
-from sessionizer.home.lineage_home import LineageHome
+from sessionizer.home.control_files import ControlFiles, OwnFiles
+from sessionizer.home.control_root import control_root
+from sessionizer.home.control_store import record_names
+from sessionizer.home.data_reach import make_writable, make_writable_control
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.lineage_home import CHECKPOINT_RECORD, LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
 from sessionizer.home.platform_home import STREAMS, streams_folder
+from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
 
 LINEAGES: Final = "lineages"
+CONTROL: Final = "control"
 
 LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 """Of a driver's log or an older part of it; its group is the driver's uid."""
@@ -32,16 +38,22 @@ LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
 class StreamHome:
     """The directories of one stream. Nothing is created before ``prepare``.
 
-    ``data_root``: where the platform keeps what Spark writes, None where that is its home.
+    ``data_root``: where the platform keeps what Spark writes, ``control_root``: where it keeps its records; None where
+    that is its home.
     """
 
     root: Path
     data_root: DataPath | None = None
+    control_root: ControlPath | None = None
 
     @classmethod
     def of(cls, platform_home: Path, name: str, data_root: DataPath | None = None) -> StreamHome:
-        """The home of stream ``name``; raises InvalidSpec if the name could leave the platform's home."""
-        return cls(streams_folder(platform_home) / checked_name("name", name), data_root)
+        """The home of stream ``name``; raises InvalidSpec if the name could leave the platform's home.
+
+        Where control is the environment says, to all alike: who looked elsewhere would start a second driver.
+        """
+        root = streams_folder(platform_home) / checked_name("name", name)
+        return cls(root, data_root, _own_root(control_root(platform_home.absolute()), platform_home.absolute()))
 
     @property
     def name(self) -> str:
@@ -54,9 +66,24 @@ class StreamHome:
         return self.root.parents[1]
 
     @property
-    def control(self) -> Path:
+    def control_base(self) -> ControlPath:
+        """The control root: the platform's home, unless it has another."""
+        return self.platform if self.control_root is None else self.control_root
+
+    @property
+    def control(self) -> ControlPath:
         """Desired state, lease, heartbeat, stop markers, exit records, the active lineage."""
-        return self.root / "control"
+        return self.own if self.control_root is None else self.control_root / STREAMS / self.name / CONTROL
+
+    @property
+    def own(self) -> Path:
+        """What only this machine has to see; beside the records where these are in the home."""
+        return self.root / CONTROL
+
+    @property
+    def own_files(self) -> OwnFiles:
+        """The files of ``own``."""
+        return OwnFiles(self.own)
 
     @property
     def control_files(self) -> ControlFiles:
@@ -64,7 +91,7 @@ class StreamHome:
         return ControlFiles(self.control)
 
     @property
-    def leases(self) -> Path:
+    def leases(self) -> ControlPath:
         """One file per fencing token; the highest is the lease."""
         return self.control_files.leases
 
@@ -88,7 +115,7 @@ class StreamHome:
         return self.data / LINEAGES
 
     @property
-    def lineage_records(self) -> Path:
+    def lineage_records(self) -> ControlPath:
         """What is noted of each lineage: one directory for each."""
         return self.control / LINEAGES
 
@@ -102,10 +129,11 @@ class StreamHome:
         name = checked_identifier("lineage", lineage)
         return LineageHome(self.lineages / name, self._records_of(name))
 
-    def _records_of(self, lineage: str) -> Path:
+    def _records_of(self, lineage: str) -> ControlPath:
         """Beside its checkpoint where an earlier release put them at its birth: they stay there (docs/adr/0075)."""
-        beside = LineageHome(self.root / LINEAGES / lineage, self.root / LINEAGES / lineage)
-        return beside.records if beside.checkpoint_record.exists() else self.lineage_records / lineage
+        beside = self.root / LINEAGES / lineage
+        there = self.control_root is None and (beside / CHECKPOINT_RECORD).exists()
+        return beside if there else self.lineage_records / lineage
 
     def checkpoint(self, lineage: str) -> DataPath:
         """Spark's checkpoint location of ``lineage``."""
@@ -140,8 +168,14 @@ class StreamHome:
         return self.data / "reports"
 
     def prepare(self) -> None:
-        """Make the directories of control and prove that they can be written; raises UnwritablePath, DiskFull."""
-        for directory in (self.leases, self.control, self.lineage_records, self.logs):
+        """Make the directories of control and prove that they can be written. Raises as ``make_writable_control``."""
+        make_writable_control((self.leases, self.control, self.lineage_records))
+        if self.control_root is None:
+            self.prepare_own()
+
+    def prepare_own(self) -> None:
+        """The same of what is in the home wherever control is, for who launches. Raises UnwritablePath, DiskFull."""
+        for directory in (self.logs,) if self.control_root is None else (self.own, self.logs):
             make_writable(directory, f"the stream's {directory.name} directory")
 
     def prepare_data(self) -> None:
@@ -151,12 +185,16 @@ class StreamHome:
 
 
 def stream_homes(platform_home: Path) -> list[StreamHome]:
-    """The homes of all streams that ever ran, by name; raises ControlUnreachable."""
-    folder = streams_folder(platform_home)
+    """The homes of all streams that ever ran, by name; raises ControlUnreachable, and as ``control_root``."""
+    folder = control_root(platform_home.absolute()) / STREAMS
     try:
-        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    except FileNotFoundError:
-        return []
+        names = record_names(folder)
+        if isinstance(folder, Path):
+            names = [name for name in names if (folder / name).is_dir()]
     except OSError as error:
-        raise ControlUnreachable(folder, error.strerror or str(error)) from error
-    return [StreamHome(folder / name) for name in names if is_name(name)]
+        raise ControlUnreachable(uri_of(folder), error.strerror or first_line(error)) from error
+    return [StreamHome.of(platform_home, name) for name in names if is_name(name)]
+
+
+def _own_root(control: ControlPath, platform_home: Path) -> ControlPath | None:
+    return None if control == platform_home else control

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
+from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import unwritable
 
 if TYPE_CHECKING:

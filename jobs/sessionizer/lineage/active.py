@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile, SessionizerError
+from sessionizer.home.atomic_file import have_folder
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there, record_names
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import data_root, uri_of
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.lineage_home import TYPES
 from sessionizer.home.names import is_identifier, minted_id
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, write_checkpoint_record
@@ -38,7 +41,7 @@ def read_lineage(home: StreamHome) -> Lineage | None:
     record = require_undamaged(Lineage, home.control_files.lineage)
     if record is None and _was_active(home):
         raise DamagedFile(
-            home.control_files.lineage, "the file is gone, but there are lineages that it must choose from"
+            uri_of(home.control_files.lineage), "the file is gone, but there are lineages that it must choose from"
         )
     return record
 
@@ -51,7 +54,8 @@ def require_no_history(home: StreamHome) -> None:
     for lineage in filter(is_identifier, names_in(home.lineages)):
         if names_in(checkpoint := home.checkpoint(lineage)):
             raise DamagedFile(
-                home.control_files.lineage, f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}"
+                uri_of(home.control_files.lineage),
+                f"the file is gone, but there are checkpoints such as {uri_of(checkpoint)}",
             )
 
 
@@ -78,11 +82,12 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     """
     lineage = minted_id(epoch_ms())
     # the data first: by that a lineage is found whose maker was killed
-    for directory in (home.checkpoint(lineage), home.punctuations(lineage), home.lineage(lineage).records):
+    for directory in (home.checkpoint(lineage), home.punctuations(lineage)):
         try:
             directory.mkdir(parents=True)
         except OSError as error:
             raise refused(directory, "a directory of a new lineage", error) from error
+    have_folder(home.lineage(lineage).records, "a directory of a new lineage")
     write_checkpoint_record(home, lineage)
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
@@ -96,8 +101,11 @@ def activate_lineage(home: StreamHome, lineage: str, parent: str | None) -> None
 
 def _was_active(home: StreamHome) -> bool:
     """Whether a driver ever prepared the query of a lineage, which is after that became the active one."""
-    folders = (home.lineage_records, home.root / LINEAGES)  # the second: as earlier releases put it
-    return any(any(folder.glob("*/types.json")) for folder in folders)
+    records = home.lineage_records
+    noted = [records / name for name in record_names(records)]
+    if home.control_root is None:  # as earlier releases put it
+        noted += [home.root / LINEAGES / name for name in record_names(home.root / LINEAGES)]
+    return any(is_there(folder / TYPES) for folder in noted)
 
 
 def with_its_data(home: StreamHome) -> StreamHome:

@@ -42,7 +42,7 @@ class CheckpointRecord(JsonRecord):
 def record_of(home: StreamHome) -> CheckpointRecord:
     """What this release makes for the stream of ``home``. Raises DamagedFile and UnwritablePath, as ``home_id``."""
     data = None if home.data_root is None else uri_of(home.data_root)
-    return CheckpointRecord(CHECKPOINT_FORMAT, REVISION, owner_name(home.name, home.platform), data)
+    return CheckpointRecord(CHECKPOINT_FORMAT, REVISION, owner_name(home.name, home.control_base), data)
 
 
 def write_checkpoint_record(home: StreamHome, lineage: str) -> None:

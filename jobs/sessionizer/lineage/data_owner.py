@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import publish_json
 from sessionizer.home.data_reach import refused
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.data_root import is_local, uri_of
 from sessionizer.home.json_record import JsonRecord, create_record
 from sessionizer.home.platform_home import owner_name
 from sessionizer.home.stamp import stamped
@@ -41,9 +41,15 @@ def require_own_data(home: StreamHome) -> None:
     """
     if home.data_root is None:
         return
-    found, ours = _owner_of(home.data / OWNER_FILE), owner_name(home.name, home.platform)
+    found, ours = _owner_of(home.data / OWNER_FILE), owner_name(home.name, home.control_base)
     if found is not None and found.owner != ours:
         raise DataOwned(uri_of(home.data), found.owner, found.home, ours)
+
+
+def _place_of(home: StreamHome) -> str:
+    """Where people look for the home that has the records."""
+    control = home.control_root
+    return f"{home.platform} on {os.uname().nodename}" if control is None or is_local(control) else uri_of(control)
 
 
 def claim_data(home: StreamHome) -> None:
@@ -54,7 +60,7 @@ def claim_data(home: StreamHome) -> None:
     path = home.data / OWNER_FILE
     if home.data_root is None or _owner_of(path) is not None:
         return
-    record = DataOwner(owner_name(home.name, home.platform), f"{home.platform} on {os.uname().nodename}")
+    record = DataOwner(owner_name(home.name, home.control_base), _place_of(home))
     if isinstance(path, Path):
         create_record(path, record)
     else:

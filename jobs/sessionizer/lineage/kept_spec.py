@@ -11,8 +11,7 @@ from sessionizer.home.json_record import unreadable
 from sessionizer.home.stamp import require_known_format, stamped
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 FORMAT: Final = 3
@@ -43,7 +42,7 @@ def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> Non
     write_json(home.lineage(lineage).spec, stamped(content, FORMAT))
 
 
-def _decoded(value: JsonObject, path: Path) -> LineageSpec:
+def _decoded(value: JsonObject, path: ControlPath) -> LineageSpec:
     require_known_format(path, value, FORMAT)
     document, since, desired_at = value.get("spec"), value.get("since"), value.get("desired_at")
     if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):

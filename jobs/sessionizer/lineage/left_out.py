@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessionizer.errors import DamagedFile, SessionizerError
-from sessionizer.home.atomic_file import examine_json, write_json
+from sessionizer.home.atomic_file import examine_json, have_folder, write_json
 from sessionizer.home.json_record import unreadable
 from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.active import active_lineage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from sessionizer.home.atomic_file import JsonObject
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 _RANGES: Final = "ranges"
@@ -142,7 +142,7 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def left_out_in(path: Path) -> LeftOut:
+def left_out_in(path: ControlPath) -> LeftOut:
     """What the file says is left out; nothing where there is none. Raises DamagedFile, ControlUnreachable."""
     reading = examine_json(path)
     if reading.damage is not None:
@@ -164,7 +164,7 @@ def read_left_out(home: StreamHome, lineage: str | None) -> LeftOut:
 def keep_left_out(home: StreamHome, operation: str, left_out: LeftOut) -> None:
     """Have a second run of the operation find what was approved. Raises UnwritablePath, DiskFull."""
     path = home.control_files.left_out(operation)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    have_folder(path.parent, "what is left out")
     write_json(path, left_out.record())
 
 

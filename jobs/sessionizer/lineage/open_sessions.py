@@ -10,7 +10,8 @@ from sessionizer.home.stamp import content_of, stamped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+    from sessionizer.home.control_root import ControlPath
 
 _BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
 
@@ -21,7 +22,7 @@ class OpenSessions:
     Where a group has only appended since it merged, it is an upper bound: of its sessions, and of the last one's end.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: ControlPath) -> None:
         self._file = file
         kept: dict[str, Any] = read_json(file) or {}
         groups = content_of(file, kept, _GROUPS)

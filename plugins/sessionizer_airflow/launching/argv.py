@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 class Folders:
     """Where a job finds the platform: absolute, for a job's working directory is not ours.
 
-    ``data``: the data root, a path or a URI; None where that is the home.
+    ``data``: the data root, a path or a URI, ``control``: the control root; None where that is the home.
     """
 
     home: Path
     streams: Path
     data: str | None = None
+    control: str | None = None
 
     def __post_init__(self) -> None:
         for field in ("home", "streams"):
@@ -35,6 +36,12 @@ class Folders:
                 raise InvalidSpec(field, str(path), "an absolute path")
         if self.data is not None and not (is_uri(self.data) or self.data.startswith("/")):
             raise InvalidSpec("data", self.data, "an absolute path, or a URI")
+        if self.control is not None and not (is_uri(self.control) or self.control.startswith("/")):
+            raise InvalidSpec("control", self.control, "an absolute path, or a URI")
+
+    def before_verb(self) -> tuple[str, ...]:
+        """What every verb is told alike: a job in a cluster has no environment of ours."""
+        return () if self.control is None else ("--control", self.control)
 
     def argv(self) -> tuple[str, ...]:
         """The options that name the folders."""
@@ -62,7 +69,7 @@ class DriverCall:
 
     def argv(self) -> tuple[str, ...]:
         """What follows ``jobs/main.py``."""
-        return ("run", self.stream, "--uid", self.uid, *self.folders.argv())
+        return (*self.folders.before_verb(), "run", self.stream, "--uid", self.uid, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +84,7 @@ class ReportCall:
 
     def argv(self) -> tuple[str, ...]:
         """What follows ``jobs/main.py``."""
-        return ("report", self.stream, *self.folders.argv())
+        return (*self.folders.before_verb(), "report", self.stream, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +104,7 @@ class SavepointCall:
     def argv(self) -> tuple[str, ...]:
         """What follows ``jobs/main.py``."""
         of = (self.stream, "--id", self.savepoint, "--why", self.why, *(("--native",) if self.native else ()))
-        return ("savepoint", "create", *of, *self.folders.argv())
+        return (*self.folders.before_verb(), "savepoint", "create", *of, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,4 +138,4 @@ class StateCall:
     def _argv(self, *more: str) -> tuple[str, ...]:
         to = () if self.savepoint is None else (self.savepoint,)
         folders = self.folders.argv() if self.reads_spec else self.folders.argv_without_streams()
-        return (self.verb, self.stream, *to, *self.options, *more, *folders)
+        return (*self.folders.before_verb(), self.verb, self.stream, *to, *self.options, *more, *folders)

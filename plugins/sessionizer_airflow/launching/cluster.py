@@ -74,10 +74,11 @@ class ClusterLauncher:
         if shutil.which(command[0], path=environment["PATH"]) is None:
             raise ProgramMissing(command[0])
         home.prepare()
+        home.prepare_own()
         log = home.driver_log(call.uid)
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(log), master=self.master, submission=submission)
         write_launch(home, launch)
-        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(home.control_files.submission(call.uid)), *command]
+        noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(home.own_files.submission(call.uid)), *command]
         launch = launch.of_process(start_detached(noting, Path(launch.log), environment))
         write_launch(home, launch)
         return launch

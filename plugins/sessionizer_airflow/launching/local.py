@@ -43,6 +43,7 @@ class LocalLauncher:
         """See ``Launcher.launch``."""
         command = self.command_of(call)
         home.prepare()
+        home.prepare_own()
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(home.driver_log(call.uid)))
         write_launch(home, launch)
         named = named_variables(home, call.folders.streams)

@@ -14,6 +14,7 @@ from sessionizer.control.status.observe import read_observation
 from sessionizer.deployment.running_spec import changed_line, spec_in_force
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
 from sessionizer.home.names import supervised_stream
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.home.table_places import place_of, table_locations
@@ -58,7 +59,7 @@ def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> St
     if stream is None:
         raise HTTPException(404, "no such stream")
     home = project.home_of(stream)
-    if not home.control.is_dir():
+    if not is_there(home.control):
         raise HTTPException(404, "no such stream, or it never ran")
     return home
 

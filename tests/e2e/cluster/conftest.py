@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.records.launch_record import read_launch
+from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_demo.local_airflow.api import Api, wait_until
 from sessionizer_demo.local_airflow.installation import Installation
@@ -46,10 +47,22 @@ def supervisor(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.fixture(scope="module")
-def clicks(running_hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> ClusterStage:
+def control_in_hdfs() -> bool:
+    """Whether control is there, too: a module may say so."""
+    return False
+
+
+@pytest.fixture(scope="module")
+def clicks(
+    running_hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory, *, control_in_hdfs: bool
+) -> Iterator[ClusterStage]:
     """The one stream of a module; its platform is beside its specs."""
     root = tmp_path_factory.mktemp("cluster")
-    return ClusterStage.set_up(root, root / "sessionizer", f"{running_hdfs.uri}/{root.name}")
+    data = f"{running_hdfs.uri}/{root.name}"
+    with pytest.MonkeyPatch.context() as environment:
+        if control_in_hdfs:
+            environment.setenv(CONTROL_VARIABLE, f"{data}/control")
+        yield ClusterStage.set_up(root, root / "sessionizer", data, f"{data}/control" if control_in_hdfs else None)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +72,8 @@ def platform(clicks: ClusterStage, running_yarn: Yarn) -> Iterator[Platform]:
     installation = Installation(
         root=stage.root,
         settings={
-            **Site.of(running_yarn, stage.root, stage.home).environment,
+            **Site.of(running_yarn, stage.root, stage.home, drivers_see_it=stage.control is None).environment,
+            **({} if stage.control is None else {CONTROL_VARIABLE: stage.control}),
             "SESSIONIZER_STREAMS": str(stage.streams),
             "SESSIONIZER_DATA": stage.data or "",
             "SESSIONIZER_STARTUP_GRACE": "3 minutes",

@@ -14,7 +14,7 @@ import pytest
 from sessionizer.errors import DamagedFile, DataElsewhere
 from sessionizer.home.data_root import uri_of
 from support.expected.landed import assert_as_defined
-from support.places import REPOSITORY
+from support.places import REPOSITORY, mounted
 from support.processes.data_fixtures import HDFS
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import write_click_files
@@ -23,10 +23,12 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.control_root import ControlPath
+
 RECORDS = {"checkpoint.json", "spec.json", "types.json", "open_sessions.json", "batches.json"}
 
 
-def names_of_records(folder: Path) -> set[str]:
+def names_of_records(folder: ControlPath) -> set[str]:
     return {file.name for file in folder.glob("*/*.json")}
 
 
@@ -39,7 +41,7 @@ def test_a_home_of_an_earlier_release_goes_on_and_keeps_its_records_where_they_w
     # as the release before had it: beside the checkpoint, and no word of a data root
     for file in (home.lineage_records / str(lineage)).iterdir():
         file.rename(home.root / "lineages" / str(lineage) / file.name)
-    shutil.rmtree(home.lineage_records)
+    shutil.rmtree(mounted(home.lineage_records))
     record = home.lineage(str(lineage)).checkpoint_record
     record.write_text(
         json.dumps({name: told for name, told in json.loads(record.read_text()).items() if name != "data"})
@@ -68,7 +70,7 @@ def test_no_driver_begins_from_scratch_beside_data_that_it_does_not_know(tmp_pat
         )
         assert "remedy: set SESSIONIZER_DATA (or --data) to where the lineage has its data" in driver.said
     assert not other.exists()
-    shutil.rmtree(stage.stream_home.control)
+    shutil.rmtree(mounted(stage.stream_home.control))
     with DriverProcess.start(stage, "c") as driver:
         assert driver.wait() == DamagedFile.exit_code, driver.said[-4_000:]
         assert "lineage.json is damaged: the file is gone, but there are checkpoints such as" in driver.said

@@ -1,4 +1,4 @@
-"""A stage on a cluster: the stream's data and its feed are in HDFS, its control in a folder that no executor sees."""
+"""A stage on a cluster: its data and its feed are in HDFS, its control there or in a folder that no executor sees."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class ClusterStage:
     fed: list[str] = field(default_factory=list)
 
     @classmethod
-    def set_up(cls, root: Path, home: Path, data: str) -> ClusterStage:
-        """Below ``data``, a folder in HDFS; ``home`` is the platform's."""
+    def set_up(cls, root: Path, home: Path, data: str, control: str | None = None) -> ClusterStage:
+        """Below ``data``, a folder in HDFS; ``home`` is the platform's, ``control`` a control root of its own."""
         feed = UPath(f"{data}/feed")
         feed.mkdir(parents=True)
         # a quiet moment of a slow machine must not move the watermark
         spec = clicks_spec(idle_after=None)
         spec["source"]["path"] = f"{data}/feed"
-        stage = Stage.set_up(root, spec, home=home, data=f"{data}/platform")
+        stage = Stage.set_up(root, spec, home=home, data=f"{data}/platform", control=control)
         made = root / "made"
         return cls(stage, feed, dict(write_click_files(made, FILES)), made)
 

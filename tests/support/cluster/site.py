@@ -53,13 +53,16 @@ class Site:
     settings: Mapping[str, str]
 
     @classmethod
-    def of(cls, yarn: Yarn, folder: Path, platform: Path, *, apart: bool = True) -> Site:
-        """``apart``: drivers and executors are on hosts of their own, and the executors' sees nothing of ours."""
+    def of(cls, yarn: Yarn, folder: Path, platform: Path, *, apart: bool = True, drivers_see_it: bool = True) -> Site:
+        """``apart``: drivers and executors are on hosts of their own, and the executors' sees nothing of ours.
+
+        ``drivers_see_it``: the drivers' sees the platform's home.
+        """
         if not apart:
             return cls(yarn, platform, folder, SETTINGS)
-        machines = folder / "machines"
+        machines, unseen = folder / "machines", () if drivers_see_it else (platform,)
         hosts = {
-            "spark.yarn.appMasterEnv.JAVA_HOME": str(Machine(DRIVERS_HOST).java_home(machines)),
+            "spark.yarn.appMasterEnv.JAVA_HOME": str(Machine(DRIVERS_HOST, unseen).java_home(machines)),
             "spark.executorEnv.JAVA_HOME": str(Machine(EXECUTORS_HOST, (platform,)).java_home(machines)),
         }
         return cls(yarn, platform, folder, SETTINGS | hosts)

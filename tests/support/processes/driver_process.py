@@ -54,7 +54,8 @@ class DriverProcess:
     ) -> Self:
         """Start a driver of the stage's stream, with ``apply`` by its file as it is now; returns at once."""
         log = stage.root / f"driver-{uid}.log"
-        command = [sys.executable, str(JOBS / "main.py"), "run", stage.name, "--home", str(stage.home)]
+        command = [sys.executable, str(JOBS / "main.py"), *(["--control", stage.control] if stage.control else [])]
+        command += ["run", stage.name, "--home", str(stage.home)]
         command += ["--streams", str(stage.streams), "--uid", uid, "--until", until, "--master", master]
         command += ["--apply"] if apply else []
         command += ["--data", stage.data] if stage.data else []

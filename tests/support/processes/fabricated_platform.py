@@ -16,6 +16,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.lineage.trial.trial_record import begin_trial, read_trial, write_trial
+from support.places import mounted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,7 @@ class Platform:
     def fall_silent(self, name: str, *, since: int) -> None:
         """Date the driver's last beat, and its lease before it, back (epoch ms)."""
         home = StreamHome.of(self.home, name)
-        record = next(home.leases.iterdir())
+        record = next(mounted(home.leases).iterdir())
         record.write_text(json.dumps({**json.loads(record.read_text()), "acquired_at": since - 1}))
         beat(home, at=since)
 

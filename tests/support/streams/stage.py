@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from sessionizer.home.control_root import control_root
 from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage
@@ -62,13 +63,14 @@ def click_mapping() -> dict[str, Any]:
 class Stage:
     """The folders of one test: ``home`` is the platform's, ``streams`` holds the spec, ``feed`` is the input.
 
-    ``data``: the data root, where that is not the home.
+    ``data``: the data root, ``control``: the control root, where that is not the home.
     """
 
     root: Path
     home: Path
     name: str = "clicks"
     data: str | None = None
+    control: str | None = None
 
     @classmethod
     def set_up(
@@ -79,9 +81,10 @@ class Stage:
         home: Path | None = None,
         name: str = "clicks",
         data: str | None = None,
+        control: str | None = None,
     ) -> Stage:
         """A new stage under ``root`` with the spec of its stream, which is called ``name``."""
-        stage = cls(root, home or root / "home", name, data)
+        stage = cls(root, home or root / "home", name, data, control)
         for folder in (stage.streams, stage.feed):
             folder.mkdir(parents=True, exist_ok=True)
         stage.write_spec(spec)
@@ -100,7 +103,8 @@ class Stage:
     @property
     def stream_home(self) -> StreamHome:
         """What the stream owns."""
-        return StreamHome.of(self.home, self.name, data_root(self.data, self.home))
+        home = StreamHome.of(self.home, self.name, data_root(self.data, self.home))
+        return replace(home, control_root=control_root(self.home, self.control)) if self.control else home
 
     @property
     def lineage(self) -> str | None:

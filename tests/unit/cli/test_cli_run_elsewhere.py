@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.control.records.launch_record import SUBMITTED, LaunchRecord, require_shared_home, write_launch
-from sessionizer.errors import HomeNotShared
+from sessionizer.errors import HomeNotShared, InvalidSpec
+from sessionizer.home.control_root import CONTROL_VARIABLE
+from sessionizer.home.stream_home import StreamHome
 from support.processes.fabricated_platform import Platform
 
 if TYPE_CHECKING:
@@ -53,3 +56,26 @@ def test_a_driver_in_a_copy_of_its_home_finds_no_launch_of_its_own(elsewhere: Pl
 
 def test_a_driver_that_nobody_submitted_needs_no_launch(elsewhere: Platform) -> None:
     require_shared_home(elsewhere.add("clicks"), UID, {})
+
+
+def test_a_control_root_at_a_path_must_be_the_launchers_too(
+    elsewhere: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CONTROL_VARIABLE, str(tmp_path / "shared"))
+    home = StreamHome.of(elsewhere.home, "clicks")
+    with pytest.raises(HomeNotShared, match=r"shared/streams/clicks/control on .*: the record of its launch is not in"):
+        require_shared_home(home, UID, {SUBMITTED: "1"})
+    home.prepare()
+    write_launch(home, LaunchRecord(uid=UID, at=0, log="on another machine"))
+    require_shared_home(home, UID, {SUBMITTED: "1"})
+
+
+def test_the_command_line_says_before_its_verb_where_control_is(
+    elsewhere: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CONTROL_VARIABLE, "")
+    assert elsewhere.call("--control", str(tmp_path / "shared"), "stop", "clicks").exit_code == 0
+    assert os.environ[CONTROL_VARIABLE] == str(tmp_path / "shared"), "for all that this process starts, too"
+    refused = elsewhere.call("--control", "gs://bucket/control", "status")
+    assert isinstance(refused.exception, InvalidSpec)
+    assert "SESSIONIZER_CONTROL is 'gs://bucket/control'; allowed: a path that" in str(refused.exception)

@@ -14,6 +14,7 @@ from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage, with_its_data
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, difference, require_readable_lineage
+from support.places import mounted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def test_the_lineage_of_another_stream_is_refused_and_a_home_may_move(home: Stre
     moved = StreamHome.of(shutil.copytree(tmp_path / "home", tmp_path / "moved"), "clicks")
     require_readable_lineage(moved, lineage)
     other = StreamHome.of(tmp_path / "home", "visits")
-    shutil.copytree(home.lineage_records, other.lineage_records)
+    shutil.copytree(mounted(home.lineage_records), mounted(other.lineage_records))
     with pytest.raises(UnreadableLineage, match=r"belongs to clicks@[0-9a-f]{16}, not to visits@"):
         require_readable_lineage(other, lineage)
 

@@ -41,6 +41,7 @@ from support.places import REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
 
@@ -76,18 +77,18 @@ def written_by_all(home: StreamHome) -> str:
     return lineage
 
 
-def timeouts(file: Path, punctuations: DataPath) -> TimeoutTable:
+def timeouts(file: ControlPath, punctuations: DataPath) -> TimeoutTable:
     table: Any = TimeoutTable(None, None, 1_000, {}, file, punctuations)  # type: ignore[arg-type]
     return table  # type: ignore[no-any-return]
 
 
-def own_files(home: StreamHome, lineage: str) -> list[Path]:
+def own_files(home: StreamHome, lineage: str) -> list[ControlPath]:
     platform = home.root.parent.parent
     folders = (home.control, home.leases, home.lineage(lineage).records)
     return [platform / "home.json", *(path for folder in folders for path in folder.iterdir() if path.is_file())]
 
 
-def rewritten(path: Path, **changes: object) -> dict[str, Any]:
+def rewritten(path: ControlPath, **changes: object) -> dict[str, Any]:
     """The file with these keys; None leaves one out."""
     content = {**json.loads(path.read_text()), **changes}
     content = {name: value for name, value in content.items() if value is not None or name not in changes}

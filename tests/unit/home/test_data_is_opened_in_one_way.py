@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.home.control_files import ControlFiles
+from sessionizer.home.lineage_home import LineageHome
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:
@@ -20,6 +22,15 @@ DATA: Final = {
 """Names of what is below the data root: properties and functions of the home, and what they are called elsewhere."""
 OPENING: Final = {"open", "listdir", "scandir", "remove", "rename", "unlink", "rmtree", "copyfile", "copytree", "copy"}
 """Functions that only take what is mounted here."""
+CONTROL: Final = {
+    "control", "leases", "lineage_records", "records", "control_files",
+    *(name for kind in (ControlFiles, LineageHome) for name in vars(kind) if not name.startswith("_")),
+} - DATA - {"root", "no_events"}  # fmt: skip
+"""Names of what is below the control root."""
+METHODS: Final = {
+    "exists", "is_dir", "is_file", "iterdir", "glob", "rglob", "mkdir", "unlink", "rmdir", "rename", "replace", "touch",
+    "open", "read_text", "read_bytes", "write_text", "write_bytes", "stat",
+}  # fmt: skip
 READ_BY_AIRFLOW: Final = {"checkpoint", "punctuations", "lineages", "table", "tables", "bookmarks"}
 
 
@@ -67,6 +78,43 @@ def test_another_way_would_be_seen(tmp_path: Path) -> None:
         "uri_of(home.checkpoint(lineage)); (checkpoint / 'metadata').open('rb')\n"
     )
     assert {way.partition(":")[0] for way in other_ways(file)} == {"1", "2", "3", "4"}
+
+
+def own_ways(file: Path) -> Iterator[str]:
+    """Where a file opens, lists or removes a record by a method of its path: of a store that has no limit."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of, method = named(node.func.value), node.func.attr
+            if of in CONTROL and method in METHODS:
+                yield f"{node.lineno}: {of}.{method}"
+
+
+def test_records_are_opened_by_the_functions_of_the_control_root_alone() -> None:
+    files = [*JOBS.rglob("*.py"), *PLUGIN.rglob("*.py")]
+    assert {str(file): ways for file in files if (ways := [*own_ways(file)])} == {}
+
+
+def test_a_method_of_a_record_would_be_seen(tmp_path: Path) -> None:
+    file = tmp_path / "watch.py"
+    file.write_text(
+        "home.control.exists()\n"
+        "list(home.leases.iterdir())\n"
+        "home.control_files.stop(uid).unlink()\n"
+        "(home.lineage_records / name).read_text()\n"
+        "is_there(home.control); home.logs.iterdir()\n"
+    )
+    assert {way.partition(":")[0] for way in own_ways(file)} == {"1", "2", "3", "4"}
+
+
+def test_where_control_is_one_place_asks() -> None:
+    """All others ask ``StreamHome.of``; who made a home by itself would look for records where there are none."""
+    made = {
+        file.name
+        for file in [*JOBS.rglob("*.py"), *PLUGIN.rglob("*.py")]
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "StreamHome"
+    }
+    assert made == set()
 
 
 def test_airflow_names_nothing_below_the_data_root() -> None:

@@ -78,9 +78,9 @@ def test_what_is_no_data_root_is_refused_by_name(given: str) -> None:
 
 @pytest.mark.parametrize("given", ["hdfs://namenode:8020/home", "s3a://bucket/home", "file:/home"])
 def test_a_home_at_a_uri_is_refused_by_name(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    allowed = "allowed: a path that Airflow and drivers share; checkpoints and tables may be at a URI: SESSIONIZER_DATA"
+    elsewhere = "records may be at a URI: SESSIONIZER_CONTROL, checkpoints and tables, too: SESSIONIZER_DATA"
     monkeypatch.setenv("SESSIONIZER_HOME", given)
-    with pytest.raises(InvalidSpec, match=f"^SESSIONIZER_HOME is '{given}'; {allowed}"):
+    with pytest.raises(InvalidSpec, match=f"^SESSIONIZER_HOME is '{given}'; allowed: a path; {elsewhere}"):
         platform_home()
     with pytest.raises(InvalidSpec, match=r"^--home is "):
         home_at(str(Path(given)), "--home")  # as the command line has it

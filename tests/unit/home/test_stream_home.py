@@ -48,11 +48,11 @@ def test_layout_which_streams_of_earlier_releases_have(tmp_path: Path) -> None:
         files.lease(7),
         files.exit("a"),
         files.stop("a"),
-        files.submission("a"),
+        home.own_files.submission("a"),
         files.told("orphan"),
         files.left_out("a"),
     ]
-    assert [path.relative_to(home.control).as_posix() for path in named] == [
+    assert [path.as_posix().removeprefix(f"{home.control}/") for path in named] == [
         "leases/00000007.json", "exit.a.json", "stop.a", "submit.a", "orphan.json", "left_out/a.json",
     ]  # fmt: skip
     lineage = home.lineage("20261121T105501-3fa9c2")
@@ -70,8 +70,8 @@ def test_layout_which_streams_of_earlier_releases_have(tmp_path: Path) -> None:
 
 
 def test_what_drivers_leave_behind_is_found_by_its_pattern(tmp_path: Path) -> None:
-    files = StreamHome.of(tmp_path, "clicks").control_files
-    for path in (files.exit("a"), files.stop("a"), files.submission("a")):
+    files, own = StreamHome.of(tmp_path, "clicks").control_files, StreamHome.of(tmp_path, "clicks").own_files
+    for path in (files.exit("a"), files.stop("a"), own.submission("a")):
         assert any(path.match(pattern) for pattern in PATTERNS_OF_DRIVERS)
     assert not any(files.desired.match(pattern) for pattern in PATTERNS_OF_DRIVERS)
     log = LOG_NAME.fullmatch(StreamHome.of(tmp_path, "clicks").driver_log("ab-1").name)

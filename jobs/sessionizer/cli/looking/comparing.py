@@ -15,6 +15,7 @@ from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import NothingToShow, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
 from sessionizer.home.data_root import is_local
 from sessionizer.home.names import is_identifier
 from sessionizer.home.savepoint_home import OPEN_EVENTS
@@ -78,7 +79,7 @@ def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
     lineage, _, batch = text.partition(":")
     if not is_identifier(lineage) or (batch and not batch.isdecimal()):
         raise NothingToShow(home.name, f"{text!r} is no batch, lineage or savepoint")
-    if batch or home.lineage(lineage).records.is_dir():
+    if batch or is_there(home.lineage(lineage).records):
         return retained_batch(home, int(batch) if batch else None, lineage)
     known = {each.id for each in savepoints_in(shelf, epoch_ms())}
     if lineage not in known:

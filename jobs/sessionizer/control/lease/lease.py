@@ -16,6 +16,7 @@ from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, owned
 from sessionizer.control.records.process_identity import is_alive, this_process
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.names import checked_identifier
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Lease:
         if newest == self.token:
             reading = examine_token(self.home, newest)
             if reading.damage is not None:
-                raise ControlUnreachable(self.home.leases, reading.damage)
+                raise ControlUnreachable(uri_of(self.home.leases), reading.damage)
             # The record is compared too: a control directory that was removed and made anew counts from 1 again.
             if reading.value == self.record:
                 return

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+from sessionizer.home.control_store import changed_at_ms, record_names, remove
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.json_record import RecordReading, create_record, examine_record, write_record
+from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 KEPT_TOKENS: Final = 8
@@ -25,12 +27,9 @@ _FILE_NAME: Final = re.compile(r"(\d{8,18})\.json")
 def highest_token(home: StreamHome) -> int:
     """The highest token given out, 0 if none. One directory listing. Raises ControlUnreachable."""
     try:
-        names = [path.name for path in home.leases.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
+        return max(map(_token, record_names(home.leases)), default=0)
     except OSError as error:
-        raise ControlUnreachable(home.leases, error.strerror or str(error)) from error
-    return max(map(_token, names), default=0)
+        raise ControlUnreachable(uri_of(home.leases), error.strerror or first_line(error)) from error
 
 
 def examine_token(home: StreamHome, token: int) -> RecordReading[LeaseRecord]:
@@ -70,19 +69,19 @@ def give_out(home: StreamHome, record: LeaseRecord) -> bool:
 
 def _prune(home: StreamHome, newest: int) -> None:
     with suppress(OSError):
-        for path in home.leases.iterdir():
-            if 0 < _token(path.name) <= newest - KEPT_TOKENS:
-                _remove(path)
+        for name in record_names(home.leases):
+            if 0 < _token(name) <= newest - KEPT_TOKENS:
+                _remove(home.leases / name)
 
 
-def _remove(path: Path) -> None:
+def _remove(path: ControlPath) -> None:
     with suppress(OSError):
-        path.unlink()
+        remove(path)
 
 
-def _changed_at(path: Path) -> int:
+def _changed_at(path: ControlPath) -> int:
     try:
-        return path.stat().st_mtime_ns // 1_000_000
+        return changed_at_ms(path)
     except OSError:
         return 0
 

@@ -81,11 +81,18 @@ def own_file(home: StreamHome, named: str) -> Path | None:
 def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, str] = os.environ) -> None:
     """A driver that was submitted finds the log of its launch. Raises HomeNotShared: its home is not its launcher's.
 
+    Where control is elsewhere the two need no home in common, but at a path the record of some launch.
     In another home it would take a lease that nobody else sees, and nobody would see it work. The record of the launch
     may be a later driver's by now, and that of a copied home is an earlier one's.
     """
-    if environment.get(SUBMITTED) and not home.driver_log(uid).exists():
-        raise HomeNotShared(home.root, os.uname().nodename)
+    if not environment.get(SUBMITTED):
+        return
+    host = os.uname().nodename
+    if home.control_root is None:
+        if not home.driver_log(uid).exists():
+            raise HomeNotShared(home.root, host)
+    elif isinstance(home.control, Path) and read_launch(home) is None:
+        raise HomeNotShared(home.control, host, "the record of its launch")
 
 
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
@@ -96,6 +103,6 @@ def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
 def submission_failed(home: StreamHome, uid: str) -> bool:
     """Whether spark-submit ended without having handed driver ``uid`` over to its cluster."""
     try:
-        return home.control_files.submission(uid).read_text().strip() not in {"", "0"}
+        return home.own_files.submission(uid).read_text().strip() not in {"", "0"}
     except OSError:
         return False

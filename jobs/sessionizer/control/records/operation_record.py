@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Self
 
 from sessionizer.control.records.desired_state import DesiredState  # noqa: TC001  the type of a field, read with it
 from sessionizer.errors import ControlUnreachable, OperationPending
+from sessionizer.home.atomic_file import have_folder
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import record_names
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -83,7 +87,7 @@ class OperationRecord(JsonRecord):
 
 def write_operation(home: StreamHome, record: OperationRecord) -> None:
     """Raises UnwritablePath, DiskFull."""
-    home.control_files.operations.mkdir(parents=True, exist_ok=True)
+    have_folder(home.control_files.operations, "the record of an operation")
     write_record(home.control_files.operation(record.id), record)
 
 
@@ -91,10 +95,10 @@ def read_operations(home: StreamHome) -> list[OperationRecord]:
     """All of them, the oldest first. Raises DamagedFile, ControlUnreachable."""
     folder = home.control_files.operations
     try:
-        files = sorted(folder.glob("[!.]*.json")) if folder.is_dir() else []
+        names = record_names(folder, "[!.]*.json")
     except OSError as error:
-        raise ControlUnreachable(folder, error.strerror or str(error)) from error
-    found = (require_undamaged(OperationRecord, file) for file in files)
+        raise ControlUnreachable(uri_of(folder), error.strerror or first_line(error)) from error
+    found = (require_undamaged(OperationRecord, folder / name) for name in names)
     return [record for record in found if record is not None]
 
 

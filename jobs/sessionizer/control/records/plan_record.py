@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile
+from sessionizer.home.atomic_file import have_folder
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class PlanRecord(JsonRecord):
 
 def keep_plan_of(home: StreamHome, plan: PlanRecord) -> PlanRecord:
     """Keep it unless its request has one; returns the one that the request has. Raises UnwritablePath, DamagedFile."""
-    home.control_files.plans.mkdir(parents=True, exist_ok=True)
+    have_folder(home.control_files.plans, "a plan")
     create_record(home.control_files.plan(plan.request), plan)
     return require_plan(home, plan.request)
 
@@ -51,5 +53,5 @@ def require_plan(home: StreamHome, request: str) -> PlanRecord:
     """As ``read_plan``; one that is gone is damage, too."""
     plan = read_plan(home, request)
     if plan is None:
-        raise DamagedFile(home.control_files.plan(request), "it is gone")
+        raise DamagedFile(uri_of(home.control_files.plan(request)), "it is gone")
     return plan

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sessionizer.errors import ControlUnreachable
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
+from sessionizer.home.data_root import uri_of
 from sessionizer.home.json_record import JsonRecord, write_record
+from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -27,5 +31,12 @@ def request_stop(home: StreamHome, uid: str, why: str) -> None:
 
 
 def stop_requested(home: StreamHome, uid: str) -> bool:
-    """Whether driver ``uid`` was asked to stop. The file's presence is the request, so ``touch`` works by hand."""
-    return home.control_files.stop(uid).exists()
+    """Whether driver ``uid`` was asked to stop. The file's presence is the request, so ``touch`` works by hand.
+
+    Raises ControlUnreachable.
+    """
+    path = home.control_files.stop(uid)
+    try:
+        return is_there(path)
+    except OSError as error:
+        raise ControlUnreachable(uri_of(path), error.strerror or first_line(error)) from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
+from sessionizer.home.control_store import remove
 from sessionizer.home.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class OnceToldFile:
     def forget(self, home: StreamHome) -> None:
         """All is well: should it happen once more, that is news."""
         with suppress(OSError):
-            (home.control_files.told(self.name)).unlink(missing_ok=True)
+            remove(home.control_files.told(self.name))
 
 
 TOLD_OF_ORPHAN: Final = OnceToldFile("orphan")

@@ -9,7 +9,7 @@ from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.trial.figures import BatchFacts, Figures
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from sessionizer.home.control_root import ControlPath
 
 KEPT: Final = 20
 """Batches that are kept one by one."""
@@ -19,7 +19,7 @@ _EARLIER, _BATCHES = "earlier", "batches"
 class BatchLog:
     """Kept by the driver, so that a verb knows what was usual before it, and a restart what a trial has seen so far."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: ControlPath) -> None:
         """Raises DamagedFile for a file of a newer release; one that cannot be read counts from nothing."""
         self._file, self._added = file, 0
         kept = read_json(file) or {}

@@ -18,9 +18,8 @@ from sessionizer.lineage.trial.figures import Figures
 from sessionizer.lineage.trial.judging import Baseline, Outcome, Terms
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sessionizer.home.atomic_file import JsonObject
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 _SETTLED: Final = {Outcome.PASSED, Outcome.ACCEPTED}
@@ -82,7 +81,7 @@ def begin_trial(home: StreamHome, lineage: str, verb: str, before: str | None, t
     """
     left = active_lineage(home)
     baseline = _done_by(home, left, terms) if left else NOTHING
-    course = Course(verb=verb, owner=owner_name(home.name, home.platform), begun_at=epoch_ms(), before=before)
+    course = Course(verb=verb, owner=owner_name(home.name, home.control_base), begun_at=epoch_ms(), before=before)
     write_trial(home, Trial(lineage, terms, course, baseline))
 
 
@@ -136,7 +135,7 @@ def accepted(home: StreamHome, by: str) -> str:
     return f"stream {home.name} goes on with lineage {trial.lineage}, accepted by {by}"
 
 
-def _decoded(value: JsonObject, lineage: str, path: Path) -> Trial:
+def _decoded(value: JsonObject, lineage: str, path: ControlPath) -> Trial:
     require_known_format(path, value)
     try:
         figures = value["baseline"]

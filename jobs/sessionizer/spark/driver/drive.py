@@ -15,6 +15,7 @@ from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_root import is_local
 from sessionizer.home.room import Reserve
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, require_no_history
@@ -43,8 +44,9 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
     home = StreamHome.of(options.platform_home, file.name, options.data_root)
     home.prepare()
     lease = _acquired(home, options.uid, say)
-    reserve = Reserve(home.control_files.reserve(lease.uid))
-    reserve.take()
+    reserve = Reserve(home.own_files.reserve(lease.uid))
+    if is_local(home.control_base):
+        reserve.take()
     driver: DriverLife | None = None
     try:
         with StopSignals() as signals:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from sessionizer.errors import ExecutorsUnfit
-from sessionizer.home.atomic_file import TEMPORARY_SUFFIX
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.spark.internals.java_errors import JavaError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sessionizer.control.records.heartbeat import Phase
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.progress_line import ProgressTeller, progress_line
 from sessionizer.core.definition.rules import TimeMode
-from sessionizer.errors import LineageLeft, LineageUnfit
+from sessionizer.errors import ControlUnreachable, LineageLeft, LineageUnfit
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
@@ -27,7 +27,7 @@ from sessionizer.spark.driver.chores import Chores
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.preparation import Preparation
-from sessionizer.spark.driver.query_watch import POLL_S, QueryWatch, cut_off
+from sessionizer.spark.driver.query_watch import POLL_OF_A_STORE_S, POLL_S, QueryWatch, cut_off
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.hidden_files import files_passed_over
@@ -74,8 +74,9 @@ class DriverLife:
         self._judged = 0
         self._signs = VitalSigns(home, lease)
         self._gate = BatchGate(self._must_stop)
-        disks = [disk for disk in (home.root, home.data, Path(tempfile.gettempdir())) if isinstance(disk, Path)]
+        disks = [disk for disk in (home.control_base, home.data, Path(tempfile.gettempdir())) if isinstance(disk, Path)]
         self._watch = QueryWatch(self._signs, self._gate, self._lease_watch, disks)
+        self._poll_s = POLL_S if is_local(home.control_base) else POLL_OF_A_STORE_S
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
 
     def run(self) -> tuple[ExitOutcome, int | None]:
@@ -187,7 +188,10 @@ class DriverLife:
                 return
 
     def _must_stop(self) -> bool:
-        return self._signals.received or stop_requested(self._home, self._lease.uid)
+        try:
+            return self._signals.received or stop_requested(self._home, self._lease.uid)
+        except ControlUnreachable:
+            return False  # for how long that may last the lease says
 
     def _follow(self, query: StreamingQuery) -> None:
         """Watch the query to its end. Raises what ended it, unless that was our own request."""
@@ -202,7 +206,7 @@ class DriverLife:
             self._tell_progress()
             self._chores.do(query)
             self._judge(query)
-            time.sleep(POLL_S)
+            time.sleep(self._poll_s)
         error = query.exception()
         if error is not None and not self._gate.refused:
             self._lease_watch.look()

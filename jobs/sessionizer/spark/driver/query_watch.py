@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.vital_signs import VitalSigns
 
 POLL_S: Final = 0.25
+POLL_OF_A_STORE_S: Final = 1.0
+"""Between two looks at records that are in a store: each is a few requests, which may be paid for."""
 STUCK_AFTER_MS: Final = 600_000
 """A batch that did not get on for so long is not waited for any longer by a driver that is to stop."""
 

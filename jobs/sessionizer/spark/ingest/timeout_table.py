@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.home.atomic_file import JsonObject
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.lineage_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -51,7 +52,7 @@ class TimeoutTable:
     location: str | None
     default_ms: int
     inline_ms: dict[str, int]
-    announced: Path
+    announced: ControlPath
     punctuations: DataPath
 
     @classmethod
@@ -103,7 +104,7 @@ def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
     return stamped({_TIMEOUTS: dict(timeouts_ms)})
 
 
-def announced_timeouts(file: Path) -> dict[str, int]:
+def announced_timeouts(file: ControlPath) -> dict[str, int]:
     """What was passed on, client to ms; nothing where ``file`` is absent or damaged. Raises DamagedFile: too new."""
     known = content_of(file, read_json(file) or {}, _TIMEOUTS)
     return {client: int(str(timeout)) for client, timeout in known.items()}

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -42,7 +43,7 @@ _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while r
 class UnreadableFiles:
     """Those that a lineage has met. ``record`` remembers them, a report in ``punctuations`` quarantines them."""
 
-    record: Path
+    record: ControlPath
     punctuations: DataPath
 
     @classmethod

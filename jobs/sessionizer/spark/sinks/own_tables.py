@@ -32,7 +32,7 @@ def have_tables(
     spark: SparkSession, home: StreamHome, platform_home: Path, spec: StreamSpec, shapes: Iterable[TableShape]
 ) -> None:
     """Have the tables of the stream, which no other one writes. Raises TableOwned, and as ``ensure_tables``."""
-    owner, ours = owner_name(home.name, platform_home), streamed_tables(home, platform_home, spec)
+    owner, ours = owner_name(home.name, home.control_base), streamed_tables(home, platform_home, spec)
     claim_tables(spark, ours, owner, set(names_in(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import NoWayBack
-from sessionizer.home.data_files import names_in
+from sessionizer.home.control_store import record_names
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.names import is_identifier
 from sessionizer.home.stream_home import LINEAGES
@@ -58,7 +58,9 @@ def activated_by(home: StreamHome, record: OperationRecord) -> str | None:
 
 def origins_of(home: StreamHome) -> dict[str, Origin | None]:
     """Every lineage that control knows, also one whose data is gone, with its origin. Raises DamagedFile, OSError."""
-    noted = {*names_in(home.lineage_records), *names_in(home.root / LINEAGES)}  # the second: as earlier releases put it
+    noted = set(record_names(home.lineage_records))
+    if home.control_root is None:  # as earlier releases put it
+        noted |= set(record_names(home.root / LINEAGES))
     return {name: read_origin(home, name) for name in sorted(filter(is_identifier, noted))}
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToShow
+from sessionizer.home.control_store import is_there
+from sessionizer.home.data_root import uri_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batches, next_watermark, planned_batch, proof_of_batch
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
@@ -50,14 +52,14 @@ def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str |
     chosen = lineage or active_lineage(home)
     if chosen is None:
         raise NothingToShow(home.name, "it never ran")
-    if not home.lineage(chosen).records.is_dir():
+    if not is_there(home.lineage(chosen).records):
         raise NothingToShow(home.name, f"it has no lineage {chosen}")
     require_readable_lineage(home, chosen)
     checkpoint = home.checkpoint(chosen)
     batch = _chosen(home.name, chosen, committed_batches(checkpoint), batch_id)
     spec, kept = read_lineage_spec(home, chosen), read_kept_types(home, chosen)
     if spec is None or kept is None:
-        raise DamagedFile(home.lineage(chosen).records, "it lacks spec.json or types.json")
+        raise DamagedFile(uri_of(home.lineage(chosen).records), "it lacks spec.json or types.json")
     proof = _proof(home.name, checkpoint, batch)
     planned, watermark = planned_batch(checkpoint, batch), next_watermark(checkpoint, batch)
     return Retained(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -15,8 +16,7 @@ from sessionizer.stream_spec.loading.problems import invalid_spec
 from sessionizer.stream_spec.loading.yaml_text import YamlDocument
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.stream_spec.decisions import Document
 
 
@@ -44,10 +44,11 @@ def read_spec_file(folder: Path, name: str) -> SpecFile:
         return SpecFile(name, problem=error)
 
 
-def recorded_spec(document: Document, file: Path) -> StreamSpec:
+def recorded_spec(document: Document, file: ControlPath) -> StreamSpec:
     """The spec of ``document_of``, kept in ``file``; raises InvalidSpec when this release would refuse it."""
     try:
         return StreamSpec.model_validate(document)
     except ValidationError as error:
-        found = invalid_spec(error, YamlDocument(json.dumps(document, ensure_ascii=False), file), file)
-        raise InvalidSpec(found.field, found.value, found.allowed, file=file) from None
+        shown = file if isinstance(file, Path) else Path(file.name)
+        found = invalid_spec(error, YamlDocument(json.dumps(document, ensure_ascii=False), shown), shown)
+        raise InvalidSpec(found.field, found.value, found.allowed, file=shown) from None

@@ -45,6 +45,35 @@ def test_every_job_is_told_of_the_data_root(data: str) -> None:
         assert argv[-2:] == ("--data", data)
 
 
+@pytest.mark.parametrize("control", ["/shared", "hdfs://namenode:8020/control"])
+def test_every_job_is_told_of_the_control_root_before_its_verb(control: str) -> None:
+    folders = replace(FOLDERS, control=control)
+    change = StateCall(verb="restore", stream="clicks", savepoint=None, options=(), reads_spec=False, folders=folders)
+    for argv in (
+        DriverCall(stream="clicks", uid="0123ab", folders=folders).argv(),
+        ReportCall(stream="clicks", folders=folders).argv(),
+        SavepointCall(stream="clicks", folders=folders, savepoint="a", why="b").argv(),
+        change.planned("r"),
+        change.approved("d", "somebody"),
+    ):
+        assert argv[:2] == ("--control", control)
+        assert argv[2] in {"run", "report", "savepoint", "restore"}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("", None),
+        ("/platform", None),
+        ("/shared/", "/shared"),
+        ("hdfs://namenode:8020/control/", "hdfs://namenode:8020/control"),
+    ],
+)
+def test_a_project_hands_the_control_root_on_without_opening_it(given: str, told: str | None) -> None:
+    project = Project.from_environment({"SESSIONIZER_HOME": "/platform", "SESSIONIZER_CONTROL": given})
+    assert (project.control, project.folders.control) == (told, told)
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -66,7 +95,9 @@ def test_a_project_hands_the_data_root_on_without_opening_it(given: str, told: s
     [
         ("SESSIONIZER_DATA", "lake", "an absolute path, or a URI"),
         ("SESSIONIZER_DATA", "nothing://there/lake", "a path, or a URI that both Spark and fsspec read"),
-        ("SESSIONIZER_HOME", "hdfs://namenode:8020/home", "a path that Airflow and drivers share"),
+        ("SESSIONIZER_HOME", "hdfs://namenode:8020/home", "a path; records may be at a URI"),
+        ("SESSIONIZER_CONTROL", "shared", "an absolute path, or a URI"),
+        ("SESSIONIZER_CONTROL", "gs://bucket/control", "a path that Airflow and drivers share, hdfs://"),
     ],
 )
 def test_a_root_that_is_none_is_named(variable: str, value: str, allowed: str) -> None:

@@ -107,7 +107,7 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
     new_supervisor: NewSupervisor, home: StreamHome, alerts: list[Alert], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(home: StreamHome, record: object) -> None:
-        raise UnwritablePath(home.control, "supervision.json", "[Errno 28] No space left on device")
+        raise UnwritablePath(str(home.control), "supervision.json", "[Errno 28] No space left on device")
 
     monkeypatch.setattr(ledgers, "write_supervision", full)
     supervisor = impatient_to_tell(new_supervisor())

@@ -23,6 +23,7 @@ from support.expected.supervision_records import launched, recorded, works
 from support.expected.told_causes import check_alert, check_record, made
 from support.faults.dead_mounts import mount_without_server
 from support.faults.small_disk import fill
+from support.places import mounted
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC, put_on_trial
 from support.processes.file_notifier import settle_and_tell, settle_until
@@ -235,7 +236,7 @@ def test_what_people_are_told_of_a_stale_mount(watched: WatchedStream, tmp_path:
 def test_what_people_are_told_of_a_file_that_cannot_be_reached(watched: WatchedStream) -> None:
     """It is not damaged: nobody can tell."""
     write_desired(watched.home, DesiredState.RUNNING, by="ops", why="")
-    with mount_without_server(watched.home.control_files.desired):
+    with mount_without_server(mounted(watched.home.control_files.desired)):
         watched.watch(scripted_driver)
     watched.check("ControlUnreachable", names="desired.json: Transport endpoint is not connected")
 

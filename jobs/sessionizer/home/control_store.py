@@ -1,0 +1,181 @@
+"""What is done with the records of a control root, wherever it is; of a path all is as the operating system has it.
+
+Of a URI two primitives decide. *Create unless it exists*: on HDFS a rename, which one step of the NameNode refuses
+where the name exists; on S3 a put with ``If-None-Match: *``. *Replace whole*: on HDFS a rename that overwrites, in one
+step, too; on S3 a put. Each call to a store has a limit: HDFS's client alone would try for minutes, and a driver that
+cannot read its lease must know it sooner than that.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+import threading
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.forks import outlive_connections_of_the_parent
+from sessionizer.home.names import TEMPORARY_SUFFIX
+from sessionizer.home.room import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from upath import UPath
+
+    from sessionizer.home.control_root import ControlPath
+
+ANSWERS_WITHIN_S: Final = 8.0
+"""Of one call. Of four is a driver's look at its lease, for a stop marker and its beat: even if none is answered it
+knows, and ends, well before another may take its lease over (``patience.TAKEOVER_AFTER_MS``)."""
+CONNECTS_WITHIN_S: Final = 3.0
+
+_NEVER: Final = (PermissionError, NotADirectoryError, IsADirectoryError, FileNotFoundError)
+_Answer = TypeVar("_Answer")
+
+
+def read_whole(path: UPath) -> bytes:
+    """What is at ``path``. Raises FileNotFoundError, and OSError for all else."""
+    return _answered(path, lambda: bytes(_store_of(path).cat_file(path.path)))
+
+
+def replace_whole(path: UPath, content: bytes, *, durable: bool) -> None:
+    """Have ``content`` at ``path``, which at no moment is absent if it was there. Raises OSError."""
+    if path.protocol == "hdfs":
+        _answered(path, lambda: _by_rename(path, content, durable=durable, overwrite=True))
+    else:
+        _answered(path, lambda: _store_of(path).pipe_file(path.path, content))
+
+
+def create_whole(path: UPath, content: bytes) -> bool:
+    """Have ``content`` at ``path`` unless something is there; True for the one caller who did. Raises OSError.
+
+    ``content`` must be this call's own: a client repeats a call whose answer was lost, and then meets itself.
+    """
+    try:
+        if path.protocol == "hdfs":
+            _answered(path, lambda: _by_rename(path, content, durable=True, overwrite=False))
+        else:
+            _answered(path, lambda: _store_of(path).pipe_file(path.path, content, mode="create"))
+    except (FileExistsError, FileNotFoundError) as error:
+        try:
+            return read_whole(path) == content
+        except FileNotFoundError:
+            if isinstance(error, FileExistsError):
+                return False  # it is gone again
+            raise error from None
+    return True
+
+
+def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:
+    """The names in ``folder`` that fit the ``pattern``, in order; none where there is no folder. Raises OSError."""
+    try:
+        if isinstance(folder, Path):
+            names = [entry.name for entry in folder.iterdir()]
+        else:
+            listed = _answered(folder, lambda: _store_of(folder).ls(folder.path, detail=False))
+            names = [str(name).rstrip("/").rpartition("/")[2] for name in listed]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(name for name in names if fnmatchcase(name, pattern))
+
+
+def is_there(path: ControlPath) -> bool:
+    """Whether there is such a file or folder. Raises OSError."""
+    return path.exists() if isinstance(path, Path) else _answered(path, lambda: bool(_store_of(path).exists(path.path)))
+
+
+def remove(path: ControlPath) -> None:
+    """Remove the file; harmless when it is gone. Raises OSError."""
+    if isinstance(path, Path):
+        path.unlink(missing_ok=True)
+    else:
+        with suppress(FileNotFoundError):
+            _answered(path, lambda: _store_of(path).rm_file(path.path))
+
+
+def make_folder(folder: ControlPath) -> None:
+    """Make the folder with those above it; harmless when it is there. Raises OSError."""
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
+    elif folder.protocol == "hdfs":
+        _answered(folder, lambda: _store_of(folder).makedirs(folder.path, exist_ok=True))
+    # an object store has none: a folder is there when something is in it
+
+
+def changed_at_ms(path: ControlPath) -> int:
+    """When the file was written, in epoch ms by the clock of who keeps it. Raises OSError."""
+    if isinstance(path, Path):
+        return path.stat().st_mtime_ns // 1_000_000
+    return int(_answered(path, lambda: _store_of(path).modified(path.path)).timestamp() * 1000)
+
+
+def refused_by_store(path: UPath, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
+    """The error that ``error`` comes to for who has to write ``path``; what is not known to last is waited for."""
+    if isinstance(error, _NEVER) or "AccessControlException" in str(error):
+        return UnwritablePath(uri_of(path), purpose, first_line(error))
+    if "QuotaExceeded" in str(error):
+        return DiskFull(uri_of(path), purpose, first_line(error))
+    return ControlUnreachable(uri_of(path), error.strerror or first_line(error))
+
+
+def _by_rename(path: UPath, content: bytes, *, durable: bool, overwrite: bool) -> None:
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+    try:
+        with _store_of(hidden).open(hidden.path, "wb") as file:
+            file.write(content)
+            if durable:
+                file.hsync()
+        _store_of(path).mv(hidden.path, path.path, overwrite=overwrite)
+    except OSError:
+        with suppress(OSError):
+            _store_of(hidden).rm_file(hidden.path)
+        raise
+
+
+def _answered(path: UPath, call: Callable[[], _Answer]) -> _Answer:
+    """What ``call`` returns or raises. Raises OSError (ETIMEDOUT) where the store keeps silent.
+
+    Then its thread is left behind, and with it the chance that the call still takes effect: as that of a process that
+    was paused. A lease counts only for who was told that it is theirs.
+    """
+    if path.protocol == "hdfs":
+        outlive_connections_of_the_parent()
+    answer: list[Any] = []
+
+    def ask() -> None:
+        try:
+            _require_listener(path)
+            answer.append((call(), None))
+        except BaseException as error:  # noqa: BLE001  raised below, where somebody waits
+            answer.append((None, error))
+
+    thread = threading.Thread(target=ask, name="control store", daemon=True)
+    thread.start()
+    thread.join(ANSWERS_WITHIN_S)
+    if not answer:
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {ANSWERS_WITHIN_S:.0f} s")
+    value, error = answer[0]
+    if error is None:
+        return value  # type: ignore[no-any-return]
+    if isinstance(error, OSError) or not isinstance(error, Exception):
+        raise error
+    raise OSError(errno.EIO, f"{type(error).__name__}: {first_line(error)}") from error
+
+
+def _store_of(path: UPath) -> Any:  # noqa: ANN401  as fsspec has it
+    """Its file system in this process. What a path itself holds on to is that of the parent, in a child by fork."""
+    import fsspec  # noqa: PLC0415  for those who have control in a store
+
+    return fsspec.filesystem(path.protocol, **path.storage_options)
+
+
+def _require_listener(path: UPath) -> None:
+    host, port = path.storage_options.get("host"), path.storage_options.get("port")
+    if host and port:
+        socket.create_connection((str(host), int(port)), timeout=CONNECTS_WITHIN_S).close()

@@ -1,0 +1,33 @@
+"""An S3 server of one process: ``python -m support.processes.s3_server PORT``. It answers one request after another.
+
+moto looks whether an object is there and puts it in two steps, between which another thread may come; a server whose
+conditional puts are atomic, as those of S3 are, takes one at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+def one_at_a_time(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """The application, entered by one thread at a time."""
+    lock = threading.Lock()
+
+    def answer(*arguments: Any) -> Iterable[bytes]:
+        with lock:
+            return application(*arguments)
+
+    return answer
+
+
+if __name__ == "__main__":
+    application = DomainDispatcherApplication(create_backend_app)
+    run_simple("127.0.0.1", int(sys.argv[1]), one_at_a_time(application), threaded=True)

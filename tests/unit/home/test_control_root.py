@@ -1,0 +1,200 @@
+"""Control in a root of its own: what is one, what a store does with records, and what it must be able to do."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import sys
+import threading
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from upath import UPath
+
+from sessionizer.control.lease.watch import UNREACHABLE_LIMIT_S
+from sessionizer.control.patience import TAKEOVER_AFTER_MS
+from sessionizer.errors import ControlUnreachable, DamagedFile, InvalidSpec
+from sessionizer.home.atomic_file import create_json, examine_json, write_json
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
+from sessionizer.home.control_store import (
+    ANSWERS_WITHIN_S,
+    changed_at_ms,
+    is_there,
+    make_folder,
+    record_names,
+    remove,
+)
+from sessionizer.home.data_reach import make_writable_control
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.platform_home import home_id
+from sessionizer.home.stream_home import StreamHome, stream_homes
+from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage
+
+if TYPE_CHECKING:
+    from sessionizer.home.control_root import ControlPath
+
+_FORK = multiprocessing.get_context("fork")
+
+
+@pytest.mark.parametrize("uri", ["hdfs://namenode:8020/control", "hdfs://nameservice/a/control"])
+def test_the_environment_says_where_control_is(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CONTROL_VARIABLE, f"{uri}/")
+    home = StreamHome.of(tmp_path, "clicks")
+    assert uri_of(home.control_files.desired) == f"{uri}/streams/clicks/control/desired.json"
+    assert uri_of(home.lineage("a").records) == f"{uri}/streams/clicks/control/lineages/a"
+    assert home.checkpoint("a") == tmp_path / "streams/clicks/lineages/a/checkpoint"
+    assert home.driver_log("a") == tmp_path / "streams/clicks/logs/driver.a.log"
+    assert home.own_files.submission("a") == tmp_path / "streams/clicks/control/submit.a"
+    monkeypatch.setenv(CONTROL_VARIABLE, str(tmp_path))
+    assert StreamHome.of(tmp_path, "clicks") == StreamHome(tmp_path / "streams/clicks")
+
+
+def test_control_may_be_at_another_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CONTROL_VARIABLE, str(tmp_path / "shared"))
+    home = StreamHome.of(tmp_path / "home", "clicks")
+    home.prepare()
+    home.prepare_own()
+    lineage = start_lineage(home)
+    assert (tmp_path / "shared/streams/clicks/control/lineage.json").exists()
+    assert (tmp_path / "shared/home.json").exists()
+    assert [found.name for found in stream_homes(tmp_path / "home")] == ["clicks"]
+    assert active_lineage(StreamHome.of(tmp_path / "another home", "clicks")) == lineage
+    assert {path.name for path in (tmp_path / "home/streams/clicks").iterdir()} == {"control", "lineages", "logs"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "s3a://bucket/control", "gs://bucket/control", "memory://there/control", "webhdfs://namenode:9870/control",
+        "viewfs://cluster/control", "hdfs:///control", "hdfs://namenode:8020/", "s3://bucket", "s3://key:hidden@bucket/c",
+    ],
+)  # fmt: skip
+def test_a_store_that_is_not_known_to_create_in_one_step_is_refused_by_name(given: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidSpec, match=r"^SESSIONIZER_CONTROL is .*; allowed: a path .* hdfs:.* in one step"
+    ) as caught:
+        control_root(tmp_path, given)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_store_whose_package_is_missing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.delitem(
+        sys.modules["fsspec.registry"].__dict__["_registry"], "s3", raising=False
+    )  # who has asked for it before
+    with pytest.raises(InvalidSpec, match=r"^SESSIONIZER_CONTROL is 's3://bucket/control'; .* \(Install s3fs"):
+        control_root(tmp_path, "s3://bucket/control")
+
+
+def test_a_store_that_creates_what_exists_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in memory takes every put, as an object store does that knows no conditional ones."""
+    folder = UPath("memory://control/leases")
+    put = type(folder.fs).pipe_file
+    monkeypatch.setattr(type(folder.fs), "pipe_file", lambda fs, path, value, mode="": put(fs, path, value))
+    with pytest.raises(InvalidSpec, match=r"SESSIONIZER_CONTROL is .*this store has created a file that exists"):
+        make_writable_control([folder])
+
+
+def test_records_are_created_once_replaced_whole_listed_and_removed(control: ControlPath) -> None:
+    folder = control / "records"
+    assert record_names(folder) == []
+    make_writable_control([folder])
+    first, second = folder / "a.json", folder / "b.json"
+    assert not is_there(first)
+    assert create_json(first, {"by": 1})
+    assert not create_json(first, {"by": 2})
+    assert (examine_json(first).value or {})["by"] == 1
+    write_json(second, {"by": 3})
+    write_json(second, {"by": 4}, durable=False)
+    assert examine_json(second).value == {"by": 4}
+    assert abs(changed_at_ms(second) - epoch_ms()) < 600_000
+    assert record_names(folder) == ["a.json", "b.json"]
+    assert record_names(folder, "b.*") == ["b.json"]
+    remove(second)
+    remove(second)
+    assert not is_there(second)
+    assert examine_json(second).damage is None
+    make_folder(folder)
+
+
+def test_a_record_that_is_replaced_is_there_and_whole_at_every_moment(control: ControlPath) -> None:
+    path = control / "record.json"
+    write_json(path, {"turn": 0, "more": "x" * 2_000})
+    enough = threading.Event()
+
+    def replace() -> None:
+        for turn in count(1):
+            if enough.is_set():
+                return
+            write_json(path, {"turn": turn, "more": "x" * 2_000}, durable=False)
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    seen: list[int] = []
+    while writer.is_alive() and len(set(seen)) < 40:
+        reading = examine_json(path)
+        assert reading.value is not None, reading
+        assert len(reading.value["more"]) == 2_000
+        seen.append(reading.value["turn"])
+    enough.set()
+    writer.join()
+    assert seen == sorted(seen)
+    assert len(set(seen)) == 40
+
+
+def _read_in_a_child(path: Any) -> None:
+    os._exit(7 if (examine_json(path).value or {}).get("by") == "parent" and create_json(path.parent / "c", {}) else 1)
+
+
+def test_a_forked_child_reads_and_writes_on_its_own(control: ControlPath) -> None:
+    path = control / "record.json"
+    write_json(path, {"by": "parent"})
+    assert examine_json(path).value == {"by": "parent"}, "its connection is kept"
+    child = _FORK.Process(target=_read_in_a_child, args=(path,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 7
+    assert record_names(control, "c") == ["c"]
+    assert examine_json(path).value == {"by": "parent"}
+
+
+def test_all_homes_with_one_control_root_have_one_identity(control: ControlPath, tmp_path: Path) -> None:
+    assert home_id(control) == home_id(control)
+    home = StreamHome(tmp_path / "streams/clicks", control_root=None if control == tmp_path else control)
+    home.prepare()
+    lineage = start_lineage(home)
+    assert active_lineage(home) == lineage
+    (home.lineage(lineage).records / "types.json").write_text("{}")
+    remove(home.control_files.lineage)
+    with pytest.raises(DamagedFile, match=r"lineage.json is damaged: the file is gone"):
+        read_lineage(home)
+
+
+def test_a_store_that_does_not_listen_is_told_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        folder = control_root_at(f"hdfs://127.0.0.1:{taken.getsockname()[1]}/control")
+        reading = examine_json(folder / "lease.json")
+        assert reading.away
+        assert "Connection refused" in (reading.damage or "")
+        with pytest.raises(ControlUnreachable, match=r"cannot reach hdfs://127.0.0.1.*Connection refused"):
+            write_json(folder / "lease.json", {})
+
+
+def test_a_store_that_keeps_silent_is_not_waited_for_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    unanswered = UNREACHABLE_LIMIT_S + 4 * ANSWERS_WITHIN_S
+    assert unanswered * 1_000 < TAKEOVER_AFTER_MS * 2 / 3, "a driver has the rest for its end"
+    monkeypatch.setattr("sessionizer.home.control_store.ANSWERS_WITHIN_S", 0.5)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        folder = control_root_at(f"hdfs://127.0.0.1:{silent.getsockname()[1]}/control")
+        assert examine_json(folder / "lease.json").away
+
+
+def control_root_at(uri: str) -> ControlPath:
+    return control_root(Path("/home/of/us"), uri)
