@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.home.control_store import is_there
 from sessionizer_demo.local_airflow.api import wait_until
+from support.cluster.containers import nobody_sees_the_home
 from support.faults.airflow_faults import has_stopped, wait_for_pause
 from support.places import REPOSITORY
 
@@ -39,8 +39,8 @@ def test_a_stream_is_supervised_where_drivers_and_airflow_share_no_folder(
     clicks.wait_until_all_is_in()
     home = platform.home
     assert is_there(home.control_files.lineage)
-    assert not (home.root / "control" / "lineage.json").exists()
-    assert all(not names_in(Path(f"/proc/{found.pid}/root{home.platform}")) for found in running_yarn.processes())
+    assert not is_there(home.own / "lineage.json")
+    nobody_sees_the_home(platform, running_yarn)
     assert "clicks" in status(platform, clicks)
 
     platform.run_now(f"{platform.stream}.stop")
@@ -54,14 +54,6 @@ def test_a_stream_is_supervised_where_drivers_and_airflow_share_no_folder(
     wait_for_pause(platform)
     wait_until(lambda: has_stopped(platform, second), STOPPED_SECONDS, "the second driver to stop")
     clicks.assert_exact()
-
-
-def names_in(folder: Path) -> list[str]:
-    """None of a process that has just ended."""
-    try:
-        return [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []
 
 
 def status(platform: Platform, clicks: ClusterStage) -> str:

@@ -36,10 +36,29 @@ def executors_see_no_control(platform: Platform, yarn: Yarn) -> None:
         assert str(REPOSITORY / "jobs") not in path
 
 
+def nobody_sees_the_home(platform: Platform, yarn: Yarn) -> None:
+    """Neither the driver nor an executor, nor what they fork."""
+    home = platform.installation.platform_home
+    jvms = [process for process in yarn.processes() if is_executor(process) or is_driver(process)]
+    family = {child for jvm in jvms for child in (jvm, *jvm.children(recursive=True))}
+    assert any(is_driver(process) for process in family)
+    assert any(is_executor(process) for process in family)
+    assert {process.pid for process in family if names_in(Path(f"/proc/{process.pid}/root{home}"))} == set()
+
+
 def is_executor(process: psutil.Process) -> bool:
     """Not the shell that starts it."""
+    return _is_jvm_of(process, "YarnCoarseGrainedExecutorBackend")
+
+
+def is_driver(process: psutil.Process) -> bool:
+    """The JVM in which it is."""
+    return _is_jvm_of(process, "deploy.yarn.ApplicationMaster")
+
+
+def _is_jvm_of(process: psutil.Process, main_class: str) -> bool:
     command = command_of(process)
-    return "YarnCoarseGrainedExecutorBackend" in command and command.partition(" ")[0].endswith("java")
+    return main_class in command and command.partition(" ")[0].endswith("java")
 
 
 def names_in(folder: Path) -> list[str]:
