@@ -83,6 +83,7 @@ class Bench:
     spark: SparkSession
     home: StreamHome
     folder: Path
+    key: str
     took: dict[str, list[float]] = field(default_factory=dict)
 
     def timed(self, what: str, work: Callable[[], object]) -> None:
@@ -90,6 +91,10 @@ class Bench:
         started = time.perf_counter()
         work()
         self.took.setdefault(what, []).append(round(time.perf_counter() - started, 3))
+
+    def show(self) -> None:
+        """What is open of one key."""
+        Look.of(self.spark, retained_batch(self.home, standing_of(self.home).batch_id)).key(self.key)
 
     def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
         """Make one."""
@@ -127,6 +132,7 @@ class Bench:
     def turn(self, number: int) -> None:
         """Everything once, what is compared side by side."""
         made: list[tuple[SavepointHome, Manifest]] = []
+        self.timed(SHOW_WARM, self.show)
         self.timed("canonical savepoint", lambda: made.append(self.savepoint(number, native=False)))
         rows = savepoint_table(self.spark, made[0][0], OPEN_EVENTS)
         self.timed("copy to Parquet", lambda: rows.write.parquet(str(self.folder / f"copy-{number}")))
@@ -146,12 +152,8 @@ def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> 
     shutil.rmtree(folder, ignore_errors=True)
     home = _streamed(dataset, folder, say)
     spark = spark_session("benchmark state", "local[2]", SETTINGS)
-    bench = Bench(spark, home, folder)
-    standing = standing_of(home)
-    key = _a_key(dataset)
-    look = Look.of(spark, retained_batch(home, standing.batch_id))
-    bench.timed(SHOW_COLD, lambda: look.key(key))
-    bench.timed(SHOW_WARM, lambda: look.key(key))
+    bench = Bench(spark, home, folder, _a_key(dataset))
+    bench.timed(SHOW_COLD, bench.show)
     for number in range(repetitions + 1):
         bench.turn(number)
         say(f"state {number}/{repetitions}: {', '.join(f'{what} {took[-1]}' for what, took in bench.took.items())}")

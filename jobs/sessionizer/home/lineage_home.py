@@ -96,6 +96,11 @@ class LineageHome:
         """An empty folder: what the batch that begins the lineage reads in place of its source."""
         return self.root / "no_events"
 
+    @property
+    def first_log(self) -> DataPath:
+        """What the batch that begins the lineage gives its key groups, until it was read back."""
+        return self.root / "first_log"
+
 
 def offset_log(checkpoint: DataPath) -> DataPath:
     """Spark's log of the batches whose input is settled: a file for each, named by its number."""

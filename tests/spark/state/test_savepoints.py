@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from support.streams.click_files import ClickFiles
 
-STEPS = ["begun", "open events", "state", "seen files", "counts", "manifest"]
+STEPS = ["begun", "open events", "state", "seen files", "manifest"]
 
 
 @dataclass(frozen=True, slots=True)

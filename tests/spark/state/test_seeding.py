@@ -16,7 +16,7 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.lineages.initial_rows import initial_rows
+from sessionizer.spark.state.lineages.initial_log import carried_log, pack
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.stream_spec.decisions import document_of
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.spark.state.open_events import KeptState
 
 BEFORE_IT_COUNTS = (Step.MADE, Step.SEEDED, Step.POSITIONED, Step.FURNISHED)
 
@@ -64,13 +67,29 @@ def lineages(stage: Stage) -> set[str]:
 def test_a_state_that_came_out_wrong_is_not_gone_on_with(
     spark: SparkSession, half_read: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_one_key(open_events: DataFrame, key_groups: int) -> DataFrame:
+    def without_one_key(open_events: DataFrame, key_groups: int, folder: DataPath) -> None:
         (row,) = open_events.select("key").limit(1).collect()
-        return initial_rows(open_events.where(open_events["key"] != row["key"]), key_groups)
+        pack(open_events.where(open_events["key"] != row["key"]), key_groups, folder)
 
-    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.initial_rows", without_one_key)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.pack", without_one_key)
+    half_read.write_spec({**clicks_spec(), "key_groups": 3})
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d should hold \d+ open events and holds \d+"):
+        reseed(spark, half_read)
+    assert (half_read.lineage, lineages(half_read)) == before
+
+
+def test_a_state_that_lost_something_on_its_way_is_not_gone_on_with(
+    spark: SparkSession, half_read: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_one_group(spark: SparkSession, state: KeptState) -> DataFrame:
+        log = carried_log(spark, state)
+        (row,) = log.select("key_group").limit(1).collect()
+        return log.where(log["key_group"] != row["key_group"])
+
+    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.carried_log", without_one_group)
+    before = half_read.lineage, lineages(half_read)
+    with pytest.raises(UnfaithfulState, match=r"key group \d should hold \d+ blobs of open events and holds 0"):
         reseed(spark, half_read)
     assert (half_read.lineage, lineages(half_read)) == before
 

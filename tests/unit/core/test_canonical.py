@@ -18,13 +18,13 @@ from sessionizer.core.definition.rules import Caps
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import schema, wide
 from sessionizer.core.wire.alignment import united
-from sessionizer.core.wire.canonical import ADMISSION, KEY_GROUP, canonical_schema, log_of, typed_rows
-from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
+from sessionizer.core.wire.canonical import ADMISSION, KEY_GROUP, canonical_schema, comes_back, log_of, typed_rows
+from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, decode, encode, mark_admitted
 from support.streams.in_memory_groups import InMemoryGroups, event_rows, event_rows_of, row_of, session_rows
 from support.streams.strategies import ChangingLog, changing_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sessionizer.core.key_group.merging import Merged
 
@@ -64,6 +64,11 @@ def take(groups: InMemoryGroups, changing: ChangingLog, which: slice) -> None:
         groups.take(batch, list(payload))
 
 
+def stored(log: Sequence[pa.Table]) -> list[pa.Table]:
+    """As the log is read again."""
+    return [decode(encode(table.combine_chunks())) for table in log]
+
+
 def disordered(rows: pa.Table, chance: random.Random) -> pa.Table:
     """As rows come out of a shuffle: in any order, in several chunks."""
     order = pa.array(chance.sample(range(rows.num_rows), rows.num_rows), pa.int64())
@@ -79,7 +84,9 @@ def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: flo
         if not group.log:
             continue
         rows = typed_rows(group.read(), number)
-        again = log_of(disordered(rows, random.Random(seed)))
+        mixed = disordered(rows, random.Random(seed))
+        again = log_of(mixed)
+        assert comes_back(mixed, stored(again))
         for final_by in (0, groups.final_by, groups.final_by + 30):
             merged, expected = (
                 merge(log, final_by, groups.shared.rules, groups.shared.payload) for log in (again, group.read())
@@ -153,6 +160,22 @@ def test_an_event_that_came_without_caps_or_a_column_returns_without() -> None:
     first, second = log_of(typed_rows(log, 0))
     assert (admitted_with(first), first.column_names) == (None, bare.names)
     assert (admitted_with(second), second.column_names) == (Caps(), SMALL.names)
+
+
+def test_a_log_that_lost_or_changed_a_row_does_not_come_back() -> None:
+    log = [mark_admitted(table_of(["a", "b"]), 7, CAPS), mark_admitted(table_of(["c"]), 8, None)]
+    rows = typed_rows(log, 0)
+    assert comes_back(rows, stored(log_of(rows)))
+    wrong = {
+        "a row less": [log[0].slice(1), log[1]],
+        "a row twice": [log[0], log[1], log[1]],
+        "another value": [mark_admitted(table_of(["a", "x"]), 7, CAPS), log[1]],
+        "another order": [mark_admitted(table_of(["b", "a"]), 7, CAPS), log[1]],
+        "another threshold": [mark_admitted(log[0], 9, CAPS), log[1]],
+        "other caps": [log[0], mark_admitted(log[1], 8, CAPS)],
+        "a column less": [log[0].drop_columns(["payload_amount"]), log[1]],
+    }
+    assert [what for what, other in wrong.items() if comes_back(rows, other)] == []
 
 
 def test_an_empty_log_has_no_rows() -> None:

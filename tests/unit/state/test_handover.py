@@ -23,10 +23,11 @@ from sessionizer.lineage.left_out import (
 )
 from sessionizer.state.lineages.abandoned import abandoned_lineages
 from sessionizer.state.lineages.handover import (
-    GroupDigest,
     Handover,
+    PackedGroup,
     disagreement,
     furnish,
+    lost_in_packing,
     records_beside,
     settle,
 )
@@ -37,19 +38,32 @@ if TYPE_CHECKING:
 
 
 def test_groups_that_hold_the_same_agree() -> None:
-    digests = {0: GroupDigest(2, 5), 3: GroupDigest(1, -7)}
-    assert disagreement(digests, dict(reversed(digests.items()))) is None
+    blobs = {0: ("a", "b"), 3: ("c",)}
+    assert disagreement(blobs, dict(reversed(blobs.items()))) is None
     assert disagreement({}, {}) is None
 
 
 def test_what_differs_is_named_by_its_group() -> None:
-    expected = {0: GroupDigest(2, 5), 3: GroupDigest(1, -7)}
-    lost = disagreement(expected, {0: GroupDigest(2, 5)})
-    assert lost == "key group 3 should hold 1 open events and holds 0"
-    astray = disagreement(expected, {**expected, 4: GroupDigest(1, 9)})
-    assert astray == "key group 4 should hold 0 open events and holds 1"
-    changed = disagreement(expected, {**expected, 0: GroupDigest(2, 6)})
-    assert changed == "the 2 open events of key group 0 are others than were handed over"
+    expected = {0: ("a", "b"), 3: ("c",)}
+    lost = disagreement(expected, {0: ("a", "b")})
+    assert lost == "key group 3 should hold 1 blobs of open events and holds 0"
+    astray = disagreement(expected, {**expected, 4: ("d",)})
+    assert astray == "key group 4 should hold 0 blobs of open events and holds 1"
+    for others in (("b", "a"), ("a", "c")):
+        changed = disagreement(expected, {**expected, 0: others})
+        assert changed == "the open events of key group 0 are others than were handed over"
+
+
+def test_what_was_packed_otherwise_than_given_is_named_by_its_group() -> None:
+    packed = {0: PackedGroup(2, whole=True, blobs=("a",)), 3: PackedGroup(1, whole=True, blobs=("b",))}
+    assert lost_in_packing({0: 2, 3: 1}, packed) is None
+    assert lost_in_packing({0: 2, 3: 2}, packed) == "key group 3 should hold 2 open events and holds 1"
+    assert lost_in_packing({0: 2}, packed) == "key group 3 should hold 0 open events and holds 1"
+    assert lost_in_packing({0: 2, 1: 4, 3: 1}, packed) == "key group 1 should hold 4 open events and holds 0"
+    torn = {**packed, 0: packed[0]._replace(whole=False)}
+    assert (
+        lost_in_packing({0: 2, 3: 1}, torn) == "of the 2 open events of key group 0 some did not come back as they were"
+    )
 
 
 def stream_at(root: Path) -> StreamHome:

@@ -54,13 +54,12 @@ class Look:
         """What is open of one key."""
         from sessionizer.core.key_group.contents import sessions_of_key  # noqa: PLC0415  fast --help
         from sessionizer.core.wire.codec import decode  # noqa: PLC0415
-        from sessionizer.spark.state.looking import key_group_of, read_log  # noqa: PLC0415
+        from sessionizer.spark.state.looking import read_log_of  # noqa: PLC0415
         from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 
-        group = key_group_of(self.spark, key, self.state.key_groups)
         with reading_state(self.spark):
-            log = [decode(blob) for blob in read_log(self.spark, self.state, group)]
-        sessions = sessions_of_key(log, key, self.rules, self.payload)
+            group, blobs = read_log_of(self.spark, self.state, key)
+        sessions = sessions_of_key([decode(blob) for blob in blobs], key, self.rules, self.payload)
         head = f"{where_line(self.found)}; watermark {moment(self.found.watermark_ms)}"
         said = (
             f"key {key}, in key group {group}: {len(sessions) or 'no'} open session{'s' if len(sessions) != 1 else ''}"

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import aligned_table, united
+from sessionizer.core.wire.alike import is_identical
 from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
 from sessionizer.core.wire.wide import log_tables, widened
 
@@ -45,6 +46,7 @@ ADMISSION_TYPE: Final = pa.struct(
 )
 _OUTSIDE: Final = {schema.CLOCK: "clock_ms", schema.TIE: "tie_ms"}
 _INSIDE: Final = {outside: name for name, outside in _OUTSIDE.items()}
+_KEPT_OF_ADMISSION: Final = ("late_before_ms", "caps", "columns")
 _NULL: Final = -1
 """No cap is negative."""
 
@@ -90,6 +92,32 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
         for positions in _batches(rows)
         for piece in log_tables(_admitted(events, positions, rows.column(ADMISSION)[int(positions[0])].as_py()))
     ]
+
+
+def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
+    """Whether ``log``, which ``log_of`` made of ``rows`` and which was encoded since, holds each of them as it was."""
+    columns = _inside(rows.schema.empty_table()).schema
+    order = np.concatenate([np.empty(0, np.int64), *_batches(rows)])
+    if sum(table.num_rows for table in log) != len(order):
+        return False
+    start = 0
+    for table in log:
+        given = rows.take(pa.array(order[start : start + table.num_rows]))
+        start += table.num_rows
+        if not _is_same(given, _rows_of(table, columns, 0, 0)):
+            return False
+    return True
+
+
+def _is_same(given: pa.Table, found: pa.Table) -> bool:
+    """Of two tables by ``canonical_schema``: where a row was, and with which turn it came, is told by its place now."""
+    given = given.select(found.column_names).cast(found.schema)
+    own = [
+        (given.column(name), found.column(name)) for name in found.column_names if name not in {KEY_GROUP, ADMISSION}
+    ]
+    admissions = given.column(ADMISSION), found.column(ADMISSION)
+    told = [tuple(pc.struct_field(each, name) for each in admissions) for name in _KEPT_OF_ADMISSION]
+    return all(is_identical(before.combine_chunks(), now.combine_chunks()) for before, now in [*own, *told])
 
 
 def _inside(rows: pa.Table) -> pa.Table:

@@ -38,11 +38,16 @@ def key_group_of(spark: SparkSession, key: str, key_groups: int) -> int:
     return int(row.number)
 
 
-def read_log(spark: SparkSession, state: KeptState, key_group: int) -> Sequence[bytes]:
-    """The blobs of one group, oldest first; evaluates at once, in ``reading_state``."""
-    label = int(group_labels(state.key_groups)[key_group])
+def read_log_of(spark: SparkSession, state: KeptState, key: str) -> tuple[int, Sequence[bytes]]:
+    """The number of the group of ``key`` and its blobs, oldest first; evaluates at once, in ``reading_state``.
+
+    One query for both: in a JVM that has just started each costs seconds.
+    """
+    labels = group_labels(state.key_groups).tolist()
+    label = F.element_at(F.array(*map(F.lit, labels)), group_of(F.lit(key), state.key_groups) + 1)
     rows = log_blobs(spark, state).where(F.col("label") == label).collect()
-    return [bytes(row.blob) for row in rows]
+    number = labels.index(rows[0].label) if rows else key_group_of(spark, key, state.key_groups)
+    return number, [bytes(row.blob) for row in rows]
 
 
 def read_contents(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from sessionizer.lineage.kept_types import KeptTypes
     from sessionizer.state.lineages.origin import Origin
     from sessionizer.state.lineages.standing import Standing
+
+Blobs: TypeAlias = tuple[str, ...]
+"""The SHA-256 of each blob of a key group's log, oldest first."""
 
 
 class Step(StrEnum):
@@ -103,20 +106,31 @@ def settle(home: StreamHome, lineage: str, kept: KeptTypes) -> None:
         write_kept_types(home, lineage, kept)
 
 
-class GroupDigest(NamedTuple):
-    """How many events a key group holds, and a checksum of them that their order does not change."""
+class PackedGroup(NamedTuple):
+    """A key group's open events as they were packed: how many, and whether each came back as it was."""
 
     events: int
-    checksum: int
+    whole: bool
+    blobs: Blobs
 
 
-def disagreement(handed_over: Mapping[int, GroupDigest], found: Mapping[int, GroupDigest]) -> str | None:
+def lost_in_packing(events: Mapping[int, int], packed: Mapping[int, PackedGroup]) -> str | None:
+    """What was packed otherwise than it was given: ``events`` of each key group by their keys. None if nothing was."""
+    for group in sorted({*events, *packed}):
+        given, found = events.get(group, 0), packed.get(group, PackedGroup(0, whole=True, blobs=()))
+        if given != found.events:
+            return f"key group {group} should hold {given} open events and holds {found.events}"
+        if not found.whole:
+            return f"of the {given} open events of key group {group} some did not come back as they were"
+    return None
+
+
+def disagreement(handed_over: Mapping[int, Blobs], found: Mapping[int, Blobs]) -> str | None:
     """What differs in the key groups of a new lineage, by their numbers there; None if nothing does."""
-    nothing = GroupDigest(0, 0)
     for group in sorted({*handed_over, *found}):
-        before, now = handed_over.get(group, nothing), found.get(group, nothing)
-        if before.events != now.events:
-            return f"key group {group} should hold {before.events} open events and holds {now.events}"
-        if before.checksum != now.checksum:
-            return f"the {now.events} open events of key group {group} are others than were handed over"
+        before, now = handed_over.get(group, ()), found.get(group, ())
+        if len(before) != len(now):
+            return f"key group {group} should hold {len(before)} blobs of open events and holds {len(now)}"
+        if before != now:
+            return f"the open events of key group {group} are others than were handed over"
     return None

@@ -12,7 +12,6 @@ from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
-    read_open_events,
     read_timeouts,
     reading_state,
 )
@@ -50,7 +49,6 @@ class Reseeding:
         )
         with reading_state(seeding.spark):
             timeouts = read_timeouts(seeding.spark, state)
-            open_events = read_open_events(seeding.spark, state)
         handover = Handover(
             origin=self.origin,
             spec=self.spec,
@@ -62,7 +60,7 @@ class Reseeding:
             records=records_beside(seeding.home, standing.lineage, same_source=self.same_source),
             punctuations=unread_punctuations(seeding.home, standing),
         )
-        return seeding.run(open_events, handover)
+        return seeding.run(state, handover)
 
     def _require_whole(self) -> None:
         """What a later batch has written would be written once more by the new lineage."""

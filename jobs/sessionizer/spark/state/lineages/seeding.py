@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.wire import rows
 from sessionizer.errors import UnfaithfulState
+from sessionizer.home.data_files import remove_tree
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.lineage_home import LEFT_OUT
 from sessionizer.lineage.active import activate_lineage, make_lineage
@@ -22,7 +23,14 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.lineages.initial_rows import digests_by_key, digests_by_place, initial_rows
+from sessionizer.spark.state.lineages.initial_log import (
+    blobs_in,
+    carried_log,
+    events_by_key,
+    pack,
+    packed_groups,
+    packed_log,
+)
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
@@ -31,22 +39,30 @@ from sessionizer.spark.state.open_events import (
     reading_state,
 )
 from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
-from sessionizer.state.lineages.handover import Step, disagreement, furnish
+from sessionizer.state.lineages.handover import Step, disagreement, furnish, lost_in_packing
 from sessionizer.state.lineages.origin import lineage_before, write_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.sinks.examine import Examined
-    from sessionizer.state.lineages.handover import Handover
+    from sessionizer.state.lineages.handover import Blobs, Handover
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 _SEED_BATCH: Final = 0
 _BATCHES_WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLog:
+    """What key groups begin with: ``rows`` of ``rows.INITIAL``, and the ``blobs`` of each that these must make."""
+
+    rows: DataFrame
+    blobs: Mapping[int, Blobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +82,8 @@ class Seeding:
     after: Callable[[Step], None]
     trial: Terms | None = None
 
-    def run(self, open_events: DataFrame, handover: Handover) -> str:
-        """A new lineage that begins with the canonical ``open_events``, active by then.
+    def run(self, given: DataFrame | KeptState, handover: Handover) -> str:
+        """A new lineage that begins with what is ``given``, active by then: canonical open events, or a kept state.
 
         Raises UnfaithfulState where it does not hold what it was given; then, as after any failure, nothing of it is
         left. A kill leaves a directory that nobody reads, and that the next call removes.
@@ -78,9 +94,11 @@ class Seeding:
         lineage = self._made(handover)
         try:
             self._over(Step.MADE)
-            self._seed(lineage, open_events, handover)
+            with reading_state(self.spark), self._settings():
+                first = self._first_log(lineage, given)
+                self._seed(lineage, first.rows, handover)
             self._over(Step.SEEDED)
-            self._compare(lineage, open_events, handover)
+            self._compare(lineage, first.blobs, handover)
             self._over(Step.COMPARED)
             go_on_from(self.home.checkpoint(lineage), handover.offset, handover.seen)
             self._over(Step.POSITIONED)
@@ -109,7 +127,21 @@ class Seeding:
         self.home.lineage(lineage).no_events.mkdir()
         return lineage
 
-    def _seed(self, lineage: str, open_events: DataFrame, handover: Handover) -> None:
+    def _first_log(self, lineage: str, given: DataFrame | KeptState) -> FirstLog:
+        """As it is where the key groups stay the same, else packed anew and written beside the lineage's checkpoint."""
+        if isinstance(given, KeptState):
+            if given.key_groups == self.spec.key_groups:
+                return FirstLog(carried_log(self.spark, given), blobs_in(self.spark, given))
+            given = read_open_events(self.spark, given)
+        groups, folder = self.spec.key_groups, self.home.lineage(lineage).first_log
+        pack(given, groups, folder)
+        packed = packed_groups(self.spark, folder, groups)
+        lost = lost_in_packing(events_by_key(given, groups), packed)
+        if lost is not None:
+            raise UnfaithfulState(self.home.name, lost)
+        return FirstLog(packed_log(self.spark, folder), {group: found.blobs for group, found in packed.items()})
+
+    def _seed(self, lineage: str, first_log: DataFrame, handover: Handover) -> None:
         """Run batch 0: the stream's own query over no events, with the state and one punctuation."""
         folder = self.home.punctuations(lineage)
         punctuation.seed(folder, handover.watermark_ms, handover.timeouts)
@@ -119,11 +151,9 @@ class Seeding:
             self.permit()
             learned.learn(batch_id, open_in_groups(emitted, batch_id))
 
-        with reading_state(self.spark), self._settings():
-            initial = initial_rows(open_events, self.spec.key_groups)
-            query = session_query(self.spark, self.spec, self._no_events(lineage), folder, initial)
-            with few_blobs_at_a_time(self.spark):
-                query.start(write, self.home.checkpoint(lineage), every_ms=None).awaitTermination()
+        query = session_query(self.spark, self.spec, self._no_events(lineage), folder, first_log)
+        with few_blobs_at_a_time(self.spark):
+            query.start(write, self.home.checkpoint(lineage), every_ms=None).awaitTermination()
 
     def _no_events(self, lineage: str) -> Guarded:
         """The rows of the source, of which there are none."""
@@ -144,12 +174,11 @@ class Seeding:
             for name, value in before.items():
                 self.spark.conf.set(name, value)
 
-    def _compare(self, lineage: str, open_events: DataFrame, handover: Handover) -> None:
+    def _compare(self, lineage: str, handed_over: Mapping[int, Blobs], handover: Handover) -> None:
         checkpoint = self.home.checkpoint(lineage)
         state = KeptState(checkpoint, _SEED_BATCH, self.spec.key_groups, open_event_schema(handover.kept))
         with reading_state(self.spark):
-            expected = digests_by_key(open_events, self.spec.key_groups)
-            found = disagreement(expected, digests_by_place(read_open_events(self.spark, state)))
+            found = disagreement(handed_over, blobs_in(self.spark, state))
             timeouts = read_timeouts(self.spark, state)
         if found is None and dict(timeouts) != dict(handover.timeouts):
             found = f"it keeps the timeouts of {len(timeouts)} clients, and {len(handover.timeouts)} were handed over"
@@ -158,6 +187,7 @@ class Seeding:
             found = f"its watermark is {watermark} ms, and {handover.watermark_ms} ms was handed over"
         if found is not None:
             raise UnfaithfulState(self.home.name, found)
+        remove_tree(self.home.lineage(lineage).first_log)
 
     @property
     def _has_watermark(self) -> bool:

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.canonical import KEY_GROUP, log_of
+from sessionizer.core.wire.canonical import KEY_GROUP, canonical_schema, log_of, typed_rows
+from sessionizer.core.wire.codec import decode
+from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.open_events import ROWS_AT_A_TIME, labelled_blobs, log_blobs
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.state.savepoints.manifest import Counts, saved_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from sessionizer.core.definition.rules import SessionRules
     from sessionizer.home.savepoint_home import SavepointHome
+    from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.savepoints.manifest import Manifest
 
 _BEFORE_ALL: Final = -1
-_OF_GROUP: Final = "events bigint, keys bigint, sessions bigint, due_ms bigint"
+_OF_GROUP: Final = pa.schema([(name, pa.int64()) for name in ("events", "keys", "sessions", "due_ms")])
+_COUNTED: Final = "counted"
 
 
 class Held(NamedTuple):
@@ -38,20 +46,35 @@ class Held(NamedTuple):
     sessions: int
     earliest_due_ms: int | None
 
+    @classmethod
+    def of(cls, totals: Mapping[str, Any]) -> Held:
+        """What ``_totals`` came to."""
+        return cls(*(totals[name] for name in cls._fields))
+
     def counts(self, timeouts: int, seen_files: int) -> Counts:
         """With what else a savepoint holds."""
         return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files)
 
 
+def counted_open_events(spark: SparkSession, state: KeptState, rules: SessionRules) -> tuple[DataFrame, Observation]:
+    """Every open event of a state, by ``canonical_schema``; what they make is observed as they pass (``Held.of``).
+
+    Evaluate it once, in ``reading_state``. Each group is opened only once that way.
+    """
+    shape = canonical_schema(state.events).append(pa.field(_COUNTED, pa.struct(_OF_GROUP)))
+    opened = log_blobs(spark, state).mapInArrow(
+        _opener(state, rules), from_arrow_schema(shape, prefer_timestamp_ntz=False)
+    )
+    observation = Observation()
+    return opened.observe(observation, *_totals(f"{_COUNTED}.")).drop(_COUNTED), observation
+
+
 def held_in(open_events: DataFrame, rules: SessionRules) -> Held:
-    """What canonical rows hold, duplicates left out of the sessions. A key group is opened whole, as in a merge."""
-    of_groups = open_events.groupBy(KEY_GROUP).applyInArrow(_counter(rules), _OF_GROUP)
-    total = of_groups.agg(
-        F.count("*").alias("groups"), F.min("due_ms").alias("due_ms"),
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("events", "keys", "sessions")),
-    ).first()  # fmt: skip
+    """What canonical rows hold. A key group is opened whole, as in a merge."""
+    of_groups = open_events.groupBy(KEY_GROUP).applyInArrow(_counter(rules), from_arrow_schema(_OF_GROUP))
+    total = of_groups.agg(*_totals()).first()
     assert total is not None  # noqa: S101  an aggregate of all has one row
-    return Held(total.events, total.keys, total.groups, total.sessions, total.due_ms)
+    return Held.of(total.asDict())
 
 
 def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> tuple[Counts, int | None]:
@@ -62,11 +85,45 @@ def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> t
     return counts, held.earliest_due_ms
 
 
+def _opener(state: KeptState, rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for ``mapInArrow``: a group's first row has what the group makes, the others a null."""
+    key_groups, events = state.key_groups, state.events
+
+    def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = {label: number for number, label in enumerate(group_labels(key_groups).tolist())}
+        for label, blobs in groupby(labelled_blobs(batches), key=lambda found: found[0]):
+            log = [decode(blob) for _, blob in blobs]
+            rows = typed_rows(log, numbers[label], events)
+            counts = [_counts(log, rules)]
+            for part in filter(len, rows.to_batches(max_chunksize=ROWS_AT_A_TIME)):
+                counted = pa.array([*counts, *[None] * (part.num_rows - len(counts))], pa.struct(_OF_GROUP))
+                yield pa.record_batch([*part.columns, counted], names=[*part.schema.names, _COUNTED])
+                counts = []
+
+    return open_groups
+
+
 def _counter(rules: SessionRules) -> Callable[[pa.Table], pa.Table]:
     def count(rows: pa.Table) -> pa.Table:
-        merged = merge(log_of(rows), _BEFORE_ALL, rules, [])
-        keys = pc.count_distinct(rows.column(schema.KEY)).as_py()
-        counts = {"events": rows.num_rows, "keys": keys, "sessions": merged.open_sessions, "due_ms": merged.due_ms}
-        return pa.table({name: pa.array([count], pa.int64()) for name, count in counts.items()})
+        return pa.Table.from_pylist([_counts(log_of(rows), rules)], schema=_OF_GROUP)
 
     return count
+
+
+def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | None]:
+    """What one group's log comes to, by ``_OF_GROUP``: duplicates are events, but of no session."""
+    merged = merge(log, _BEFORE_ALL, rules, [])
+    keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
+    return {
+        "events": sum(table.num_rows for table in log),
+        "keys": pc.count_distinct(keys).as_py(),
+        "sessions": merged.open_sessions,
+        "due_ms": merged.due_ms,
+    }
+
+
+def _totals(inside: str = "") -> list[Column]:
+    """The fields of ``Held``, of columns by ``_OF_GROUP`` that stand in the struct ``inside``, if in any."""
+    sums = [F.coalesce(F.sum(f"{inside}{name}"), F.lit(0)).alias(name) for name in ("events", "keys", "sessions")]
+    groups = F.count(f"{inside}events").alias("groups")
+    return [*sums, groups, F.min(f"{inside}due_ms").alias("earliest_due_ms")]

@@ -17,7 +17,6 @@ from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
-    read_open_events,
     read_timeouts,
     reading_state,
 )
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """``open_events`` by ``canonical_schema``; the clients' changed ``timeouts`` (ms)."""
+    """``open_events`` by ``canonical_schema``, or as a state keeps them; the clients' changed ``timeouts`` (ms)."""
 
-    open_events: DataFrame
+    open_events: DataFrame | KeptState
     timeouts: Mapping[str, int]
 
 
@@ -64,7 +63,8 @@ def saved_state(
         kept = KeptTypes(manifest.time_mode, manifest.payload_types)
         state = KeptState(copy, manifest.batch_id, manifest.key_groups, open_event_schema(kept))
         with reading_state(spark):
-            yield SavedState(read_open_events(spark, state), read_timeouts(spark, state))
+            timeouts = read_timeouts(spark, state)
+        yield SavedState(state, timeouts)
     finally:
         remove_tree(copy)
 

@@ -13,12 +13,10 @@ from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
-    read_open_events,
     read_timeouts,
     reading_state,
 )
-from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
-from sessionizer.spark.state.savepoints.counting import Held, held_in
+from sessionizer.spark.state.savepoints.counting import Held, counted_open_events
 from sessionizer.state.lineages.standing import require_unchanged
 from sessionizer.state.savepoints.making import Making
 from sessionizer.state.savepoints.manifest import Kind
@@ -56,13 +54,11 @@ def make_savepoint(
         return done
     with making.noting_failure():
         tables = _Tables(spark, making)
-        timeouts = tables.write_state()
+        held, timeouts = tables.write_state()
         require_unchanged(stream, standing)
         after("state")
         tables.write_seen_files()
         after("seen files")
-        held = tables.held()
-        after("counts")
         counts = held.counts(timeouts, len(standing.seen_files))
         return making.complete(Kind.CANONICAL, counts, held.earliest_due_ms, {"java": _java(spark)})
 
@@ -74,8 +70,8 @@ class _Tables:
     spark: SparkSession
     making: Making
 
-    def write_state(self) -> int:
-        """The open events, and the changed timeouts: how many these are."""
+    def write_state(self) -> tuple[Held, int]:
+        """The open events and what they make; the changed timeouts, and how many these are."""
         standing = self.making.standing
         state = KeptState(
             checkpoint=self.making.stream.checkpoint(standing.lineage),
@@ -83,14 +79,16 @@ class _Tables:
             key_groups=int(standing.spec["key_groups"]),
             events=open_event_schema(standing.kept),
         )
+        spec = recorded_spec(standing.spec, self.making.stream.lineage(standing.lineage).spec)
         with reading_state(self.spark):
-            open_events = read_open_events(self.spark, state)
+            open_events, observed = counted_open_events(self.spark, state, rules_of(spec))
             self._write(OPEN_EVENTS, open_events.coalesce(_FILES_PER_TABLE))
+            held = Held.of(observed.get)
             self.making.after("open events")
             timeouts = read_timeouts(self.spark, state)
         columns = [pa.array(timeouts.keys(), pa.string()), pa.array(timeouts.values(), pa.int64())]
         self._write(TIMEOUTS, self._frame(pa.table(columns, names=["client", "timeout_ms"])))
-        return len(timeouts)
+        return held, len(timeouts)
 
     def write_seen_files(self) -> None:
         """What a source of files takes for read; of another source an empty table."""
@@ -100,12 +98,6 @@ class _Tables:
             pa.array([file.changed_at for file in seen], pa.int64()),
         ]
         self._write(SEEN_FILES, self._frame(pa.table(columns, names=["uri", "changed_at_ms"])))
-
-    def held(self) -> Held:
-        """What was written, read again."""
-        making = self.making
-        spec = recorded_spec(making.standing.spec, making.stream.lineage(making.standing.lineage).spec)
-        return held_in(savepoint_table(self.spark, making.home, OPEN_EVENTS), rules_of(spec))
 
     def _frame(self, table: pa.Table) -> DataFrame:
         return self.spark.createDataFrame(table).coalesce(1)
