@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.errors import InvalidSpec
+from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint import EVENTS, committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
@@ -17,15 +19,23 @@ from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange
 from sessionizer.spark.ingest.left_out import leaving_out
 from sessionizer.spark.ingest.lines import FAULT, POSITION
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.lineages.switching import Switching
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.switch_plan import Start
+from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import Landed, as_landed, landed
+from support.faults.killed_verbs import killed_before_each_write
 from support.processes.in_process import catch_up, drain
 from support.streams.brought_rows import brought_to_delta, brought_to_kafka
 from support.streams.click_files import known_rows
 from support.streams.reseeded_stream import reseed
-from support.streams.restored_stream import Restored
+from support.streams.restored_stream import SAVED_AFTER, Restored
 from support.streams.stage import Stage, clicks_spec
+from support.streams.typed_verbs import done_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +119,72 @@ def test_a_file_that_is_left_out_is_quarantined_once_and_the_rest_is_as_without_
     assert apart == Counter(row.value.decode("utf-8", errors="replace") for row in bad)
     back = restored.plan()
     assert any(f"is read again: lineage {rescaled} leaves it out" in line for line in back.lines())
+
+
+def assert_as_if_it_had_never_come(restored: Restored) -> None:
+    """The bad file, whose rows are in quarantine, each once."""
+    files = {**restored.files, BAD: ()}
+    outcome = sessionize(restored.batches(files), rules_of(restored.stage.spec()))
+    found, apart = without_left_out(landed(restored.stage))
+    assert found == as_landed(outcome, [row for name in sorted(files) for row in files[name]])
+    assert apart == Counter(row.value.decode("utf-8", errors="replace") for row in restored.files[BAD])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_500)
+def test_a_restore_that_is_killed_leaves_the_same_out_when_it_is_typed_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    restored = Restored.set_up(spark, tmp_path)
+    home = restored.stage.stream_home
+    record, fatal = killed_before_each_write(
+        home, lambda: done_before(home, "restore") or restored.restore(leave_out=["clicks-*3.json"])
+    )
+    assert sum("control/operations/" in write for write in fatal) >= 4, fatal
+    assert record.lineage_to == restored.stage.lineage
+    assert len(list(home.lineages.iterdir())) == 2, "what was killed is gone"
+    drain(spark, restored.stage)
+    assert_as_if_it_had_never_come(restored)
+
+
+@pytest.mark.long
+def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    restored = Restored.set_up(spark, tmp_path)
+    home = restored.stage.stream_home
+    restored.restore(leave_out=["clicks-*3.json"])
+    first = restored.stage.lineage
+    make_savepoint(spark, home, standing_of(home), Wish(home.savepoints, "tests", "later"), lambda _: None)
+    restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "later", epoch_ms())
+    catch_up(spark, restored.stage)
+
+    assert "  out   clicks-*3.json (1 file): its rows go to quarantine as left_out" in restored.plan().lines()
+    restored.restore("20261123T090000-abc123")
+    assert restored.stage.lineage not in {first, restored.before}
+    assert read_left_out(home, restored.stage.lineage) == read_left_out(home, first)
+    drain(spark, restored.stage)
+    assert_as_if_it_had_never_come(restored)
+
+
+@pytest.mark.long
+def test_a_switch_of_the_source_leaves_nothing_out_of_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
+    restored = Restored.set_up(spark, tmp_path)
+    stage, home = restored.stage, restored.stage.stream_home
+    restored.restore(leave_out=["clicks-*3.json"])
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in sorted(restored.files)[SAVED_AFTER + 1 :]:
+        shutil.copy2(stage.feed / name, other)
+    stage.write_spec({**clicks_spec(), "source": {**clicks_spec()["source"], "path": str(other)}})
+    switching = Switching(spark, home, stage.spec(), Start.of("earliest"))
+    plan = switching.plan()
+    only = "        clicks-*3.json (1 file) is left out of the old source only: positions in the new one are others"
+    assert only in plan.lines()
+    lineage = switching.carry_out(plan.digest, lambda: None, leave_unread=True)
+    assert read_left_out(home, lineage) == NOTHING_LEFT_OUT
+    drain(spark, stage)
+    restored.assert_exact()
 
 
 @pytest.fixture
