@@ -39,7 +39,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
 OPERATE = "sessionizer.operate"
 CLICKS = clicks_spec(idle_after=None)
-SPEC = yaml.safe_dump(CLICKS).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
+# in the order of the columns, which is that of the payload's
+SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
 SETTINGS = {
     "SESSIONIZER_APPLICATION": str(REPOSITORY / "jobs" / "main.py"),
     "SESSIONIZER_STALE_LIMIT": "60 seconds",
@@ -130,7 +131,15 @@ class Operated:
         return f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/approve/-1/hitlDetails"
 
     def answer(self, run: str, option: str) -> None:
-        self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
+        """Again where it is asked again: Airflow loses an answer that comes before it has noted that the task waits."""
+
+        def is_taken() -> bool:
+            state = self.states(run)["approve"]
+            if state == "awaiting_input":
+                self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
+            return state in {"success", "failed"}
+
+        wait_until(is_taken, 120, f"{option} taken for an answer")
 
     def wait_for_end(self, run: str, seconds: float = 240) -> str:
         wait_until(lambda: self.state(run) in {"success", "failed"}, seconds, f"the end of {run}")
