@@ -74,7 +74,12 @@ with DAG(
     asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **JOB)
     plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **JOB)
     approve = ApprovePlan(
-        task_id="approve", project=project, settings=approval, retries=1, retry_delay=timedelta(seconds=10)
+        # an answer that comes at once may be lost to Airflow, which then has the task tried, and asks, again
+        task_id="approve",
+        project=project,
+        settings=approval,
+        retries=3,
+        retry_delay=timedelta(seconds=10),
     )
     carry_out = CarryOut(
         task_id="carry_out",

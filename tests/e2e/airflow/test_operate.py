@@ -131,15 +131,15 @@ class Operated:
         return f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/approve/-1/hitlDetails"
 
     def answer(self, run: str, option: str) -> None:
-        """Again where it is asked again: Airflow loses an answer that comes before it has noted that the task waits."""
+        """As a person does, who reads first: Airflow loses an answer while it has not noted that the task waits."""
+        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
+        self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
 
-        def is_taken() -> bool:
-            state = self.states(run)["approve"]
-            if state == "awaiting_input":
-                self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
-            return state in {"success", "failed"}
-
-        wait_until(is_taken, 120, f"{option} taken for an answer")
+    def _is_noted_to_wait(self, run: str) -> bool:
+        """Only the scheduler's log tells."""
+        log = (self.platform.installation.logs / "scheduler.log").read_text(errors="replace")
+        ended = f"TaskInstance Finished: dag_id={OPERATE}, task_id=approve, run_id={run},"
+        return log.count(ended) >= self.tries(run)["approve"]
 
     def wait_for_end(self, run: str, seconds: float = 240) -> str:
         wait_until(lambda: self.state(run) in {"success", "failed"}, seconds, f"the end of {run}")
