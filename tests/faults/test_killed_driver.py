@@ -12,8 +12,8 @@ import pytest
 
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from support.expected.landed import assert_as_defined
-from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, ON_A_PATH_AND_HDFS
 from support.processes.driver_process import DriverProcess, run_to_end
+from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN, ON_A_PATH_AND_HDFS
 from support.streams.click_files import write_click_files
 from support.streams.moments import QUERY_STARTS, Moment, freeze_at
 from support.streams.stage import Stage, clicks_spec

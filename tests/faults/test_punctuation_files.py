@@ -8,8 +8,8 @@ import pytest
 
 from sessionizer.home.data_files import names_in
 from sessionizer.spark.ingest import punctuation
-from support.processes.data_fixtures import ON_A_PATH_AND_HDFS
 from support.processes.driver_process import DriverProcess
+from support.stores.data_fixtures import ON_A_PATH_AND_HDFS
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer_airflow.supervision.act import Supervisor
-    from support.processes.hdfs import Hdfs
     from support.processes.yarn import Yarn
+    from support.stores.hdfs import Hdfs
 
 
 @pytest.fixture

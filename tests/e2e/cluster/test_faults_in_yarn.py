@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from support.cluster.cluster_stage import ClusterStage
-    from support.processes.hdfs import Hdfs
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
+    from support.stores.hdfs import Hdfs
 
 AWAY_SECONDS = 60.0
 DRIVER_SECONDS = 240.0

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from upath import UPath
 
-    from support.processes.hdfs import Hdfs
+    from support.stores.hdfs import Hdfs
 
 
 @pytest.mark.long

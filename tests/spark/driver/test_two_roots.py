@@ -15,8 +15,8 @@ from sessionizer.errors import DamagedFile, DataElsewhere
 from sessionizer.home.data_root import uri_of
 from support.expected.landed import assert_as_defined
 from support.places import REPOSITORY, mounted
-from support.processes.data_fixtures import HDFS
 from support.processes.driver_process import DriverProcess, run_to_end
+from support.stores.data_fixtures import HDFS
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

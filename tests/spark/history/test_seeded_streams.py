@@ -21,9 +21,9 @@ from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import plain, table_rows
-from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
+from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.log_feed import COLUMNS, MAPPING, source_row
 from support.streams.reseeded_stream import Killed
 from support.streams.seeded_stream import seed, taking_of

@@ -27,8 +27,8 @@ from sessionizer.state.lineages.retained import retained_batch
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.folder_digest import folder_digest, settled_digest
 from support.expected.landed import batches_of
-from support.processes.data_fixtures import ON_A_PATH_AND_HDFS
 from support.processes.in_process import catch_up
+from support.stores.data_fixtures import ON_A_PATH_AND_HDFS
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 

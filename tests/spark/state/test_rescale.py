@@ -28,9 +28,9 @@ from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.spec_file import read_spec_file
 from support.expected.landed import landed
 from support.places import REPOSITORY
-from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
+from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.reseeded_stream import Killed, kill_at
 from support.streams.stage import Stage, clicks_spec

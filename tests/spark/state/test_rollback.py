@@ -17,8 +17,8 @@ from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_ba
 from sessionizer.state.restores.rollback_plan import VERB
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.landed import landed
-from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
+from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
 from support.streams.reseeded_stream import Killed, reseed
 from support.streams.stage import Stage, clicks_spec

@@ -16,9 +16,9 @@ from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
 from support.expected.landed import landed
-from support.processes.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
+from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import known_rows
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
 

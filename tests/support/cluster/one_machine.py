@@ -14,8 +14,8 @@ import pyspark
 
 from support.cluster.machines import write_spark_defaults
 from support.processes.driver_process import QUICK_JVM
-from support.processes.hdfs import Hdfs
 from support.processes.yarn import Yarn
+from support.stores.hdfs import Hdfs
 
 FRUGAL = {
     "spark.driver.memory": "800m",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from upath import UPath
 
-from support.processes.hdfs import Hdfs
 from support.processes.yarn import Yarn
+from support.stores.hdfs import Hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

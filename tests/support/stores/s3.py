@@ -37,7 +37,7 @@ class S3:
         port = self._address.rpartition(":")[2]
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "support.processes.s3_server", port],
+                [sys.executable, "-m", "support.stores.s3_server", port],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=os.environ | self.environment,

@@ -10,7 +10,7 @@ import pytest
 from sessionizer.home.control_root import control_root
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.stream_home import StreamHome
-from support.processes.s3 import BUCKET, S3
+from support.stores.s3 import BUCKET, S3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""An S3 server of one process: ``python -m support.processes.s3_server PORT``. It answers one request after another.
+"""An S3 server of one process: ``python -m support.stores.s3_server PORT``. It answers one request after another.
 
 moto looks whether an object is there and puts it in two steps, between which another thread may come; a server whose
 conditional puts are atomic, as those of S3 are, takes one at a time.
