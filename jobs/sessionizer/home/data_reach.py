@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import InvalidSpec, StoreUnreachable
+from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
 from sessionizer.home.atomic_file import create_json, write_json
 from sessionizer.home.control_root import ALLOWED as ALLOWED_CONTROL
 from sessionizer.home.control_root import CONTROL_VARIABLE
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from upath import UPath
 
-    from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+    from sessionizer.errors import ControlUnreachable, DiskFull
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
 
@@ -48,6 +48,8 @@ def make_writable(folder: DataPath, purpose: str) -> None:
         raise refused(folder, purpose, error) from error
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
         raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED} ({first_line(error)})") from error
+    except Exception as error:  # what such a package raises of its own: no credentials, no such bucket
+        raise UnwritablePath(uri_of(folder), purpose, f"{type(error).__name__}: {first_line(error)}") from error
 
 
 def make_writable_control(folders: Iterable[ControlPath]) -> None:

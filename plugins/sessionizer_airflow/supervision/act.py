@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sessionizer.causes.cause import with_name
 from sessionizer.causes.remedies import cause_of_error
 from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import read_lease
@@ -105,7 +106,7 @@ class Supervisor:
         situation = read_situation(self.home, self.policy, now_ms)
         self._take_note(situation)
         decision = decide(situation, self.ledger.read(), self.policy, now_ms)
-        self.say(describe(decision, situation, now_ms), level_of(decision))
+        self._tell(decision, situation, now_ms)
         self._act(decision, situation)
         return decision
 
@@ -146,11 +147,14 @@ class Supervisor:
         record = self.ledger.read()
         if record.given_up:
             end = GiveUp(reason_to_give_up(record, self.policy), what_to_do(record))
-            self.say(describe(end, None, epoch_ms()), level_of(end))
+            self._tell(end, None, epoch_ms())
             raise SupervisionEnded(self.stream, end.reason, end.remedy)
         wait = Wait(record.restart_at, f"{what}. What to do: {record.remedy}")
-        self.say(describe(wait, None, epoch_ms()), level_of(wait))
+        self._tell(wait, None, epoch_ms())
         return wait
+
+    def _tell(self, decision: Decision, situation: Situation | None, now_ms: int) -> None:
+        self.say(with_name(describe(decision, situation, now_ms), self.stream), level_of(decision))
 
     def _note_own_doing(self) -> None:
         """The driver that we could not end may end later: then nobody is told to look for who did it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.testing import CliRunner
 
+from sessionizer.causes.cause import with_name
 from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
 from sessionizer_airflow.launching.argv import Folders
@@ -97,4 +98,5 @@ class WatchedStream:
     def check_status(self, name: str, *, says: str | None = None) -> None:
         """The command line says the same; or ``says``, where it knows more."""
         places = ["--streams", str(self.streams), "--home", str(self.home.platform)]
-        assert (says or CAUSES[name].remedy) in CliRunner().invoke(app, ["status", self.home.name, *places]).stdout
+        shown = CliRunner().invoke(app, ["status", self.home.name, *places]).stdout
+        assert (says or with_name(CAUSES[name].remedy, self.home.name)) in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,5 +123,14 @@ def test_a_name_node_that_is_not_there_is_transient_and_found_at_once() -> None:
 
 
 def test_a_scheme_that_no_package_here_reads_is_refused() -> None:
-    with pytest.raises(InvalidSpec, match=r"SESSIONIZER_DATA is 's3a://bucket/lake'; .*Install s3fs"):
-        make_writable(UPath("s3a://bucket/lake"), "x")
+    with pytest.raises(InvalidSpec, match=r"SESSIONIZER_DATA is 'gs://bucket/lake'; .*install gcsfs"):
+        make_writable(UPath("gs://bucket/lake"), "x")
+
+
+def test_a_store_without_credentials_is_told_by_what_its_package_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    with pytest.raises(UnwritablePath, match=r"s3://bucket/lake.*NoCredentialsError"):
+        make_writable(UPath("s3://bucket/lake"), "x")
