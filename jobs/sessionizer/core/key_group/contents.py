@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sessionizer.core.key_group.merging import merge
+from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.key_group.would_be import would_be_sessions
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.event_size import sizes_of_values
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sessionizer.core.definition.rules import SessionRules
-
-_BEFORE_ALL = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ def contents_of(
     log: Sequence[pa.Table], key_group: int, blob_bytes: int, rules: SessionRules, heaviest: int
 ) -> GroupContents:
     """What a group's ``log`` comes to, oldest table first, with its ``heaviest`` keys."""
-    merged = merge(log, _BEFORE_ALL, rules, [])
+    ends = ends_of_open(log, rules)
     weights = _weights(log, key_group)
     return GroupContents(
         key_group=key_group,
@@ -73,9 +71,9 @@ def contents_of(
         bytes=sum(each.bytes for each in weights),
         events=sum(table.num_rows for table in log),
         keys=len(weights),
-        sessions=merged.open_sessions,
-        first_due_ms=merged.due_ms,
-        last_due_ms=merged.latest_due_ms,
+        sessions=ends.sessions,
+        first_due_ms=ends.due_ms,
+        last_due_ms=ends.latest_due_ms,
         heaviest=tuple(heaviest_of(weights, heaviest)),
     )
 

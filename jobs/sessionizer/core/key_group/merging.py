@@ -51,6 +51,14 @@ class Merged:
     latest_due_ms: int | None
 
 
+class Ends(NamedTuple):
+    """How many ``sessions``, and when the first and the last of them could end (epoch ms), None for never."""
+
+    sessions: int
+    due_ms: int | None
+    latest_due_ms: int | None
+
+
 class Terms(NamedTuple):
     """By what a table's events were admitted, and what they keep: the columns they came with, and the caps."""
 
@@ -67,16 +75,26 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payloa
     """
     laid = laid_out(log, rules, payload)
     final = laid.cuts.final(final_by_ms)
-    due = laid.cuts.due[~final & (laid.cuts.due < NEVER_MS)]
+    stay = _ends_of(laid.cuts.due[~final])
     return Merged(
         sessions=sessions_of(laid, final, payload),
         open_events=tuple(_open_events(laid, ~final)),
         conflicting=laid.conflicting,
         repeated=laid.repeated,
-        open_sessions=int((~final).sum()),
-        due_ms=int(due.min()) if len(due) else None,
-        latest_due_ms=int(due.max()) if len(due) else None,
+        open_sessions=stay.sessions,
+        due_ms=stay.due_ms,
+        latest_due_ms=stay.latest_due_ms,
     )
+
+
+def ends_of_open(log: Sequence[pa.Table], rules: SessionRules) -> Ends:
+    """The ends of all sessions that a log makes, finished or not, where nothing else of them is wanted."""
+    return _ends_of(laid_out(log, rules, []).cuts.due)
+
+
+def _ends_of(due: Int64s) -> Ends:
+    some = due[due < NEVER_MS]
+    return Ends(len(due), int(some.min()) if len(some) else None, int(some.max()) if len(some) else None)
 
 
 @dataclass(frozen=True, slots=True)

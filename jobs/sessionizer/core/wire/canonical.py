@@ -46,7 +46,6 @@ ADMISSION_TYPE: Final = pa.struct(
 )
 _OUTSIDE: Final = {schema.CLOCK: "clock_ms", schema.TIE: "tie_ms"}
 _INSIDE: Final = {outside: name for name, outside in _OUTSIDE.items()}
-_KEPT_OF_ADMISSION: Final = ("late_before_ms", "caps", "columns")
 _NULL: Final = -1
 """No cap is negative."""
 
@@ -72,16 +71,19 @@ def typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None
 
 
 def _rows_of(table: pa.Table, columns: pa.Schema, key_group: int, turn: int) -> pa.Table:
+    ours = [pa.scalar(key_group, pa.int32()), pa.scalar({"turn": turn, **_admission_of(table)}, ADMISSION_TYPE)]
+    values = [*aligned_table(table, columns).columns, *(pa.repeat(value, table.num_rows) for value in ours)]
+    return pa.table(values, schema=canonical_schema(columns))
+
+
+def _admission_of(table: pa.Table) -> dict[str, Any]:
+    """How the rows of a table of the log were admitted: all of ``ADMISSION_TYPE`` but the turn."""
     caps = admitted_with(table)
-    admission = {
-        "turn": turn,
+    return {
         "late_before_ms": admitted_after(table),
         "caps": None if caps is None else caps._asdict(),
         "columns": sorted(name for name in table.column_names if _is_payload(name)),
     }
-    ours = [pa.scalar(key_group, pa.int32()), pa.scalar(admission, ADMISSION_TYPE)]
-    values = [*aligned_table(table, columns).columns, *(pa.repeat(value, table.num_rows) for value in ours)]
-    return pa.table(values, schema=canonical_schema(columns))
 
 
 def log_of(rows: pa.Table) -> list[pa.Table]:
@@ -94,30 +96,37 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
     ]
 
 
+def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
+    """The rows at ``positions``; what lies together as it is wanted is cut out and not copied."""
+    first = int(positions[0]) if len(positions) else 0
+    if np.array_equal(positions, np.arange(first, first + len(positions))):
+        return rows.slice(first, len(positions))
+    return rows.take(pa.array(positions))
+
+
 def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
     """Whether ``log``, which ``log_of`` made of ``rows`` and which was encoded since, holds each of them as it was."""
-    columns = _inside(rows.schema.empty_table()).schema
+    events = _inside(rows)
     order = np.concatenate([np.empty(0, np.int64), *_batches(rows)])
     if sum(table.num_rows for table in log) != len(order):
         return False
     start = 0
     for table in log:
-        given = rows.take(pa.array(order[start : start + table.num_rows]))
+        positions = order[start : start + table.num_rows]
         start += table.num_rows
-        if not _is_same(given, _rows_of(table, columns, 0, 0)):
+        admission = rows.column(ADMISSION)[int(positions[0])].as_py()
+        told = {"late_before_ms": admission["late_before_ms"], "caps": admission["caps"]}
+        told["columns"] = sorted(admission["columns"])  # the turn is told by the table's place now
+        if told != _admission_of(table) or not _is_same(taken(events, positions), table):
             return False
     return True
 
 
 def _is_same(given: pa.Table, found: pa.Table) -> bool:
-    """Of two tables by ``canonical_schema``: where a row was, and with which turn it came, is told by its place now."""
-    given = given.select(found.column_names).cast(found.schema)
-    own = [
-        (given.column(name), found.column(name)) for name in found.column_names if name not in {KEY_GROUP, ADMISSION}
-    ]
-    admissions = given.column(ADMISSION), found.column(ADMISSION)
-    told = [tuple(pc.struct_field(each, name) for each in admissions) for name in _KEPT_OF_ADMISSION]
-    return all(is_identical(before.combine_chunks(), now.combine_chunks()) for before, now in [*own, *told])
+    """Of two tables of events, of which the second lacks the columns that it came without."""
+    again = aligned_table(found, given.schema)
+    columns = zip(given.columns, again.columns, strict=True)
+    return all(is_identical(before.combine_chunks(), now.combine_chunks()) for before, now in columns)
 
 
 def _inside(rows: pa.Table) -> pa.Table:
@@ -130,7 +139,7 @@ def _admitted(events: pa.Table, positions: Int64s, admission: dict[str, Any]) ->
     came_with = set(admission["columns"])
     kept = events.select([name for name in events.column_names if name in came_with or not _is_payload(name)])
     caps = None if admission["caps"] is None else Caps(**admission["caps"])
-    return mark_admitted(kept.take(pa.array(positions)), admission["late_before_ms"], caps)
+    return mark_admitted(taken(kept, positions), admission["late_before_ms"], caps)
 
 
 def _batches(rows: pa.Table) -> Iterator[Int64s]:

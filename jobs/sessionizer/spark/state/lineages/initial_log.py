@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.canonical import comes_back, log_of
+from sessionizer.core.wire.canonical import comes_back, log_of, taken
 from sessionizer.core.wire.codec import decode, encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.rows import INITIAL
@@ -106,11 +106,13 @@ def _row(label: int, number: int, of: int, blob: bytes) -> pa.RecordBatch:
 def _divided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Canonical rows with their new group, as blobs of the rows of one group each."""
     waiting: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(each.nbytes for each in waiting) >= _SPLIT_FROM_BYTES:
+        size += batch.get_total_buffer_size()
+        if size >= _SPLIT_FROM_BYTES:
             yield from _shares(waiting)
-            waiting = []
+            waiting, size = [], 0
     if waiting:
         yield from _shares(waiting)
 
@@ -122,7 +124,7 @@ def _shares(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     rows = rows.drop_columns([_NEW_GROUP])
     for positions in np.split(order, starts[1:]):
-        share = encode(rows.take(pa.array(positions)).combine_chunks())
+        share = encode(taken(rows, positions).combine_chunks())
         columns = [pa.array([groups[positions[0]]], pa.int32()), pa.array([share], pa.binary())]
         yield pa.record_batch(columns, names=[_NEW_GROUP, "blob"])
 

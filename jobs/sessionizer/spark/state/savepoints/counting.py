@@ -11,7 +11,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sessionizer.core.key_group.merging import merge
+from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, canonical_schema, log_of, typed_rows
 from sessionizer.core.wire.codec import decode
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.state.savepoints.manifest import Manifest
 
-_BEFORE_ALL: Final = -1
 _OF_GROUP: Final = pa.schema([(name, pa.int64()) for name in ("events", "keys", "sessions", "due_ms")])
 _COUNTED: Final = "counted"
 
@@ -94,11 +93,11 @@ def _opener(state: KeptState, rules: SessionRules) -> Callable[[Iterator[pa.Reco
         for label, blobs in groupby(labelled_blobs(batches), key=lambda found: found[0]):
             log = [decode(blob) for _, blob in blobs]
             rows = typed_rows(log, numbers[label], events)
-            counts = [_counts(log, rules)]
+            counts = pa.array([_counts(log, rules)], pa.struct(_OF_GROUP))
             for part in filter(len, rows.to_batches(max_chunksize=ROWS_AT_A_TIME)):
-                counted = pa.array([*counts, *[None] * (part.num_rows - len(counts))], pa.struct(_OF_GROUP))
+                counted = pa.concat_arrays([counts, pa.nulls(part.num_rows - len(counts), counts.type)])
                 yield pa.record_batch([*part.columns, counted], names=[*part.schema.names, _COUNTED])
-                counts = []
+                counts = counts[:0]
 
     return open_groups
 
@@ -112,13 +111,13 @@ def _counter(rules: SessionRules) -> Callable[[pa.Table], pa.Table]:
 
 def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | None]:
     """What one group's log comes to, by ``_OF_GROUP``: duplicates are events, but of no session."""
-    merged = merge(log, _BEFORE_ALL, rules, [])
+    ends = ends_of_open(log, rules)
     keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
     return {
         "events": sum(table.num_rows for table in log),
         "keys": pc.count_distinct(keys).as_py(),
-        "sessions": merged.open_sessions,
-        "due_ms": merged.due_ms,
+        "sessions": ends.sessions,
+        "due_ms": ends.due_ms,
     }
 
 
