@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 from sessionizer.control.lease.lease import acquire
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.batch_log import BatchLog
@@ -40,10 +41,13 @@ def catch_up(spark: SparkSession, stage: Stage) -> list[str]:
     """Read all there is; returns what the query had to do without. Raises what it dies of."""
     stage.stream_home.prepare()
     lease = acquire(stage.stream_home, "tests")
+    partitions = str(spark.conf.get(PARTITIONS))
     try:
         return _run_to_end(_run(spark, stage, lease))
     finally:
         lease.release()
+        # a driver's session is its own; the next stream of the tests begins in this one
+        spark.conf.set(PARTITIONS, partitions)
 
 
 def _run_to_end(run: PreparedQuery) -> list[str]:
