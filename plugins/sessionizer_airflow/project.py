@@ -76,17 +76,19 @@ class Project:
 
 def _control(given: str | None, home: Path) -> str | None:
     """The control root as drivers are told of it."""
-    if not given:
-        return None
-    if not is_uri(given) and not Path(given).expanduser().is_absolute():
-        raise InvalidSpec(CONTROL_VARIABLE, given, "an absolute path, or a URI")
-    root = control_root(home, given)
+    _require_absolute(CONTROL_VARIABLE, given)
+    root = control_root(home, given) if given else home
     return None if root == home else uri_of(root)
 
 
 def _data(given: str | None, home: Path) -> str | None:
     """The data root as drivers are told of it."""
-    if given and not is_uri(given) and not Path(given).expanduser().is_absolute():
-        raise InvalidSpec(DATA_VARIABLE, given, "an absolute path, or a URI")
+    _require_absolute(DATA_VARIABLE, given)
     root = data_root(given, home)
     return None if root is None else uri_of(root)
+
+
+def _require_absolute(variable: str, given: str | None) -> None:
+    """The processes of Airflow run in folders of their own. Raises InvalidSpec."""
+    if given and not is_uri(given) and not Path(given).expanduser().is_absolute():
+        raise InvalidSpec(variable, given, "an absolute path, or a URI")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -62,7 +61,7 @@ def rescale(  # noqa: PLR0913  one parameter per option
     where, in_file = stream_home(home, stream, data), stream_spec(streams, stream).key_groups
     groups = in_file if key_groups is None else key_groups
     terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
-    plan = replace(plan_rescale(stream, standing_of(where), groups, partitions), trial=terms)
+    plan = plan_rescale(stream, standing_of(where), groups, partitions, terms)
     digest = pending.digest if pending else plan.digest
     possible = pending is not None or plan.changes_something
     options = given({"--key-groups": key_groups, "--partitions": partitions, **trial_options(terms)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,9 +39,13 @@ from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.state.restores.restore_plan import RestorePlan
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
@@ -85,43 +88,46 @@ def restore(  # noqa: PLR0913  one parameter per option
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     terms, pending = terms_of(trial, like_before=False), begun_already(where, VERB, chosen)
-    from sessionizer.spark.state.restores.restore_planning import moving, plan_restore  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restores.restoring import Restoring  # noqa: PLC0415
 
     move = _move(where, manifest, move_to, pending)
     goes_on = move.taken if move else where
     with reading(kept, VERB), working_spark(VERB, goes_on, master) as spark:
         begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
-        plan = plan_restore(spark, where, kept, manifest, leave_out or (), begun)
-        plan = replace(plan, decision=replace(plan.decision, trial=terms))
-        if move is not None:
-            plan = moving(plan, move)
-        digest = pending.digest if pending else plan.decision.digest
-        options = [
-            *(word for each in leave_out or () for word in (FLAG, each)),
-            *given({"--in": folder, MOVE_TO: move_to, **trial_options(terms)}),
-        ]
+        plan = plan_restore(spark, where, kept, manifest, leave_out or (), begun, trial=terms, move=move)
         offer = Offer(
             verb=VERB,
             plan=plan,
-            digest=digest,
+            digest=pending.digest if pending else plan.decision.digest,
             possible=plan.is_possible,
             savepoint=chosen,
-            options=options,
+            options=_options(folder, leave_out or (), move_to, terms),
             trial=terms,
         )
         if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
             return
         # one that was begun has taken rows, maybe, and goes to its end
-        if pending is None and not plan.is_possible:
-            raise EventsGone(stream, plan.replay.missing)
-        leaves = plan.decision.leaves, plan.newest_batch
-        record = pending or new_operation(where, VERB, digest, approver(by), leaves, savepoint=chosen, options=options)
+        record = pending or _new_record(where, plan, offer, approver(by))
         with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
             out = plan.decision.left_out
             restoring = Restoring(spark, goes_on, kept, manifest, lease, operation, say, terms, out, move)
             record = restoring.run()
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+def _options(folder: str | None, leave_out: Sequence[str], move_to: str | None, terms: Terms | None) -> list[str]:
+    """What was typed that is decided by, for whoever goes on with it."""
+    ranges = [word for each in leave_out for word in (FLAG, each)]
+    return [*ranges, *given({"--in": folder, MOVE_TO: move_to, **trial_options(terms)})]
+
+
+def _new_record(where: StreamHome, plan: RestorePlan, offer: Offer, by: str) -> OperationRecord:
+    """Of a restore that is approved now. Raises EventsGone where the source lacks what would be read again."""
+    if not plan.is_possible:
+        raise EventsGone(where.name, plan.replay.missing)
+    leaves = plan.decision.leaves, plan.newest_batch
+    return new_operation(where, VERB, offer.digest, by, leaves, savepoint=offer.savepoint, options=offer.options)
 
 
 def _move(

@@ -115,12 +115,25 @@ def changed_at_ms(path: ControlPath) -> int:
     return int(_answered(path, lambda: _store_of(path).modified(path.path)).timestamp() * 1000)
 
 
+def as_os_error(error: Exception) -> OSError:
+    """What a store's package raises, which may be of its own: without credentials as refused, else as not there."""
+    if isinstance(error, OSError):
+        return error
+    lacks_credentials = "Credential" in type(error).__name__
+    return OSError(errno.EACCES if lacks_credentials else errno.EIO, f"{type(error).__name__}: {first_line(error)}")
+
+
 def refused_by_store(path: UPath, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
     """The error that ``error`` comes to for who has to write ``path``; what is not known to last is waited for."""
     if isinstance(error, _NEVER) or "AccessControlException" in str(error):
         return UnwritablePath(uri_of(path), purpose, first_line(error))
     if "QuotaExceeded" in str(error):
         return DiskFull(uri_of(path), purpose, first_line(error))
+    return unreachable(path, error)
+
+
+def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable:
+    """That nobody can tell just now what is at ``path``."""
     return ControlUnreachable(uri_of(path), error.strerror or first_line(error))
 
 
@@ -163,9 +176,9 @@ def _answered(path: UPath, call: Callable[[], _Answer]) -> _Answer:
     value, error = answer[0]
     if error is None:
         return value  # type: ignore[no-any-return]
-    if isinstance(error, OSError) or not isinstance(error, Exception):
+    if not isinstance(error, Exception):
         raise error
-    raise OSError(errno.EIO, f"{type(error).__name__}: {first_line(error)}") from error
+    raise as_os_error(error) from error.__cause__
 
 
 def _store_of(path: UPath) -> Any:  # noqa: ANN401  as fsspec has it

@@ -8,11 +8,11 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import InvalidSpec, StoreUnreachable, UnwritablePath
+from sessionizer.errors import InvalidSpec, StoreUnreachable
 from sessionizer.home.atomic_file import create_json, write_json
 from sessionizer.home.control_root import ALLOWED as ALLOWED_CONTROL
 from sessionizer.home.control_root import CONTROL_VARIABLE
-from sessionizer.home.control_store import make_folder, refused_by_store, remove
+from sessionizer.home.control_store import as_os_error, make_folder, refused_by_store, remove
 from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
 from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import first_line, is_away, unwritable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from upath import UPath
 
-    from sessionizer.errors import ControlUnreachable, DiskFull
+    from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
 
@@ -44,12 +44,10 @@ def make_writable(folder: DataPath, purpose: str) -> None:
         # permission bits lie (root, read-only mounts, quotas), so a file is really created
         probe.write_bytes(b"0")
         probe.unlink()
-    except OSError as error:
-        raise refused(folder, purpose, error) from error
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
         raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED} ({first_line(error)})") from error
-    except Exception as error:  # what such a package raises of its own: no credentials, no such bucket
-        raise UnwritablePath(uri_of(folder), purpose, f"{type(error).__name__}: {first_line(error)}") from error
+    except Exception as error:
+        raise refused(folder, purpose, as_os_error(error)) from error
 
 
 def make_writable_control(folders: Iterable[ControlPath]) -> None:
@@ -92,7 +90,7 @@ def refused(
     """The error that ``error`` comes to for who has to write ``path``, wherever that is."""
     number = _NUMBER.search(str(error))
     if not isinstance(path, Path) and (is_away(error) or (number and is_away(OSError(int(number[1]), "")))):
-        return StoreUnreachable(uri_of(path), purpose, first_line(error))
+        return StoreUnreachable(uri_of(path), purpose, error.strerror or first_line(error))
     return unwritable(uri_of(path), purpose, error)
 
 

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import ControlUnreachable
 from sessionizer.home.control_files import ControlFiles, OwnFiles
 from sessionizer.home.control_root import control_root
-from sessionizer.home.control_store import record_names
+from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
-from sessionizer.home.data_root import uri_of
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD, LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
 from sessionizer.home.platform_home import STREAMS, streams_folder
-from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -192,7 +189,7 @@ def stream_homes(platform_home: Path) -> list[StreamHome]:
         if isinstance(folder, Path):
             names = [name for name in names if (folder / name).is_dir()]
     except OSError as error:
-        raise ControlUnreachable(uri_of(folder), error.strerror or first_line(error)) from error
+        raise unreachable(folder, error) from error
     return [StreamHome.of(platform_home, name) for name in names if is_name(name)]
 
 

@@ -34,10 +34,10 @@ class Folders:
             path: Path = getattr(self, field)
             if not path.is_absolute():
                 raise InvalidSpec(field, str(path), "an absolute path")
-        if self.data is not None and not (is_uri(self.data) or self.data.startswith("/")):
-            raise InvalidSpec("data", self.data, "an absolute path, or a URI")
-        if self.control is not None and not (is_uri(self.control) or self.control.startswith("/")):
-            raise InvalidSpec("control", self.control, "an absolute path, or a URI")
+        for field in ("data", "control"):
+            root: str | None = getattr(self, field)
+            if root is not None and not (is_uri(root) or root.startswith("/")):
+                raise InvalidSpec(field, root, "an absolute path, or a URI")
 
     def before_verb(self) -> tuple[str, ...]:
         """What every verb is told alike: a job in a cluster has no environment of ours."""

@@ -10,7 +10,7 @@ import pytest
 
 from sessionizer.home.control_store import is_there
 from sessionizer_demo.local_airflow.api import wait_until
-from support.cluster.containers import nobody_sees_the_home
+from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, nobody_sees_the_home
 from support.faults.airflow_faults import has_stopped, wait_for_pause
 from support.places import REPOSITORY
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from support.cluster.cluster_stage import ClusterStage
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
-
-DRIVER_SECONDS = 240.0
-STOPPED_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer_demo.local_airflow.api import wait_until
+from support.cluster.containers import DRIVER_SECONDS
 from support.faults.airflow_faults import has_stopped, wait_for_pause
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from support.stores.hdfs import Hdfs
 
 AWAY_SECONDS = 60.0
-DRIVER_SECONDS = 240.0
 
 
 @dataclass(frozen=True)

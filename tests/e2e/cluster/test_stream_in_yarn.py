@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer_demo.local_airflow.api import wait_until
-from support.cluster.containers import executors_see_no_control, states
+from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executors_see_no_control, states
 from support.faults.airflow_faults import has_stopped, wait_for_pause
 
 if TYPE_CHECKING:
     from support.cluster.cluster_stage import ClusterStage
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
-
-DRIVER_SECONDS = 240.0
-STOPPED_SECONDS = 120.0
 
 
 @pytest.mark.long

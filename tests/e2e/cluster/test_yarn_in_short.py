@@ -9,7 +9,7 @@ import pytest
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_airflow.launching.launcher import DriverTraces
 from sessionizer_demo.local_airflow.api import wait_until
-from support.cluster.containers import executors_see_no_control, states
+from support.cluster.containers import DRIVER_SECONDS, STOPPED_SECONDS, executors_see_no_control, states
 from support.cluster.site import HERE
 from support.faults.airflow_faults import has_stopped
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from support.cluster.cluster_stage import ClusterStage
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
-
-DRIVER_SECONDS = 240.0
-STOPPED_SECONDS = 120.0
 
 
 def test_a_stream_lives_in_yarn_and_ends_when_it_is_stopped(

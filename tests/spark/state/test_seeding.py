@@ -16,7 +16,7 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.lineages.initial_log import carried_log, pack
+from sessionizer.spark.state.lineages.initial_log import FirstLog, carried, pack
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.stream_spec.decisions import document_of
@@ -71,7 +71,7 @@ def test_a_state_that_came_out_wrong_is_not_gone_on_with(
         (row,) = open_events.select("key").limit(1).collect()
         pack(open_events.where(open_events["key"] != row["key"]), key_groups, folder)
 
-    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.pack", without_one_key)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.initial_log.pack", without_one_key)
     half_read.write_spec({**clicks_spec(), "key_groups": 3})
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d should hold \d+ open events and holds \d+"):
@@ -82,12 +82,12 @@ def test_a_state_that_came_out_wrong_is_not_gone_on_with(
 def test_a_state_that_lost_something_on_its_way_is_not_gone_on_with(
     spark: SparkSession, half_read: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_one_group(spark: SparkSession, state: KeptState) -> DataFrame:
-        log = carried_log(spark, state)
-        (row,) = log.select("key_group").limit(1).collect()
-        return log.where(log["key_group"] != row["key_group"])
+    def without_one_group(spark: SparkSession, state: KeptState) -> FirstLog:
+        whole = carried(spark, state)
+        (row,) = whole.rows.select("key_group").limit(1).collect()
+        return FirstLog(whole.rows.where(whole.rows["key_group"] != row["key_group"]), whole.blobs)
 
-    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.carried_log", without_one_group)
+    monkeypatch.setattr("sessionizer.spark.state.lineages.seeding.carried", without_one_group)
     before = half_read.lineage, lineages(half_read)
     with pytest.raises(UnfaithfulState, match=r"key group \d should hold \d+ blobs of open events and holds 0"):
         reseed(spark, half_read)

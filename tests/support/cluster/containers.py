@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psutil  # type: ignore[import-untyped]
 
@@ -12,6 +12,10 @@ from support.places import REPOSITORY
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
+
+DRIVER_SECONDS: Final = 240.0
+"""For a container, its JVM and its first batch on a busy machine."""
+STOPPED_SECONDS: Final = 120.0
 
 
 def states(yarn: Yarn, uid: str) -> list[str]:

@@ -13,7 +13,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import with_its_data
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.left_out import left_out_in
-from sessionizer.spark.state.restores.restore_planning import move_of, moving, plan_restore
+from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
 from sessionizer.spark.state.restores.restoring import Restoring
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
@@ -89,8 +89,7 @@ class Restored:
         home = self.stage.stream_home
         pending = pending_operation(home)
         begun = left_out_in(home.control_files.left_out(pending.id)) if pending else None
-        plan, move = plan_restore(self.spark, home, self.savepoint, self.manifest, leave_out, begun), self.move()
-        return plan if move is None else moving(plan, move)
+        return plan_restore(self.spark, home, self.savepoint, self.manifest, leave_out, begun, move=self.move())
 
     def move(self) -> TableMove | None:
         """To the other data root, if there is one, and it is not there yet."""

@@ -48,7 +48,7 @@ def what_it_comes_to(merged: Merged) -> tuple[Any, ...]:
     for table in merged.open_events:
         terms = (frozenset(table.column_names), admitted_with(table), admitted_after(table))
         stays += Counter({(terms, event): count for event, count in event_rows(table).items()})
-    numbers = (merged.repeated, merged.open_sessions, merged.due_ms, merged.latest_due_ms)
+    numbers = (merged.repeated, merged.open)
     return (Counter(session_rows(merged.sessions)), stays, event_rows(merged.conflicting), numbers)
 
 

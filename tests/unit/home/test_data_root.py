@@ -134,3 +134,14 @@ def test_a_store_without_credentials_is_told_by_what_its_package_says(monkeypatc
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     with pytest.raises(UnwritablePath, match=r"s3://bucket/lake.*NoCredentialsError"):
         make_writable(UPath("s3://bucket/lake"), "x")
+
+
+def test_a_store_that_does_not_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {
+        "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(variable, value)
+    # with an option of its own: fsspec keeps the client that lacks credentials
+    with pytest.raises(StoreUnreachable, match=r"s3://away/lake: EndpointConnectionError: "):
+        make_writable(UPath("s3://away/lake", use_ssl=False), "x")

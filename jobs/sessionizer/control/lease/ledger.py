@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
-from sessionizer.home.control_store import changed_at_ms, record_names, remove
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.control_store import changed_at_ms, record_names, remove, unreachable
 from sessionizer.home.json_record import RecordReading, create_record, examine_record, write_record
-from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -29,7 +27,7 @@ def highest_token(home: StreamHome) -> int:
     try:
         return max(map(_token, record_names(home.leases)), default=0)
     except OSError as error:
-        raise ControlUnreachable(uri_of(home.leases), error.strerror or first_line(error)) from error
+        raise unreachable(home.leases, error) from error
 
 
 def examine_token(home: StreamHome, token: int) -> RecordReading[LeaseRecord]:

@@ -10,13 +10,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from sessionizer.control.records.desired_state import DesiredState  # noqa: TC001  the type of a field, read with it
-from sessionizer.errors import ControlUnreachable, OperationPending
+from sessionizer.errors import OperationPending
 from sessionizer.home.atomic_file import have_folder
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import record_names
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
-from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -97,7 +95,7 @@ def read_operations(home: StreamHome) -> list[OperationRecord]:
     try:
         names = record_names(folder, "[!.]*.json")
     except OSError as error:
-        raise ControlUnreachable(uri_of(folder), error.strerror or first_line(error)) from error
+        raise unreachable(folder, error) from error
     found = (require_undamaged(OperationRecord, folder / name) for name in names)
     return [record for record in found if record is not None]
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.errors import ControlUnreachable
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.control_store import is_there, unreachable
 from sessionizer.home.json_record import JsonRecord, write_record
-from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -39,4 +36,4 @@ def stop_requested(home: StreamHome, uid: str) -> bool:
     try:
         return is_there(path)
     except OSError as error:
-        raise ControlUnreachable(uri_of(path), error.strerror or first_line(error)) from error
+        raise unreachable(path, error) from error

@@ -192,10 +192,10 @@ def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: Batc
     if not log:
         return Step(NO_PLAN, open_in_group=NOTHING_OPEN)
     merged = merge(log, bounds.final_by, shared.rules, shared.payload)
-    plan = _after(shared.aligned(merged.due_ms, group), 0, bounds)
+    plan = _after(shared.aligned(merged.open.due_ms, group), 0, bounds)
     open_in_group = OpenInGroup(
-        sessions=merged.open_sessions,
-        latest_due_ms=latest(shared.aligned(merged.latest_due_ms, group), plan.at),
+        sessions=merged.open.sessions,
+        latest_due_ms=latest(shared.aligned(merged.open.latest_due_ms, group), plan.at),
         held_bytes=sum(int(table.nbytes) for table in merged.open_events),
         admitted=admitted,
         merged=True,

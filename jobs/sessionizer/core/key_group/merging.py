@@ -33,30 +33,27 @@ if TYPE_CHECKING:
     from sessionizer.core.definition.rules import Caps, SessionRules
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """Outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
-
-    ``open_events``: one table for the events of each ``Terms``.
-    ``open_sessions``: how many sessions the open events make. ``repeated``: events dropped as duplicates.
-    ``due_ms``: when the earliest open session could end (epoch ms), None for never; ``latest_due_ms``: the latest.
-    """
-
-    sessions: pa.RecordBatch | None
-    open_events: tuple[pa.Table, ...]
-    conflicting: pa.Table | None
-    repeated: int
-    open_sessions: int
-    due_ms: int | None
-    latest_due_ms: int | None
-
-
 class Ends(NamedTuple):
     """How many ``sessions``, and when the first and the last of them could end (epoch ms), None for never."""
 
     sessions: int
     due_ms: int | None
     latest_due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
+
+    ``open_events``: one table for the events of each ``Terms``.
+    ``open``: of the sessions that the open events make. ``repeated``: events dropped as duplicates.
+    """
+
+    sessions: pa.RecordBatch | None
+    open_events: tuple[pa.Table, ...]
+    conflicting: pa.Table | None
+    repeated: int
+    open: Ends
 
 
 class Terms(NamedTuple):
@@ -75,15 +72,12 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payloa
     """
     laid = laid_out(log, rules, payload)
     final = laid.cuts.final(final_by_ms)
-    stay = _ends_of(laid.cuts.due[~final])
     return Merged(
         sessions=sessions_of(laid, final, payload),
         open_events=tuple(_open_events(laid, ~final)),
         conflicting=laid.conflicting,
         repeated=laid.repeated,
-        open_sessions=stay.sessions,
-        due_ms=stay.due_ms,
-        latest_due_ms=stay.latest_due_ms,
+        open=_ends_of(laid.cuts.due[~final]),
     )
 
 

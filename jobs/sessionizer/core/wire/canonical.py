@@ -27,7 +27,7 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import aligned_table, united
 from sessionizer.core.wire.alike import is_identical
 from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
-from sessionizer.core.wire.wide import log_tables, widened
+from sessionizer.core.wire.wide import log_tables, narrowed, widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +106,8 @@ def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
 
 def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
     """Whether ``log``, which ``log_of`` made of ``rows`` and which was encoded since, holds each of them as it was."""
-    events = _inside(rows)
+    events = widened(_inside(rows))
+    narrow = narrowed(events.schema)
     order = np.concatenate([np.empty(0, np.int64), *_batches(rows)])
     if sum(table.num_rows for table in log) != len(order):
         return False
@@ -117,7 +118,7 @@ def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
         admission = rows.column(ADMISSION)[int(positions[0])].as_py()
         told = {"late_before_ms": admission["late_before_ms"], "caps": admission["caps"]}
         told["columns"] = sorted(admission["columns"])  # the turn is told by the table's place now
-        if told != _admission_of(table) or not _is_same(taken(events, positions), table):
+        if told != _admission_of(table) or not _is_same(taken(events, positions).cast(narrow), table):
             return False
     return True
 

@@ -28,6 +28,11 @@ def group_labels(groups: int) -> Labels:
             return label.astype(np.int32)
 
 
+def group_numbers(groups: int) -> dict[int, int]:
+    """The number of each group, by its label."""
+    return {label: number for number, label in enumerate(group_labels(groups).tolist())}
+
+
 def spark_hash(numbers: Labels) -> Labels:
     """Spark's hash of an INT column: 32-bit MurmurHash3 of one word (``Murmur3_x86_32.hashInt``)."""
     mixed = _rotated(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)

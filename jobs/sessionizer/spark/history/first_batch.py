@@ -92,7 +92,7 @@ class FirstBatch:
         admitted = admit(events, _NOBODY_IS_LATE, self.rules, {}).admitted
         merged = merge([admitted], self.watermark_ms, self.rules, self.payload)
         output.step(Step(NO_PLAN, merged=merged))
-        output.row(rows.OPEN_SESSIONS, merged.open_sessions)
+        output.row(rows.OPEN_SESSIONS, merged.open.sessions)
         kept = schema.event_schema(self.kept, TimeMode.EVENT_TIME)
         for table in merged.open_events:
             for piece in pieces(table):

@@ -40,7 +40,7 @@ from sessionizer.core.key_group.append_or_merge import (
 from sessionizer.core.key_group.kept_timeouts import keep_timeouts, kept_timeouts
 from sessionizer.core.wire import rows as kinds
 from sessionizer.core.wire.codec import decode, encode
-from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.json_text import json_objects
 from sessionizer.core.wire.wide import log_tables, pieces
 from sessionizer.launch.plain_spark import plain
@@ -73,7 +73,7 @@ class SessionProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables."""
         self._handle = handle
-        self._number = {label: number for number, label in enumerate(group_labels(self._shared.key_groups).tolist())}
+        self._number = group_numbers(self._shared.key_groups)
         if not self._patient:
             answer_within(handle, ANSWER_WITHIN_S)
         self._log = handle.getListState("log", _LOG)

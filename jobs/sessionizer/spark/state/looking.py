@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -15,10 +14,10 @@ from pyspark.sql import functions as F
 
 from sessionizer.core.key_group.contents import GroupContents, contents_of
 from sessionizer.core.wire.codec import decode
-from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.group_labels import group_labels, group_numbers
 from sessionizer.home.data_root import uri_of
 from sessionizer.spark.query.assembly import group_of
-from sessionizer.spark.state.open_events import labelled_blobs, log_blobs
+from sessionizer.spark.state.open_events import log_blobs, logs_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +65,7 @@ def read_timers(spark: SparkSession, state: KeptState) -> Mapping[int, Sequence[
     """The timers (epoch ms) that are registered, by the number of their group."""
     reader = spark.read.format("statestore").option("readRegisteredTimers", "true").option("batchId", state.batch_id)
     rows = reader.load(uri_of(state.checkpoint)).selectExpr("key.key_group label", "expiration_timestamp_ms at")
-    numbers = _numbers(state.key_groups)
+    numbers = group_numbers(state.key_groups)
     timers: dict[int, list[int]] = {}
     for row in rows.collect():
         timers.setdefault(numbers[row.label], []).append(int(row["at"]))
@@ -77,16 +76,10 @@ def _describer(
     key_groups: int, rules: SessionRules, heaviest: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def describe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = _numbers(key_groups)
-        for label, found in groupby(labelled_blobs(batches), key=lambda each: each[0]):
-            blobs = [blob for _, blob in found]
+        numbers = group_numbers(key_groups)
+        for label, blobs in logs_in(batches):
             log = [decode(blob) for blob in blobs]
             contents = contents_of(log, numbers[label], sum(map(len, blobs)), rules, heaviest)
             yield pa.record_batch([pa.array([json.dumps(asdict(contents))])], names=["contents"])
 
     return describe
-
-
-def _numbers(key_groups: int) -> dict[int, int]:
-    """The number of each group, by its label."""
-    return {label: number for number, label in enumerate(group_labels(key_groups).tolist())}

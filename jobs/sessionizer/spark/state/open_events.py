@@ -21,7 +21,7 @@ from sessionizer.core.key_group.kept_timeouts import kept_timeouts
 from sessionizer.core.wire.alignment import united
 from sessionizer.core.wire.canonical import canonical_schema, typed_rows
 from sessionizer.core.wire.codec import decode
-from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.core.wire.schema import event_schema
 from sessionizer.home.data_root import uri_of
 from sessionizer.spark.ingest.guard import arrow_fields
@@ -120,18 +120,23 @@ def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordB
     """The function for ``mapInArrow``: the blobs of a partition in, where each group's are together and in order."""
 
     def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = {label: number for number, label in enumerate(group_labels(key_groups).tolist())}
-        for label, blobs in groupby(labelled_blobs(batches), key=lambda found: found[0]):
-            rows = typed_rows([decode(blob) for _, blob in blobs], numbers[label], events)
+        numbers = group_numbers(key_groups)
+        for label, blobs in logs_in(batches):
+            rows = typed_rows([decode(blob) for blob in blobs], numbers[label], events)
             yield from rows.to_batches(max_chunksize=ROWS_AT_A_TIME)
 
     return open_groups
 
 
-def labelled_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
-    """The rows of ``log_blobs``, as they come to a worker."""
-    for batch in batches:
-        yield from zip(batch.column("label").to_pylist(), batch.column("blob").to_pylist(), strict=True)
+def logs_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes]]]:
+    """The rows of ``log_blobs``, as they come to a worker: of each group its label, and its blobs, oldest first."""
+    labelled = (
+        row
+        for batch in batches
+        for row in zip(batch.column("label").to_pylist(), batch.column("blob").to_pylist(), strict=True)
+    )
+    for label, found in groupby(labelled, key=lambda row: row[0]):
+        yield label, [blob for _, blob in found]
 
 
 def _struct_of(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401  JSON

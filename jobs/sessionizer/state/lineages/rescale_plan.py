@@ -85,11 +85,16 @@ class RescalePlan:
         yield "  no table is changed; no session is closed by it, and no event is read twice"
 
 
-def plan_rescale(stream: str, standing: Standing, key_groups: int | None, partitions: int | None) -> RescalePlan:
-    """What it comes to; None: as it is. Raises InvalidSpec for more partitions than key groups."""
+def plan_rescale(
+    stream: str, standing: Standing, key_groups: int | None, partitions: int | None, trial: Terms | None = USUAL
+) -> RescalePlan:
+    """What it comes to; None: as it is. ``trial``: of the new lineage.
+
+    Raises InvalidSpec for more partitions than key groups.
+    """
     before = Division(int(standing.spec["key_groups"]), int(standing.settings[PARTITIONS]))
     groups = before.key_groups if key_groups is None else key_groups
     if partitions is not None and partitions > groups:
         raise InvalidSpec("--partitions", partitions, f"at most {groups}: a key group is in one partition")
     now = Division(groups, min(before.partitions, groups) if partitions is None else partitions)
-    return RescalePlan(stream, standing.lineage, standing.batch_id, before, now)
+    return RescalePlan(stream, standing.lineage, standing.batch_id, before, now, trial)

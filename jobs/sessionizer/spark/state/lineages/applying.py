@@ -13,7 +13,7 @@ from sessionizer.errors import PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
@@ -115,7 +115,7 @@ class Applying:
     def _go_on_anew(
         self, standing: Standing, examined: Examined, permit: Callable[[], None], after: Callable[[str], None]
     ) -> str:
-        partitions = min(int(standing.settings[PARTITIONS]), self.spec.key_groups)
+        partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
         seeding = Seeding(
             self.spark,
             self.home,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
@@ -61,7 +60,7 @@ def carry_out(
     keeps a stream from being saved (``standing_of``). Then the stream is as it was.
     """
     standing = standing_of(home)
-    found = replace(plan_rescale(home.name, standing, plan.now.key_groups, plan.now.partitions), trial=plan.trial)
+    found = plan_rescale(home.name, standing, plan.now.key_groups, plan.now.partitions, plan.trial)
     if found.digest != plan.digest:
         raise PlanChanged(home.name, plan.digest, found.digest)
     document = {**standing.spec, "key_groups": plan.now.key_groups}

@@ -23,14 +23,7 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.lineages.initial_log import (
-    blobs_in,
-    carried_log,
-    events_by_key,
-    pack,
-    packed_groups,
-    packed_log,
-)
+from sessionizer.spark.state.lineages.initial_log import FirstLog, blobs_in, carried, packed_anew
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
@@ -39,7 +32,7 @@ from sessionizer.spark.state.open_events import (
     reading_state,
 )
 from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
-from sessionizer.state.lineages.handover import Step, disagreement, furnish, lost_in_packing
+from sessionizer.state.lineages.handover import Step, disagreement, furnish
 from sessionizer.state.lineages.origin import lineage_before, write_origin
 
 if TYPE_CHECKING:
@@ -55,14 +48,6 @@ if TYPE_CHECKING:
 
 _SEED_BATCH: Final = 0
 _BATCHES_WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
-
-
-@dataclass(frozen=True, slots=True)
-class FirstLog:
-    """What key groups begin with: ``rows`` of ``rows.INITIAL``, and the ``blobs`` of each that these must make."""
-
-    rows: DataFrame
-    blobs: Mapping[int, Blobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +116,10 @@ class Seeding:
         """As it is where the key groups stay the same, else packed anew and written beside the lineage's checkpoint."""
         if isinstance(given, KeptState):
             if given.key_groups == self.spec.key_groups:
-                return FirstLog(carried_log(self.spark, given), blobs_in(self.spark, given))
+                return carried(self.spark, given)
             given = read_open_events(self.spark, given)
-        groups, folder = self.spec.key_groups, self.home.lineage(lineage).first_log
-        pack(given, groups, folder)
-        packed = packed_groups(self.spark, folder, groups)
-        lost = lost_in_packing(events_by_key(given, groups), packed)
-        if lost is not None:
-            raise UnfaithfulState(self.home.name, lost)
-        return FirstLog(packed_log(self.spark, folder), {group: found.blobs for group, found in packed.items()})
+        folder = self.home.lineage(lineage).first_log
+        return packed_anew(self.spark, self.home.name, given, self.spec.key_groups, folder)
 
     def _seed(self, lineage: str, first_log: DataFrame, handover: Handover) -> None:
         """Run batch 0: the stream's own query over no events, with the state and one punctuation."""

@@ -10,7 +10,7 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import EventsUnread, PlanChanged
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
@@ -97,7 +97,7 @@ class Switching:
             raise EventsUnread(self.home.name, plan.unread.items, plan.unread.unit)
         examined = examine(self.spark, self.spec, self.home.platform)
         require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
-        partitions = min(int(standing.settings[PARTITIONS]), self.spec.key_groups)
+        partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
         seeding = Seeding(
             self.spark, self.home, self.spec, examined, partitions, permit=permit, after=after, trial=self._terms
         )

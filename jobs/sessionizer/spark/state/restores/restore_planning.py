@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import NothingToSave
@@ -12,6 +11,7 @@ from sessionizer.home.table_places import located, table_locations
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.left_out import read_left_out
+from sessionizer.lineage.trial.judging import USUAL
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.restores.leaving_out import files_read, leaving_of
 from sessionizer.spark.state.restores.taking_back import later_rows_of
@@ -38,23 +38,27 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.left_out import LeftOut
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
 
-def plan_restore(
+def plan_restore(  # noqa: PLR0913  what a plan is made of
     spark: SparkSession,
     home: StreamHome,
     savepoint: SavepointHome,
     manifest: Manifest,
     leave_out: Sequence[str] = (),
     begun: LeftOut | None = None,
+    *,
+    trial: Terms | None = USUAL,
+    move: TableMove | None = None,
 ) -> RestorePlan:
     """The plan of a restore of the stream to a complete savepoint.
 
-    ``leave_out``: ranges of the source as they are typed; of a restore that was ``begun``, what it leaves out. Raises
-    NothingToSave where the stream never ran, UnusableSavepoint for one that is damaged, or native and of another line
-    of Spark, and as ``leaving_of``.
+    ``leave_out``: ranges of the source as they are typed; of a restore that was ``begun``, what it leaves out.
+    ``trial``: of the new lineage. ``move``: to another data root. Raises NothingToSave where the stream never ran,
+    UnusableSavepoint for one that is damaged, or native and of another line of Spark, and as ``leaving_of``.
     """
     require_undamaged(savepoint, manifest)
     if manifest.kind is Kind.NATIVE:
@@ -74,6 +78,8 @@ def plan_restore(
             leaves=leaves,
             spec=spec_fingerprint(saved_spec(savepoint, manifest)),
             left_out=found.left_out,
+            trial=trial,
+            moved_to=root_of(move.taken) if move else None,
         ),
         batch_at=manifest.batch_at,
         newest_batch=-1 if newest is None else newest,
@@ -82,13 +88,8 @@ def plan_restore(
         tables=tuple(later_rows_of(spark, tables_of(home, manifest), rows_to_take_back(home, manifest))),
         replay=without_what_is_left_out(_replay(spark, home, savepoint, manifest), found.left_out),
         remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
+        move=tuple(move.lines()) if move else (),
     )
-
-
-def moving(plan: RestorePlan, move: TableMove) -> RestorePlan:
-    """The plan of the same restore that goes on at another data root."""
-    decision = replace(plan.decision, moved_to=root_of(move.taken))
-    return replace(plan, decision=decision, move=tuple(move.lines()))
 
 
 def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -15,10 +14,10 @@ from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, canonical_schema, log_of, typed_rows
 from sessionizer.core.wire.codec import decode
-from sessionizer.core.wire.group_labels import group_labels
+from sessionizer.core.wire.group_labels import group_numbers
 from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.open_events import ROWS_AT_A_TIME, labelled_blobs, log_blobs
+from sessionizer.spark.state.open_events import ROWS_AT_A_TIME, log_blobs, logs_in
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.state.savepoints.manifest import Counts, saved_spec
 
@@ -89,9 +88,9 @@ def _opener(state: KeptState, rules: SessionRules) -> Callable[[Iterator[pa.Reco
     key_groups, events = state.key_groups, state.events
 
     def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = {label: number for number, label in enumerate(group_labels(key_groups).tolist())}
-        for label, blobs in groupby(labelled_blobs(batches), key=lambda found: found[0]):
-            log = [decode(blob) for _, blob in blobs]
+        numbers = group_numbers(key_groups)
+        for label, blobs in logs_in(batches):
+            log = [decode(blob) for blob in blobs]
             rows = typed_rows(log, numbers[label], events)
             counts = pa.array([_counts(log, rules)], pa.struct(_OF_GROUP))
             for part in filter(len, rows.to_batches(max_chunksize=ROWS_AT_A_TIME)):

@@ -1,0 +1,63 @@
+"""Canonical rows divided anew into key groups, and each group's packed into the blobs of its log.
+
+Rows are divided as they come, into blobs of one group each (*shares*): these are sent to where the group is packed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sessionizer.core.wire.canonical import comes_back, log_of, taken
+from sessionizer.core.wire.codec import decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+DIVIDED_BYTES: Final = 2**26
+"""So much is divided at a time: the more, the fewer shares there are of each group."""
+
+
+class PackedLog(NamedTuple):
+    """A group's log: its ``blobs``, oldest first, and how many ``events`` are in each.
+
+    ``whole``: they were unpacked again, and each row came back as it was.
+    """
+
+    blobs: list[bytes]
+    events: list[int]
+    whole: bool
+
+
+def shares(batches: Iterable[pa.RecordBatch], group: str) -> Iterator[tuple[int, bytes]]:
+    """Canonical rows, with the number of their new group in the column ``group``, as shares with that number."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.get_total_buffer_size()
+        if size >= DIVIDED_BYTES:
+            yield from _divided(waiting, group)
+            waiting, size = [], 0
+    if waiting:
+        yield from _divided(waiting, group)
+
+
+def packed(shares_of_group: Sequence[bytes]) -> PackedLog:
+    """The log of one group that all of its shares make, in whatever order they come."""
+    rows = pa.concat_tables(map(decode, shares_of_group))
+    blobs = [encode(table.combine_chunks()) for table in log_of(rows)]
+    log = [decode(blob) for blob in blobs]
+    return PackedLog(blobs, [table.num_rows for table in log], comes_back(rows, log))
+
+
+def _divided(batches: list[pa.RecordBatch], group: str) -> Iterator[tuple[int, bytes]]:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    groups = rows.column(group).to_numpy()
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    rows = rows.drop_columns([group])
+    for positions in np.split(order, starts[1:]):
+        yield int(groups[positions[0]]), encode(taken(rows, positions).combine_chunks())

@@ -1,0 +1,96 @@
+"""Canonical rows divided into other key groups, and packed: nothing gets lost, whatever comes together."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessionizer.core.definition.rules import Caps
+from sessionizer.core.wire import packing, schema
+from sessionizer.core.wire.canonical import comes_back, log_of, typed_rows
+from sessionizer.core.wire.codec import decode, mark_admitted
+from sessionizer.core.wire.packing import packed, shares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GROUP = "new_group"
+
+
+@pytest.fixture
+def divided_at_once() -> Iterator[None]:
+    """Each batch is divided by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "DIVIDED_BYTES", 1)
+        yield
+
+
+def rows_of(events: list[tuple[str, int]]) -> pa.Table:
+    """An event for each key and turn, in a log of a table for each turn, as canonical rows."""
+    log = []
+    for turn in sorted({turn for _, turn in events}):
+        keys = [key for key, of in events if of == turn]
+        columns = {
+            schema.KEY: pa.array(keys, pa.string()),
+            schema.CLIENT: pa.nulls(len(keys), pa.string()),
+            schema.CLOCK: pa.array(range(len(keys)), pa.int64()),
+            schema.EVENT_ID: pa.array([f"{key}{turn}{place}" for place, key in enumerate(keys)], pa.string()),
+            schema.CLOSES: pa.array([False] * len(keys)),
+            schema.TIMEOUT: pa.nulls(len(keys), pa.int64()),
+            "payload_amount": pa.array([float("nan")] * len(keys), pa.float64()),
+        }
+        log.append(mark_admitted(pa.table(columns), turn, Caps(max_events=3)))
+    return typed_rows(log, 0)
+
+
+@pytest.mark.usefixtures("divided_at_once")
+@settings(max_examples=100, deadline=None)
+@given(
+    events=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 3)), min_size=1, max_size=40),
+    at_a_time=st.integers(1, 7),
+    seed=st.integers(),
+)
+def test_each_group_gets_its_rows_and_all_of_them(events: list[tuple[str, int]], at_a_time: int, seed: int) -> None:
+    rows = rows_of(events)
+    groups = [ord(key) % 3 for key in rows.column(schema.KEY).to_pylist()]
+    grouped = rows.append_column(GROUP, pa.array(groups, pa.int32()))
+    mixed = grouped.take(pa.array(random.Random(seed).sample(range(len(groups)), len(groups)), pa.int64()))
+    of_group: dict[int, list[bytes]] = {}
+    for group, share in shares(mixed.combine_chunks().to_batches(max_chunksize=at_a_time), GROUP):
+        of_group.setdefault(group, []).append(share)
+    assert set(of_group) == set(groups)
+    for group, found in of_group.items():
+        log = packed(random.Random(seed).sample(found, len(found)))
+        assert log.whole
+        tables = [decode(blob) for blob in log.blobs]
+        assert log.events == [table.num_rows for table in tables]
+        ids = Counter(name for table in tables for name in table.column(schema.EVENT_ID).to_pylist())
+        ours = [name for name, of in zip(rows.column(schema.EVENT_ID).to_pylist(), groups, strict=True) if of == group]
+        assert ids == Counter(ours)
+
+
+def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of([("a", 1), ("b", 2)])
+    (share,) = (found for _, found in shares([_batch(rows)], GROUP))
+    monkeypatch.setattr(packing, "log_of", lambda rows: log_of(rows)[:1])
+    assert not packed([share]).whole
+
+
+def test_rows_of_a_large_group_come_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessionizer.core.wire.wide.WIDE_FROM_BYTES", 0)
+    rows = rows_of([("a", 1), ("b", 1), ("a", 2)])
+    disordered = rows.take(pa.array([2, 0, 1]))
+    assert comes_back(disordered, log_of(disordered))
+
+
+def _batch(rows: pa.Table) -> pa.RecordBatch:
+    (batch,) = (
+        rows.append_column(GROUP, pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)).combine_chunks().to_batches()
+    )
+    return batch
