@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import is_uri
@@ -81,6 +82,7 @@ def _require_fitting(operation: Operation, given: Mapping[str, object]) -> None:
         raise InvalidSpec(missing[0], Shown("empty"), FIELDS[missing[0]].description)
     if operation is Operation.RESTORE:
         _require_one_goal(given.get("savepoint"), given.get("time"))
+        _require_folders(given)
     if "history" in given:
         _require_place(str(given["history"]))
         _require_user(given)
@@ -92,6 +94,23 @@ def _require_one_goal(savepoint: object, time: object) -> None:
     if savepoint is not None and time is not None:
         allowed = f"nothing: savepoint {savepoint} is asked for; one of the two says where to"
         raise InvalidSpec("time", Shown(str(time)), allowed)
+
+
+def _require_folders(given: Mapping[str, object]) -> None:
+    """Of a savepoint, and of the data root that the stream moves to: the first is looked for from both roots."""
+    for name in ("folder", "move_to"):
+        _require_folder(name, str(given.get(name, "/")))
+    if "move_to" in given and "folder" not in given:
+        allowed = "a folder or URI in neither of the two data roots, with the savepoint by which the stream moves"
+        raise InvalidSpec("folder", Shown("empty"), allowed)
+
+
+def _require_folder(name: str, place: str) -> None:
+    secret = urlsplit(place).password if is_uri(place) else None
+    if secret is not None:
+        raise InvalidSpec(name, place.replace(secret, "…"), "a URI without a password")
+    if not (place.startswith("/") or is_uri(place)):
+        raise InvalidSpec(name, place, "an absolute path, or a URI")
 
 
 def _require_place(history: str) -> None:

@@ -82,6 +82,19 @@ FIELDS: Final[Mapping[str, Field]] = {
         "version:from-to",
         {**_TEXT, "format": "multiline"},
     ),
+    "folder": Field(
+        (Operation.RESTORE,),
+        "--in",
+        "In",
+        "where the savepoint is, if not with the stream's data: a folder or URI that holds a folder of savepoints per "
+        "stream",
+    ),
+    "move_to": Field(
+        (Operation.RESTORE,),
+        "--move-to",
+        "Move to",
+        "another data root, a path or URI: the stream goes on there, and its tables are copied",
+    ),
     "key_groups": Field(
         (Operation.RESCALE,), "--key-groups", "Key groups", "how many; empty: what the stream's file says", _COUNT
     ),

@@ -6,7 +6,7 @@ import shlex
 from importlib import import_module
 from inspect import signature
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pytest
 
@@ -52,6 +52,12 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
         ({"verb": "seed", "savepoint": None, "history": "jdbc:postgresql://db/x?password=tell"}, "history"),
         ({"verb": "seed", "savepoint": None, "history": "/lake", "connection": "shop"}, "connection"),
         ({"connection": "shop"}, "connection"),
+        ({"move_to": "hdfs://namenode/sessionizer"}, "folder"),
+        ({"move_to": "lake", "folder": "/vault"}, "move_to"),
+        ({"move_to": "/lake", "folder": "vault"}, "folder"),
+        ({"move_to": "s3://ann:tell@lake/sessionizer", "folder": "/vault"}, "move_to"),
+        ({"verb": "rollback", "savepoint": None, "move_to": "/lake"}, "move_to"),
+        ({"verb": "savepoint", "savepoint": None, "folder": "/vault"}, "folder"),
     ],
 )
 def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], field: str) -> None:
@@ -61,6 +67,7 @@ def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], 
     with pytest.raises(PersonNeeded) as told:
         requested(context({**RESTORE, **changes}))
     assert told.value.remedy == "run this DAG again, and fill the form in so"
+    assert "tell" not in str(refused.value), "a password is not shown"
 
 
 def test_what_may_be_left_out_may_be_empty() -> None:
@@ -109,6 +116,14 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
             {"verb": "restore", "time": "2026-11-23T10:00:00Z", "leave_out": "a*.json\n\nb.json "},
             ("--time", "2026-11-23T10:00:00Z", "--leave-out", "a*.json", "--leave-out", "b.json"),
         ),
+        (
+            {"verb": "restore", "savepoint": None, "time": "2026-11-23T10:00:00Z", "folder": "/vault"},
+            ("--time", "2026-11-23T10:00:00Z", "--in", "/vault"),
+        ),
+        (
+            {"verb": "restore", "time": "2026-11-23T10:00:00Z", "folder": "/vault", "move_to": "hdfs://n/a b"},
+            ("--time", "2026-11-23T10:00:00Z", "--in", "/vault", "--move-to", "hdfs://n/a b"),
+        ),
         ({"verb": "rescale", "key_groups": 8, "partitions": None}, ("--key-groups", "8")),
         ({"verb": "apply", "new_lineage": True, "trial": 0}, ("--new-lineage", "--trial", "0")),
         (
@@ -140,12 +155,19 @@ def test_the_fields_of_a_verb_are_the_options_of_its_command(
     )  # fmt: skip
 
 
+def option_of(command: Any, parameter: str) -> str:
+    """As it is typed."""
+    declared = get_type_hints(command, include_extras=True)[parameter].__metadata__[0]
+    said = (str(each) for each in (declared.default, *(declared.param_decls or ())))  # typer takes the first for that
+    return next((each for each in said if each.startswith("--")), f"--{parameter.replace('_', '-')}")
+
+
 def test_every_field_is_an_option_of_the_command_that_it_belongs_to() -> None:
     for name, field in FIELDS.items():
         for verb in field.verbs:
             command = getattr(import_module(f"sessionizer.cli.{verb}"), verb)
             assert name in {*signature(command).parameters, "connection"}, (name, verb)
-        assert field.option in {None, f"--{name.replace('_', '-')}"}, name
+            assert field.option is None or field.option == option_of(command, name), (name, verb)
     assert {name for names in REQUIRED.values() for name in names} <= set(FIELDS)
 
 
