@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import Ending, write_operation
 from sessionizer.errors import DamagedFile
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import activate_lineage, active_lineage, make_lineage
@@ -135,6 +137,19 @@ def test_what_was_made_from_the_active_lineage_and_never_ran_is_abandoned(tmp_pa
         (offsets / batch).touch()
     activate_lineage(home, active, first)
     assert set(abandoned_lineages(home)) == {killed, hardly_begun}
+
+
+def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_active_is_abandoned(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    first, active, killed, left, begun_with = (make_lineage(home, None) for _ in range(5))
+    write_kept_types(home, first, KeptTypes("event_time"))
+    for lineage in (killed, left, begun_with):
+        write_origin(home, lineage, Origin("restore", 7, first, 41, "nightly"))
+    write_origin(home, active, Origin("rescale", 8, begun_with, 0))
+    done = new_operation(home, "restore", "ab", "ann", (first, 41), savepoint="nightly")
+    write_operation(home, replace(done, lineage_to=left, outcome=Ending.DONE))
+    activate_lineage(home, active, begun_with)
+    assert abandoned_lineages(home) == [killed]
 
 
 def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.home.data_files import names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.kept_types import read_kept_types
 from sessionizer.lineage.trial.trial_record import read_trial
-from sessionizer.state.lineages.origin import read_origin
+from sessionizer.state.lineages.origin import parents_of, read_origin
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sessionizer.home.stream_home import StreamHome
 
 _SEED_BATCH = 0
@@ -21,10 +24,12 @@ _SEED_BATCH = 0
 def abandoned_lineages(home: StreamHome) -> list[str]:
     """Those that took their state from the lineage that is active still, or came to none, and that no driver ever ran.
 
-    For the holder of the lease, before it makes another. Raises DamagedFile, OSError.
+    And those that took it from a savepoint and never were active: the savepoint may be of any lineage. For the holder
+    of the lease, before it makes another. Raises DamagedFile, OSError.
     """
-    active = active_lineage(home)
-    return [name for name in filter(is_identifier, names_in(home.lineages)) if _is_abandoned(home, name, active)]
+    active, were_active = active_lineage(home), _were_active(home)
+    found = filter(is_identifier, names_in(home.lineages))
+    return [name for name in found if _is_abandoned(home, name, active, were_active)]
 
 
 def remove_lineage(home: StreamHome, lineage: str) -> None:
@@ -34,7 +39,13 @@ def remove_lineage(home: StreamHome, lineage: str) -> None:
         remove_tree(folder)
 
 
-def _is_abandoned(home: StreamHome, lineage: str, active: str | None) -> bool:
+def _were_active(home: StreamHome) -> set[str]:
+    """Those that an operation left or came to, or that another one began with. There may be more."""
+    moves = [lineage for each in read_operations(home) for lineage in (each.lineage_from, each.lineage_to)]
+    return {lineage for lineage in (*moves, *parents_of(home).values()) if lineage}
+
+
+def _is_abandoned(home: StreamHome, lineage: str, active: str | None, were_active: Collection[str]) -> bool:
     if lineage == active:
         return False
     origin = read_origin(home, lineage)
@@ -43,4 +54,5 @@ def _is_abandoned(home: StreamHome, lineage: str, active: str | None) -> bool:
     trial = read_trial(home, lineage)
     if trial is not None and (trial.outcome is not None or trial.course.drivers):
         return False  # it was active, and left: kept for a look at it
-    return origin.parent == active and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH
+    was_for_now = origin.parent == active or (origin.savepoint is not None and lineage not in were_active)
+    return was_for_now and (begun_batch(home.checkpoint(lineage)) or _SEED_BATCH) == _SEED_BATCH

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import InvalidSpec, LeaseLost
+from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_files import files_below, relative_name, remove_tree, rename_folder
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import uri_of
@@ -49,7 +49,8 @@ class TableMove:
     def copied(self, permit: Callable[[], None], *, for_good: Callable[[], bool]) -> Iterator[None]:
         """In here the tables are at their new place, and afterwards, unless it fails before that was ``for_good``.
 
-        Those that a run that was killed had copied are taken as they are. Raises DataOwned, UnwritablePath, DiskFull.
+        Those that a run that was killed had copied are taken as they are. Raises DataOwned, UnwritablePath, DiskFull,
+        and LeaseLost before anything is removed that may be another run's by now, whatever had failed.
         """
         self.taken.prepare_data()
         claim_data(self.taken)
@@ -57,10 +58,9 @@ class TableMove:
             for table in self.tables:
                 _copy(self.left.table(table), self.taken.table(table), permit)
             yield
-        except LeaseLost:  # what is there may be another's by now
-            raise
         except Exception:
             if not for_good():
+                permit()
                 for table in self.tables:
                     remove_tree(self.taken.table(table))
             raise
@@ -99,6 +99,7 @@ def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None
     if target.exists():
         if _content(target) == _content(table):
             return
+        permit()  # a run that was overtaken finds tables here to which the stream writes
         remove_tree(target)
     part = target.with_name(f".{target.name}{_UNDER_WAY}")
     try:
