@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from upath import UPath
 
+from sessionizer.control.records.operation_record import Ending, write_operation
 from sessionizer.errors import UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
@@ -17,11 +18,12 @@ from sessionizer.state.savepoints.beginning import Condemned, Failure, reading, 
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
-from sessionizer.state.savepoints.removing import being_read, remove
+from sessionizer.state.savepoints.removing import being_read, planned, remove
 from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
 from sessionizer.state.savepoints.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
 from sessionizer.state.savepoints.verifying import Damage, findings
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
+from support.streams.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -237,6 +239,22 @@ def test_one_that_a_lineage_came_to_start_from_stays(stream: StreamHome) -> None
     note_origin(stream, "20261121T105501-3fa9c2", "a")
     assert savepoints_begun_from(stream) == {"a"}
     assert remove(home, stream) == "a lineage started from it"
+
+
+def test_one_that_an_operation_is_to_go_on_from_stays_until_that_is_over(stream: StreamHome) -> None:
+    """It was killed when it had taken rows: without the savepoint there would be no way on, and none back."""
+    for savepoint in ("a", "b"):
+        fabricate(stream.savepoints, savepoint)
+    record = begun_restore(savepoint="a")
+    write_operation(stream, record)
+    found = savepoints_in(stream.savepoints, epoch_ms())
+    verdicts = planned(found, stream, Policy(0, 0), MANY_DAYS)
+    (stays,) = [verdict for verdict in verdicts if verdict.id == "a"]
+    assert (stays.goes, stays.because) == (False, "an operation that is not over needs it")
+    assert remove(found[0].home, stream) == "an operation that is not over needs it"
+    assert found[0].home.manifest.exists()
+    write_operation(stream, replace(record, outcome=Ending.ABANDONED))
+    assert remove(found[0].home, stream) is None
 
 
 def test_one_that_is_made_anew_meanwhile_stays(folder: DataPath, stream: StreamHome) -> None:

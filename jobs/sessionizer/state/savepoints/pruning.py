@@ -1,7 +1,7 @@
 """Which savepoints may go: a plan, made of what is known of each. Pure.
 
-One complete savepoint of each kind always stays, and so does each that a lineage started from or that somebody reads.
-Those that were never completed go unless they are being made.
+One complete savepoint of each kind always stays, and so does each that a lineage started from, that somebody reads, or
+that an operation is to go on from. Those that were never completed go unless they are being made.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 LEAST_KEPT: Final = 1
 """Complete savepoints of each kind."""
+STARTED_FROM: Final = "a lineage started from it"
+BEING_READ: Final = "somebody reads it"
+GONE_ON_WITH: Final = "an operation that is not over needs it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,25 @@ class Verdict:
 
 
 def pruning_plan(
-    candidates: Sequence[Candidate], origins: Collection[str], in_use: Collection[str], policy: Policy, now: int
+    candidates: Sequence[Candidate],
+    origins: Collection[str],
+    in_use: Collection[str],
+    policy: Policy,
+    now: int,
+    *,
+    begun: Collection[str] = (),
 ) -> list[Verdict]:
     """A verdict on each, in their order.
 
-    ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read.
+    ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read. ``begun``: those of an
+    operation that is not over, which may have taken rows already, and reads them when it is gone on with.
     """
     rank = _ranks(candidates)
-    needed = {**dict.fromkeys(origins, "a lineage started from it"), **dict.fromkeys(in_use, "somebody reads it")}
+    needed = {
+        **dict.fromkeys(origins, STARTED_FROM),
+        **dict.fromkeys(begun, GONE_ON_WITH),
+        **dict.fromkeys(in_use, BEING_READ),
+    }
     return [_verdict(each, rank.get(each.id), needed.get(each.id), policy, now) for each in candidates]
 
 

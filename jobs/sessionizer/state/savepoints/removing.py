@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -14,7 +15,7 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.home.room import unwritable
 from sessionizer.state.lineages.origin import savepoints_begun_from
 from sessionizer.state.savepoints.beginning import Condemned, read_engaged, readers_of, write_data_record
-from sessionizer.state.savepoints.pruning import Candidate, pruning_plan
+from sessionizer.state.savepoints.pruning import BEING_READ, GONE_ON_WITH, STARTED_FROM, Candidate, pruning_plan
 from sessionizer.state.savepoints.savepoint_state import SavepointState, is_at_work
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
-    """A verdict on each savepoint of the stream of ``home``, in their order. Raises OSError."""
-    candidates = [candidate(each) for each in savepoints]
-    return pruning_plan(candidates, savepoints_begun_from(home), being_read(savepoints, now), policy, now)
+    """A verdict on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
+    candidates, origins = [candidate(each) for each in savepoints], savepoints_begun_from(home)
+    return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=_gone_on_with(home))
 
 
 def newest_that_stay(
@@ -77,13 +78,21 @@ def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
     """Looked for after it was condemned: who comes later sees that."""
     now = epoch_ms()
     if any(_at_work(reader, now) for reader in readers_of(home)):
-        return "somebody reads it"
+        return BEING_READ
     if home.id in savepoints_begun_from(stream):
-        return "a lineage started from it"
+        return STARTED_FROM
+    if home.id in _gone_on_with(stream):
+        return GONE_ON_WITH
     begun = read_engaged(home.begun)
     if not home.manifest.exists() and not home.failed.exists() and begun is not None and _at_work(begun, now):
         return f"it is {SavepointState.MAKING}"
     return None
+
+
+def _gone_on_with(stream: StreamHome) -> set[str]:
+    """The savepoint of the operation that is not over, if it has any. Raises DamagedFile, ControlUnreachable."""
+    pending = pending_operation(stream)
+    return {pending.savepoint} if pending is not None and pending.savepoint else set()
 
 
 def _at_work(engaged: Engaged, now: int) -> bool:
