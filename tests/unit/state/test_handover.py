@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from sessionizer.lineage.left_out import (
     examine_left_out,
     read_left_out,
 )
-from sessionizer.state.lineages.abandoned import abandoned_lineages
+from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
 from sessionizer.state.lineages.handover import (
     Handover,
     PackedGroup,
@@ -150,6 +151,33 @@ def test_what_was_made_from_a_savepoint_of_an_earlier_lineage_and_was_never_acti
     write_operation(home, replace(done, lineage_to=left, outcome=Ending.DONE))
     activate_lineage(home, active, begun_with)
     assert abandoned_lineages(home) == [killed]
+
+
+class Killed(BaseException):
+    """As a kill does, it passes every `except Exception`."""
+
+
+def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_finishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = stream_at(tmp_path)
+    active, killed = make_lineage(home, None), make_lineage(home, LineageSpec({}))
+    write_origin(home, killed, Origin("rescale", 7, active, 41))
+    write_kept_types(home, killed, KeptTypes("event_time"))
+    activate_lineage(home, active, None)
+    removed, deaths = shutil.rmtree, 0
+
+    def die(folder: Path) -> None:
+        removed(folder)
+        raise Killed
+
+    monkeypatch.setattr(shutil, "rmtree", die)
+    while abandoned_lineages(home):
+        with pytest.raises(Killed):
+            remove_lineage(home, killed)
+        deaths += 1
+    assert deaths == 4
+    assert not home.lineage(killed).records.exists()
 
 
 def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import read_operations
-from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.data_files import entries_in, names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
@@ -33,9 +33,13 @@ def abandoned_lineages(home: StreamHome) -> list[str]:
 
 
 def remove_lineage(home: StreamHome, lineage: str) -> None:
-    """Remove what there is of it; its ``origin.json`` last, by which it is known. Raises OSError."""
+    """Remove what there is of it. Raises OSError.
+
+    Its folder is the last to go, by whose name it is found, and its ``origin.json``, by which it is known, after what
+    Spark has written: whoever is killed in between leaves what the next one finishes.
+    """
     place = home.lineage(lineage)
-    for folder in (place.root, place.records):
+    for folder in (*entries_in(place.root), place.records, place.root):
         remove_tree(folder)
 
 
