@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]
 import pytest
@@ -23,6 +23,7 @@ from support.faults.airflow_faults import has_stopped
 from support.places import REPOSITORY
 from support.processes.driver_process import run_to_end
 from support.processes.file_notifier import told
+from support.processes.operate_form import OPERATE, OperateForm
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 # an approval alone is waited for as long as its patience
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
-OPERATE = "sessionizer.operate"
 CLICKS = clicks_spec(idle_after=None)
 # in the order of the columns, which is that of the payload's
 SPEC = yaml.safe_dump(CLICKS, sort_keys=False).replace("{", "{{").replace("}", "}}") + "name: {name}\n"
@@ -60,10 +60,9 @@ RELEASE, LATER = "before the release", "later"
 
 
 @dataclass
-class Operated:
+class Operated(OperateForm):
     """A platform whose one stream reads files whose rows are known."""
 
-    platform: Platform
     stage: Stage
     files: ClickFiles
     waiting: Path
@@ -104,55 +103,6 @@ class Operated:
         ].manifest
         assert manifest is not None
         return manifest.batch_id
-
-    def ask(self, verb: str, **form: Any) -> str:
-        """The id of a run."""
-        body = {"logical_date": None, "conf": {"verb": verb, "stream": "clicks", **form}}
-        return str(self.platform.api.call("POST", f"/api/v2/dags/{OPERATE}/dagRuns", body)["dag_run_id"])
-
-    def states(self, run: str) -> dict[str, str]:
-        path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances"
-        return {task["task_id"]: task["state"] for task in self.platform.api.call("GET", path)["task_instances"]}
-
-    def tries(self, run: str) -> dict[str, int]:
-        path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances"
-        return {task["task_id"]: task["try_number"] for task in self.platform.api.call("GET", path)["task_instances"]}
-
-    def state(self, run: str) -> str:
-        return str(self.platform.api.call("GET", f"/api/v2/dags/{OPERATE}/dagRuns/{run}")["state"])
-
-    def wait_for_plan(self, run: str) -> dict[str, Any]:
-        """What is shown to whoever approves."""
-        wait_until(lambda: self.states(run).get("approve") == "awaiting_input", 300, "a plan")
-        shown: dict[str, Any] = self.platform.api.call("GET", self.approval(run))
-        return shown
-
-    def approval(self, run: str) -> str:
-        return f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/approve/-1/hitlDetails"
-
-    def answer(self, run: str, option: str) -> None:
-        """As a person does, who reads first: Airflow loses an answer while it has not noted that the task waits."""
-        wait_until(lambda: self._is_noted_to_wait(run), 60, "a scheduler that knows that the plan waits")
-        self.platform.api.call("PATCH", self.approval(run), {"chosen_options": [option], "params_input": {}})
-
-    def _is_noted_to_wait(self, run: str) -> bool:
-        """Only the scheduler's log tells."""
-        log = (self.platform.installation.logs / "scheduler.log").read_text(errors="replace")
-        ended = f"TaskInstance Finished: dag_id={OPERATE}, task_id=approve, run_id={run},"
-        return log.count(ended) >= self.tries(run)["approve"]
-
-    def wait_for_end(self, run: str, seconds: float = 240) -> str:
-        wait_until(lambda: self.state(run) in {"success", "failed"}, seconds, f"the end of {run}")
-        return self.state(run)
-
-    def clear(self, run: str, *tasks: str) -> None:
-        cleared = {"dry_run": False, "task_ids": tasks, "only_failed": False, "reset_dag_runs": True}
-        self.platform.api.call("POST", f"/api/v2/dags/{OPERATE}/clearTaskInstances", {**cleared, "dag_run_id": run})
-
-    def errors(self, run: str, task: str) -> list[str]:
-        path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/{task}/logs/1?full_content=true"
-        content = self.platform.api.call("GET", path)["content"]
-        return [" ".join(str(line["event"]).split()) for line in content if line.get("level") == "error"]
 
     def savepoint(self, why: str) -> Savepoint:
         """The one that was made for this reason."""
