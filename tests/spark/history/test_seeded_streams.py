@@ -15,7 +15,8 @@ from sessionizer.control.records.operation_record import Ending, require_no_oper
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import sessionize
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
-from sessionizer.errors import InvalidSpec, OperationPending
+from sessionizer.errors import InvalidSpec, LeaseLost, OperationPending
+from sessionizer.spark.history.past_rows import rows_of_past
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE
 from support.checkpoints.foreign_queries import Make, made
 from support.checkpoints.kept_lines import QUERIES_OF_STATE, run
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.core.definition.oracle import Outcome, Session
+    from sessionizer.spark.history.taking import Taken
+    from sessionizer.spark.ingest.guard import Guarded
     from support.processes.kafka_broker import KafkaBroker
 
 HISTORIES = 120
@@ -306,6 +309,38 @@ def test_killed_anywhere_no_driver_starts_and_a_second_run_finishes(
     bring(stage, 0, everything.live)
     drain(spark, stage)
     assert_landed(stage, expected(everything.came, everything.live, MOMENT_MS))
+
+
+def test_what_a_run_takes_that_was_overtaken_is_not_gone_on_with(
+    spark: SparkSession, tmp_path: Path, everything: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was frozen before it read, and the history is another one when it goes on."""
+    stage, folder = stage_of(tmp_path), tmp_path / "seeds"
+    history = archive(spark, tmp_path, "parquet", everything.came)
+    found: list[tuple[Taken, Counter[Any]]] = []
+
+    def taken() -> Taken:
+        return taking_of(spark, stage, history, NOW, MOMENT_MS).kept(folder, lambda: None)
+
+    def lost() -> None:
+        raise LeaseLost("clicks", 1, 2)
+
+    def after_another_run(*arguments: Any) -> Guarded:
+        with monkeypatch.context() as undone:
+            undone.setattr("sessionizer.spark.history.taking.rows_of_past", rows_of_past)
+            found.append((taken(), Counter(taken().frame(spark).collect())))
+        archive(spark, tmp_path, "parquet", everything.live[0])
+        return rows_of_past(*arguments)
+
+    slow = taking_of(spark, stage, history, NOW, MOMENT_MS)
+    with monkeypatch.context() as patched:
+        patched.setattr("sessionizer.spark.history.taking.rows_of_past", after_another_run)
+        with pytest.raises(LeaseLost):
+            slow.kept(folder, lost)
+    ((kept, rows),) = found
+    assert len(list(folder.iterdir())) == 3, "both have read it"
+    assert taken() == kept
+    assert Counter(kept.frame(spark).collect()) == rows != Counter()
 
 
 @pytest.mark.long

@@ -89,7 +89,7 @@ class Beginning:
         shapes = taking.examined.shapes(taking.spec)
         have_tables(taking.spark, home, taking.platform_home, taking.spec, shapes)
         self.say("taking the history")
-        return taking.kept(home.seeds / self.operation.record.id)
+        return taking.kept(home.seeds / self.operation.record.id, self.lease.check)
 
     def _begun(self, taken: Taken) -> str:
         taking, home = self.taking, self.operation.home

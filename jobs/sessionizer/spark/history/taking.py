@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sessionizer.core.wire import rows
 from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.names import minted_id
 from sessionizer.home.stamp import stamped
 from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.lineage.kept_types import KeptTypes
@@ -21,7 +23,7 @@ from sessionizer.spark.state.open_events import open_payload
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -77,24 +79,29 @@ class Taking:
         self._read(scratch, take, wants_place=False)
         return found[0] if found else self._nothing()
 
-    def kept(self, folder: DataPath) -> Taken:
+    def kept(self, folder: DataPath, permit: Callable[[], None]) -> Taken:
         """What it comes to, in ``folder``: as a call that was killed left it there whole, else made anew.
 
-        Raises PlanChanged where that call had another decision to carry out.
+        Each call keeps it in a place of its own, which is the one that counts if ``permit`` returns then: one that was
+        overtaken while it read changes nothing under who goes on. Raises LeaseLost, and PlanChanged where a call
+        before had another decision to carry out.
         """
         known = examine_data_json(folder / f"{_TAKEN}.json")
         if known.damage is not None:
             raise DamagedFile(folder / f"{_TAKEN}.json", known.damage)
         if known.value is None:
             remove_tree(folder)
-            (folder / "scratch").mkdir(parents=True)
-            publish_json(folder / f"{_TAKEN}.json", stamped(self._keep(folder)))
+            own = minted_id(epoch_ms())
+            (folder / own / "scratch").mkdir(parents=True)
+            found = self._keep(folder / own)
+            permit()
+            publish_json(folder / f"{_TAKEN}.json", stamped({**found, "own": own}))
             known = examine_data_json(folder / f"{_TAKEN}.json")
         value: dict[str, Any] = json.loads(json.dumps(known.value))
         if value["decided"] != _decided(self.decision):
             raise PlanChanged(self.decision.stream, str(value["digest"]), self.decision.digest)
         return Taken(
-            location=uri_of(folder / _TAKEN),
+            location=uri_of((folder / value["own"] if "own" in value else folder) / _TAKEN),
             figures=Figures(**value["figures"]),
             kept=KeptTypes(value["time_mode"], value["payload"]),
             place=Place(value["offset"], tuple(SeenFile(*file) for file in value["seen"])),
