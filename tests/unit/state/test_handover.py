@@ -24,7 +24,7 @@ from sessionizer.lineage.left_out import (
     examine_left_out,
     read_left_out,
 )
-from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
+from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_abandoned, remove_lineage
 from sessionizer.state.lineages.handover import (
     Handover,
     PackedGroup,
@@ -178,6 +178,19 @@ def test_whoever_is_killed_while_they_remove_a_lineage_leaves_what_the_next_one_
         deaths += 1
     assert deaths == 4
     assert not home.lineage(killed).records.exists()
+
+
+def test_what_a_seed_was_killed_to_remove_goes_with_the_next_verb_and_what_one_needs_stays(tmp_path: Path) -> None:
+    home = stream_at(tmp_path)
+    over, pending = (new_operation(home, "seed", "ab", "ann", ("", -1)) for _ in range(2))
+    for record in (replace(over, outcome=Ending.DONE), pending):
+        write_operation(home, record)
+        (home.seeds / record.id / "taken").mkdir(parents=True)
+    remove_abandoned(home)
+    assert [folder.name for folder in home.seeds.iterdir()] == [pending.id]
+    write_operation(home, replace(pending, outcome=Ending.DONE))
+    remove_abandoned(home)
+    assert list(home.seeds.iterdir()) == []
 
 
 def test_the_first_lineage_of_a_stream_is_nobodys_until_it_is_active(tmp_path: Path) -> None:

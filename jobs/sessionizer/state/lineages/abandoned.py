@@ -1,10 +1,10 @@
-"""Lineages that were being made when their maker was killed: nobody reads them, and the next maker removes them."""
+"""What was being made when its maker was killed: nobody reads it, and who makes the next lineage removes it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.operation_record import read_operations
+from sessionizer.control.records.operation_record import pending_operation, read_operations
 from sessionizer.home.data_files import entries_in, names_in, remove_tree
 from sessionizer.home.names import is_identifier
 from sessionizer.lineage.active import active_lineage
@@ -21,11 +21,24 @@ if TYPE_CHECKING:
 _SEED_BATCH = 0
 
 
+def remove_abandoned(home: StreamHome) -> None:
+    """Remove such lineages, and what histories came to whose seeds are over.
+
+    For the holder of the lease, before it makes another. Raises DamagedFile, OSError.
+    """
+    for lineage in abandoned_lineages(home):
+        remove_lineage(home, lineage)
+    pending = pending_operation(home)
+    for taken in entries_in(home.seeds):
+        if pending is None or taken.name != pending.id:
+            remove_tree(taken)
+
+
 def abandoned_lineages(home: StreamHome) -> list[str]:
     """Those that took their state from the lineage that is active still, or came to none, and that no driver ever ran.
 
-    And those that took it from a savepoint and never were active: the savepoint may be of any lineage. For the holder
-    of the lease, before it makes another. Raises DamagedFile, OSError.
+    And those that took it from a savepoint and never were active: the savepoint may be of any lineage. Raises
+    DamagedFile, OSError.
     """
     active, were_active = active_lineage(home), _were_active(home)
     found = filter(is_identifier, names_in(home.lineages))

@@ -31,7 +31,7 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
-from sessionizer.state.lineages.abandoned import abandoned_lineages, remove_lineage
+from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
 from sessionizer.state.lineages.handover import Step, disagreement, furnish
 from sessionizer.state.lineages.origin import lineage_before, write_origin
 
@@ -74,8 +74,7 @@ class Seeding:
         left. A kill leaves a directory that nobody reads, and that the next call removes.
         """
         self.permit()
-        for abandoned in abandoned_lineages(self.home):
-            remove_lineage(self.home, abandoned)
+        remove_abandoned(self.home)
         lineage = self._made(handover)
         try:
             self._over(Step.MADE)
