@@ -1,7 +1,8 @@
 """A verb that is killed before each of its writes in turn, and one that is overtaken at each look at its lease.
 
-A write is a file of the stream that gets its name, or a folder of it that goes: what stands between two of them was not
-seen by anybody. After a kill nothing of the process happens any more, so every later write is refused as well.
+A write is a file of the stream that gets its name, a folder of it that goes, or a commit to one of its tables: what
+stands between two of them was not seen by anybody. After a kill nothing of the process happens any more, so every later
+write is refused as well.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -18,23 +20,35 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import pytest
 
 from sessionizer.control.lease.lease import Lease
+from sessionizer.control.lease.ledger import read_lease
 from sessionizer.errors import LeaseLost
 from sessionizer.home.atomic_file import examine_json
+from sessionizer.spark.sinks import write
+from sessionizer.spark.state.restores import taking_back
 from support.expected.folder_digest import settled_digest
 from support.faults.lost_lease import lose_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from sessionizer.home.stream_home import StreamHome
 
 Result = TypeVar("Result")
+_NAMING: Final = ((os, "replace"), (os, "rename"), (os, "link"), (shutil, "rmtree"))
+_COMMITTING: Final = ((taking_back, "take_back"), (write, "append_once"))
+"""What writes a table, the second argument says which."""
 _IDS: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}|\d{8}(?=\.json)")
 """Of operations and lineages, and tokens."""
 _BEAT: Final = "heartbeat.json"
+_BEATING: Final = "heartbeat"
 """Comes by the clock, from a thread of its own."""
 _OF_NO_CONSEQUENCE: Final = re.compile(r"control/lease|punctuations/|open_sessions|checkpoint\.json|begun\.json")
 """Writes before which a kill finds the stream as it does before the next one of the others."""
+
+
+_MOST_AT_ONE_PLACE: Final = 8
+"""Looks at the lease from one line: a new lineage has six steps."""
 
 
 class Killed(BaseException):
@@ -46,15 +60,20 @@ class KilledElsewhere(Exception):
 
 
 def killed_before_each_write(
-    home: StreamHome, run: Callable[[], Result], after_each: Callable[[], None] = lambda: None
+    home: StreamHome,
+    run: Callable[[], Result],
+    after_each: Callable[[], None] = lambda: None,
+    *,
+    below: Path | None = None,
 ) -> tuple[Result, list[str]]:
     """What ``run`` comes to, typed again after each kill: every one comes before the first write that none came before.
 
-    ``after_each`` kill. Returns the writes before which it was killed, too.
+    ``after_each`` kill. Returns the writes before which it was killed, too. ``below``: all that it may write is there,
+    if not in the ``home``.
     """
     fatal: list[str] = []
     while True:
-        dying = _Dying(home.root, fatal)
+        dying = _Dying(below or home.root, fatal)
         result: list[Result] = []
         with dying.before_the_next():
             try:
@@ -64,7 +83,8 @@ def killed_before_each_write(
                     raise
         if not dying.dead:
             return result[0], fatal
-        lose_lease(home)
+        if read_lease(home) is not None:  # of a stream that never ran nobody had it, before that is written
+            lose_lease(home)
         after_each()
 
 
@@ -80,23 +100,31 @@ class _Dying:
     def before_the_next(self) -> Iterator[None]:
         """In here that write is not made, nor any after it."""
         with pytest.MonkeyPatch.context() as patched:
-            for module, function in ((os, "replace"), (os, "link"), (shutil, "rmtree")):
-                patched.setattr(module, function, self._watched(getattr(module, function)))
+            for module, function in _NAMING:
+                patched.setattr(module, function, self._watched(getattr(module, function), self._named))
+            for module, function in _COMMITTING:
+                patched.setattr(module, function, self._watched(getattr(module, function), _committed))
             yield
 
-    def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _watched(
+        self, original: Callable[..., Any], said: Callable[[tuple[Any, ...]], str | None]
+    ) -> Callable[..., Any]:
         def watched(*arguments: Any, **more: Any) -> Any:
-            self._look(
-                original.__name__, [Path(os.fspath(each)) for each in arguments[:2] if not isinstance(each, bool)]
-            )
+            what = said(arguments)
+            if what is not None:
+                self._look(f"{original.__name__} {what}")
             return original(*arguments, **more)
 
         return watched
 
-    def _look(self, function: str, paths: list[Path]) -> None:
+    def _named(self, arguments: tuple[Any, ...]) -> str | None:
+        """What gets its name, or goes; None where that is no business of the stream."""
+        paths = [Path(os.fspath(each)) for each in arguments[:2] if not isinstance(each, bool)]
         if not paths[-1].is_relative_to(self._root) or paths[-1].name == _BEAT:
-            return
-        write = f"{function} {_IDS.sub('*', paths[-1].relative_to(self._root).as_posix())}{_step_in(paths[0])}"
+            return None
+        return f"{_IDS.sub('*', paths[-1].relative_to(self._root).as_posix())}{_step_in(paths[0])}"
+
+    def _look(self, write: str) -> None:
         self._seen[write] += 1
         write = f"{write} #{self._seen[write]}"
         if not self.dead and write not in self._fatal and not _OF_NO_CONSEQUENCE.search(write):
@@ -106,20 +134,26 @@ class _Dying:
             raise Killed if threading.current_thread() is threading.main_thread() else KilledElsewhere
 
 
+def _committed(arguments: tuple[Any, ...]) -> str:
+    return str(arguments[1]).rpartition("/")[2]
+
+
 def _step_in(file: Path) -> str:
     """Of the record of an operation: how far it has come, and how it has ended."""
     record = examine_json(file).value or {}
     return f" {record['step']} {record.get('outcome')}" if "step" in record else ""
 
 
-def overtaken_at_each_look(home: StreamHome, run: Callable[[], Result]) -> tuple[Result, int]:
-    """What ``run`` comes to, and how often it was overtaken.
+def overtaken_at_each_look(
+    home: StreamHome, run: Callable[[], Result], *, below: Path | None = None
+) -> tuple[Result, int]:
+    """What ``run`` comes to, and how often it was overtaken. ``below``: all that it may write is there.
 
     The first run is as slow before its first look at its lease as it takes another machine to find it dead and to type
     the verb again; the second one is before its second look, and so on. When they go on in the end, none of them
     changes what the last one has made.
     """
-    chain = _Overtaken(home, run)
+    chain = _Overtaken(home, run, below or home.root)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Lease, "check", chain.slow(Lease.check))
         chain.type_again()
@@ -129,9 +163,10 @@ def overtaken_at_each_look(home: StreamHome, run: Callable[[], Result]) -> tuple
 class _Overtaken(Generic[Result]):
     """Runs within runs; ``looks``: of each at its lease, ``results``: the last one's comes first."""
 
-    def __init__(self, home: StreamHome, run: Callable[[], Result]) -> None:
-        self._home, self._run = home, run
+    def __init__(self, home: StreamHome, run: Callable[[], Result], root: Path) -> None:
+        self._home, self._run, self._root = home, run, root
         self.looks: list[int] = []
+        self._places: list[Counter[tuple[str, int]]] = []
         self.results: list[Result] = []
         self._made: dict[str, str] | None = None
 
@@ -139,7 +174,7 @@ class _Overtaken(Generic[Result]):
         """The look, before which there may be time for another run."""
 
         def look(lease: Lease) -> None:
-            if not self.results:
+            if not self.results and threading.current_thread().name != _BEATING and self._is_new(sys._getframe(1)):
                 self.looks[-1] += 1
                 if self.looks[-1] == len(self.looks):
                     lose_lease(self._home)
@@ -148,14 +183,21 @@ class _Overtaken(Generic[Result]):
 
         return look
 
+    def _is_new(self, place: FrameType) -> bool:
+        """Of a loop over files the first looks tell what the others would."""
+        seen, here = self._places[-1], (place.f_code.co_filename, place.f_lineno)
+        seen[here] += 1
+        return seen[here] <= _MOST_AT_ONE_PLACE
+
     def type_again(self) -> None:
         """A run, and those that it is overtaken by."""
         self.looks.append(0)
+        self._places.append(Counter())
         number = len(self.looks)
         try:
             self.results.append(self._run())
         except LeaseLost:
             assert self.results, "nobody has overtaken it"
-        found = settled_digest(self._home.root)
+        found = {name: of for name, of in settled_digest(self._root).items() if not name.endswith(_BEAT)}
         assert self._made in (None, found), f"the run that was slow at look {number} has written"
         self._made = found

@@ -29,6 +29,8 @@ def typed(
     verb: str,
     approve: Callable[[], tuple[str, tuple[str, int]]],
     carry_out: Callable[[Operation, Lease], OperationRecord],
+    *,
+    savepoint: str = "",
 ) -> OperationRecord:
     """The record, done. ``approve``: gives the digest of the plan, and the lineage that is left with its batch."""
     done = done_before(home, verb)
@@ -37,7 +39,7 @@ def typed(
     begun = pending_operation(home)
     if begun is None:
         digest, leaves = approve()
-        begun = new_operation(home, verb, digest, BY, leaves)
+        begun = new_operation(home, verb, digest, BY, leaves, savepoint=savepoint)
     job = Maintenance(f"{verb}-{begun.id}", BY, "tests", begun.wanted)
     with held_for(home, job, 10, lambda _: None) as lease:
         return carry_out(Operation(home, begun, lease.check), lease)
