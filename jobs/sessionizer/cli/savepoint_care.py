@@ -185,8 +185,9 @@ def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: s
     say("starting Spark to count anew")
     spark = started_spark(f"sessionizer savepoint verify {stream}", master)
     with named_failures(stream):
-        counts, due_ms = recounted(spark, where, manifest)
+        found = recounted(spark, where, manifest)
     spark.stop()
-    if (counts, due_ms) != (manifest.counts, manifest.earliest_due_ms):
-        raise UnusableSavepoint(where.id, f"its tables hold {counts}, and its manifest says {manifest.counts}")
+    for part, (counts, due_ms) in found.items():
+        if (counts, due_ms) != (manifest.counts, manifest.earliest_due_ms):
+            raise UnusableSavepoint(where.id, f"its {part} hold {counts}, and its manifest says {manifest.counts}")
     typer.echo("its tables hold what its manifest says")

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
 
 OPEN_EVENTS: Final = "open_events"
+GROUP_LOGS: Final = "group_logs"
 TIMEOUTS: Final = "timeouts"
 SEEN_FILES: Final = "seen_files"
 CHECKPOINT: Final = "checkpoint"
-"""The parts of a savepoint: three Delta tables; of a native one a copy of the checkpoint's files."""
+"""The parts of a savepoint: four Delta tables; of a native one a copy of the checkpoint's files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import OperationPending, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.data_files import files_below
+from sessionizer.home.data_files import files_below, remove_tree
+from sessionizer.home.savepoint_home import GROUP_LOGS
 from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import announced_timeouts
 from sessionizer.spark.state.restores import restoring
@@ -27,8 +28,9 @@ from sessionizer.spark.state.restores.taking_back import take_back
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.data_digest import require_undamaged
+from sessionizer.state.savepoints.data_digest import found_files, require_undamaged
 from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.manifest import write_manifest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
@@ -88,6 +90,18 @@ def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: Spar
     other = replace(restored.manifest, fingerprint=replace(restored.manifest.fingerprint, versions=versions))
     with pytest.raises(UnusableSavepoint, match=r"of Spark 3\.5\.9"):
         plan_restore(spark, home, restored.savepoint, other)
+
+
+def test_a_savepoint_without_logs_is_gone_back_to_by_its_rows(restored: Restored) -> None:
+    """So are those of earlier releases, and those whose blobs are of another revision."""
+    remove_tree(restored.savepoint.part(GROUP_LOGS))
+    files = tuple(found_files(restored.savepoint).files)
+    write_manifest(restored.savepoint, replace(restored.manifest, files=files))
+    folder = restored.stage.stream_home.savepoints
+    restored.savepoint, restored.manifest = complete_savepoint(folder, restored.savepoint.id, epoch_ms())
+    assert restored.restore().outcome is Ending.DONE
+    drain(restored.spark, restored.stage)
+    restored.assert_exact()
 
 
 @AND_ON_HDFS_IN_THE_LONG_RUN

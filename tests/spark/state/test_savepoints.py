@@ -18,6 +18,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import BatchOutrun, NothingToSave, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.lineage_home import commit_log
+from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.checkpoint import committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.query.assembly import rules_of
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from support.streams.click_files import ClickFiles
 
-STEPS = ["begun", "open events", "state", "seen files", "manifest"]
+STEPS = ["begun", "logs of the key groups", "state", "open events", "seen files", "manifest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,8 @@ def test_it_is_as_it_was_written(spark: SparkSession, saved: tuple[SavepointHome
     home, made = saved
     assert read_manifest(home) == made
     assert is_sound(home)
-    assert recounted(spark, home, made) == (made.counts, made.earliest_due_ms)
+    held = made.counts, made.earliest_due_ms
+    assert recounted(spark, home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
 
 
 def is_sound(home: SavepointHome) -> bool:
@@ -319,7 +321,7 @@ def test_a_batch_that_is_dropped_meanwhile_is_named(spark: SparkSession, streame
     content = commit.read_bytes()
 
     def drop(step: str) -> None:
-        if step == "open events":
+        if step == "logs of the key groups":
             commit.unlink()
 
     try:

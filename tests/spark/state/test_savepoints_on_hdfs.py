@@ -10,7 +10,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below
 from sessionizer.home.data_root import folder_at, uri_of
-from sessionizer.home.savepoint_home import OPEN_EVENTS
+from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.counting import recounted
@@ -72,7 +72,8 @@ def test_they_are_made_used_and_removed_there(
     canonical, copied = savepoints_in(folder, epoch_ms())
     assert [canonical.manifest, copied.manifest] == [made, native]
     assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0
-    assert recounted(spark, canonical.home, made) == (made.counts, made.earliest_due_ms)
+    held = made.counts, made.earliest_due_ms
+    assert recounted(spark, canonical.home, made) == {OPEN_EVENTS: held, GROUP_LOGS: held}
     assert wrong_with(canonical.home) == wrong_with(copied.home) == []
     install(copied.home, native, tmp_path / "checkpoint")
     assert (tmp_path / "checkpoint" / "commits" / str(native.batch_id)).exists()

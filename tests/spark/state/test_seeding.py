@@ -16,7 +16,8 @@ from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.spark.internals.delta_log import last_version
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.lineages.initial_log import FirstLog, carried, pack
+from sessionizer.spark.state.group_logs import FirstLog, carried
+from sessionizer.spark.state.lineages.initial_log import pack
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.stream_spec.decisions import document_of

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.state.lineages.standing import Standing
 
 ROWS_AT_A_TIME: Final = 65_536
 
@@ -50,6 +52,16 @@ class KeptState:
     batch_id: int
     key_groups: int
     events: pa.Schema
+
+
+def kept_state(home: StreamHome, standing: Standing) -> KeptState:
+    """Where the state of a stream is after the batch of ``standing``. Raises as ``open_payload``."""
+    return KeptState(
+        checkpoint=home.checkpoint(standing.lineage),
+        batch_id=standing.batch_id,
+        key_groups=int(standing.spec["key_groups"]),
+        events=open_event_schema(standing.kept),
+    )
 
 
 def open_event_schema(kept: KeptTypes) -> pa.Schema:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.home.savepoint_home import CHECKPOINT, GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WHAT_IT_HOLDS: Final = {
     OPEN_EVENTS: "open events",
+    GROUP_LOGS: "open events as the key groups keep them",
     TIMEOUTS: "the clients' timeouts",
     SEEN_FILES: "the files that were read",
     CHECKPOINT: "the checkpoint",

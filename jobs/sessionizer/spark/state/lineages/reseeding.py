@@ -9,12 +9,7 @@ from sessionizer.errors import HalfWrittenBatch
 from sessionizer.home.table_places import table_locations
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.state.open_events import (
-    KeptState,
-    open_event_schema,
-    read_timeouts,
-    reading_state,
-)
+from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
 from sessionizer.state.lineages.handover import Handover, records_beside, unread_punctuations
 
 if TYPE_CHECKING:
@@ -41,12 +36,7 @@ class Reseeding:
         """The new lineage, active by then. Raises HalfWrittenBatch, and as ``Seeding.run``."""
         seeding, standing = self.seeding, self.standing
         self._require_whole()
-        state = KeptState(
-            checkpoint=seeding.home.checkpoint(standing.lineage),
-            batch_id=standing.batch_id,
-            key_groups=int(standing.spec["key_groups"]),
-            events=open_event_schema(standing.kept),
-        )
+        state = kept_state(seeding.home, standing)
         with reading_state(seeding.spark):
             timeouts = read_timeouts(seeding.spark, state)
         handover = Handover(

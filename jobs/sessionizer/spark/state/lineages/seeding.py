@@ -23,7 +23,8 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.guard import Guarded
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.lineages.initial_log import FirstLog, blobs_in, carried, packed_anew
+from sessionizer.spark.state.group_logs import FirstLog, blobs_in, carried
+from sessionizer.spark.state.lineages.initial_log import packed_anew
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
@@ -67,11 +68,12 @@ class Seeding:
     after: Callable[[Step], None]
     trial: Terms | None = None
 
-    def run(self, given: DataFrame | KeptState, handover: Handover) -> str:
-        """A new lineage that begins with what is ``given``, active by then: canonical open events, or a kept state.
+    def run(self, given: DataFrame | KeptState | FirstLog, handover: Handover) -> str:
+        """A new lineage that begins with what is ``given``, active by then.
 
-        Raises UnfaithfulState where it does not hold what it was given; then, as after any failure, nothing of it is
-        left. A kill leaves a directory that nobody reads, and that the next call removes.
+        That is: canonical open events, a kept state, or the logs of as many key groups as ``spec`` has. Raises
+        UnfaithfulState where it does not hold what it was given; then, as after any failure, nothing of it is left. A
+        kill leaves a directory that nobody reads, and that the next call removes.
         """
         self.permit()
         remove_abandoned(self.home)
@@ -111,8 +113,10 @@ class Seeding:
         self.home.lineage(lineage).no_events.mkdir()
         return lineage
 
-    def _first_log(self, lineage: str, given: DataFrame | KeptState) -> FirstLog:
+    def _first_log(self, lineage: str, given: DataFrame | KeptState | FirstLog) -> FirstLog:
         """As it is where the key groups stay the same, else packed anew and written beside the lineage's checkpoint."""
+        if isinstance(given, FirstLog):
+            return given
         if isinstance(given, KeptState):
             if given.key_groups == self.spec.key_groups:
                 return carried(self.spark, given)

@@ -11,9 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sessionizer.core.key_group.would_be import would_be_schema, would_be_sessions
 from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.savepoint_home import OPEN_EVENTS
+from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS
 from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.group_logs import labelled
 from sessionizer.spark.state.open_events import open_payload
 from sessionizer.state.savepoints.manifest import saved_spec
 
@@ -33,6 +34,16 @@ _WHOSE: Final = ("key", "event_id", "clock_ms")
 def savepoint_table(spark: SparkSession, home: SavepointHome, part: str) -> DataFrame:
     """One of the tables of a canonical savepoint."""
     return spark.read.format("delta").load(uri_of(home.part(part)))
+
+
+def has_logs(manifest: Manifest) -> bool:
+    """Whether the logs of the key groups are in it; older savepoints have rows alone."""
+    return any(file.path.startswith(f"{GROUP_LOGS}/") for file in manifest.files)
+
+
+def saved_logs(spark: SparkSession, home: SavepointHome, key_groups: int) -> DataFrame:
+    """The logs of the ``key_groups`` of a canonical savepoint, by ``rows.INITIAL``."""
+    return labelled(savepoint_table(spark, home, GROUP_LOGS), key_groups)
 
 
 def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:

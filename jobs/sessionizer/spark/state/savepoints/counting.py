@@ -15,10 +15,12 @@ from sessionizer.core.wire import schema
 from sessionizer.core.wire.canonical import KEY_GROUP, canonical_schema, log_of, typed_rows
 from sessionizer.core.wire.codec import decode
 from sessionizer.core.wire.group_labels import group_numbers
-from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS
+from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
-from sessionizer.spark.state.open_events import ROWS_AT_A_TIME, log_blobs, logs_in
-from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
+from sessionizer.spark.state.group_logs import whole_logs
+from sessionizer.spark.state.open_events import ROWS_AT_A_TIME, logs_in
+from sessionizer.spark.state.savepoints.canonical_tables import has_logs, saved_logs, savepoint_table
 from sessionizer.state.savepoints.manifest import Counts, saved_spec
 
 if TYPE_CHECKING:
@@ -54,15 +56,14 @@ class Held(NamedTuple):
         return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files)
 
 
-def counted_open_events(spark: SparkSession, state: KeptState, rules: SessionRules) -> tuple[DataFrame, Observation]:
-    """Every open event of a state, by ``canonical_schema``; what they make is observed as they pass (``Held.of``).
+def counted_open_events(logs: DataFrame, state: KeptState, rules: SessionRules) -> tuple[DataFrame, Observation]:
+    """Every open event of the ``logs`` of a state (as ``log_blobs`` has them), by ``canonical_schema``.
 
-    Evaluate it once, in ``reading_state``. Each group is opened only once that way.
+    What they make is observed as they pass (``Held.of``): evaluate it once, in ``few_blobs_at_a_time``. Each group is
+    opened only once that way.
     """
     shape = canonical_schema(state.events).append(pa.field(_COUNTED, pa.struct(_OF_GROUP)))
-    opened = log_blobs(spark, state).mapInArrow(
-        _opener(state, rules), from_arrow_schema(shape, prefer_timestamp_ntz=False)
-    )
+    opened = logs.mapInArrow(_opener(state, rules), from_arrow_schema(shape, prefer_timestamp_ntz=False))
     observation = Observation()
     return opened.observe(observation, *_totals(f"{_COUNTED}.")).drop(_COUNTED), observation
 
@@ -70,17 +71,31 @@ def counted_open_events(spark: SparkSession, state: KeptState, rules: SessionRul
 def held_in(open_events: DataFrame, rules: SessionRules) -> Held:
     """What canonical rows hold. A key group is opened whole, as in a merge."""
     of_groups = open_events.groupBy(KEY_GROUP).applyInArrow(_counter(rules), from_arrow_schema(_OF_GROUP))
-    total = of_groups.agg(*_totals()).first()
-    assert total is not None  # noqa: S101  an aggregate of all has one row
-    return Held.of(total.asDict())
+    return _held_together(of_groups)
 
 
-def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> tuple[Counts, int | None]:
-    """What the tables of a canonical savepoint hold, and the earliest end, counted as when it was made."""
-    tables = {part: savepoint_table(spark, home, part) for part in (OPEN_EVENTS, TIMEOUTS, SEEN_FILES)}
-    held = held_in(tables[OPEN_EVENTS], rules_of(saved_spec(home, manifest)))
-    counts = held.counts(tables[TIMEOUTS].count(), tables[SEEN_FILES].count())
-    return counts, held.earliest_due_ms
+def held_in_logs(logs: DataFrame, rules: SessionRules) -> Held:
+    """What logs hold, by ``label`` and ``blob``, those of a group together and in order; in ``few_blobs_at_a_time``."""
+    return _held_together(logs.mapInArrow(_log_counter(rules), from_arrow_schema(_OF_GROUP)))
+
+
+class Recounted(NamedTuple):
+    """What one of the tables of open events holds, with all the rest of the savepoint."""
+
+    counts: Counts
+    earliest_due_ms: int | None
+
+
+def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recounted]:
+    """What a canonical savepoint holds by each of its tables of open events, counted as when it was made."""
+    timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
+    rules = rules_of(saved_spec(home, manifest))
+    held = {OPEN_EVENTS: held_in(savepoint_table(spark, home, OPEN_EVENTS), rules)}
+    if has_logs(manifest):
+        logs = saved_logs(spark, home, manifest.key_groups)
+        with few_blobs_at_a_time(spark):
+            held[GROUP_LOGS] = held_in_logs(whole_logs(logs, manifest.key_groups), rules)
+    return {part: Recounted(each.counts(timeouts, seen_files), each.earliest_due_ms) for part, each in held.items()}
 
 
 def _opener(state: KeptState, rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -99,6 +114,20 @@ def _opener(state: KeptState, rules: SessionRules) -> Callable[[Iterator[pa.Reco
                 counts = counts[:0]
 
     return open_groups
+
+
+def _held_together(of_groups: DataFrame) -> Held:
+    total = of_groups.agg(*_totals()).first()
+    assert total is not None  # noqa: S101  an aggregate of all has one row
+    return Held.of(total.asDict())
+
+
+def _log_counter(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _, blobs in logs_in(batches):
+            yield pa.RecordBatch.from_pylist([_counts([decode(blob) for blob in blobs], rules)], schema=_OF_GROUP)
+
+    return count
 
 
 def _counter(rules: SessionRules) -> Callable[[pa.Table], pa.Table]:

@@ -1,4 +1,6 @@
-"""The state in a savepoint of either kind: open events as canonical rows, clients' timeouts, files that were read.
+"""The state in a savepoint of either kind: open events, clients' timeouts, files that were read.
+
+Of a canonical one the logs of its key groups are taken, or its rows where this release keeps blobs otherwise.
 
 A native one is a checkpoint of one batch: its state is read by Spark's own reader, from a copy that names the place
 where it is.
@@ -10,17 +12,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sessionizer.core.wire.rows import REVISION
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import SeenFile, seen_files
 from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.spark.state.group_logs import FirstLog, begun_with
 from sessionizer.spark.state.open_events import (
     KeptState,
     open_event_schema,
     read_timeouts,
     reading_state,
 )
-from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
+from sessionizer.spark.state.savepoints.canonical_tables import has_logs, saved_logs, savepoint_table
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, require_same_line
@@ -37,9 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """``open_events`` by ``canonical_schema``, or as a state keeps them; the clients' changed ``timeouts`` (ms)."""
+    """``open_events``: as logs, as a state keeps them, or by ``canonical_schema``; the changed ``timeouts`` (ms)."""
 
-    open_events: DataFrame | KeptState
+    open_events: DataFrame | KeptState | FirstLog
     timeouts: Mapping[str, int]
 
 
@@ -54,7 +58,7 @@ def saved_state(
     """
     if manifest.kind is Kind.CANONICAL:
         rows = savepoint_table(spark, savepoint, TIMEOUTS).collect()
-        yield SavedState(savepoint_table(spark, savepoint, OPEN_EVENTS), {row.client: row.timeout_ms for row in rows})
+        yield SavedState(_open_events(spark, savepoint, manifest), {row.client: row.timeout_ms for row in rows})
         return
     require_same_line(manifest, spark.version)
     copy = stream.unpacked / savepoint.id
@@ -67,6 +71,12 @@ def saved_state(
         yield SavedState(state, timeouts)
     finally:
         remove_tree(copy)
+
+
+def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> DataFrame | FirstLog:
+    if has_logs(manifest) and manifest.revision == REVISION:
+        return begun_with(saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
+    return savepoint_table(spark, savepoint, OPEN_EVENTS)
 
 
 def seen_in(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
