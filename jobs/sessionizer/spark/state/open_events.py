@@ -84,8 +84,13 @@ def _widest(name: str, types: list[Any]) -> pa.Field:
 
 def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
     """Every open event, by ``canonical_schema``; evaluate it in ``reading_state``."""
+    return opened(log_blobs(spark, state), state)
+
+
+def opened(logs: DataFrame, state: KeptState) -> DataFrame:
+    """The open events in the ``logs`` of a state, which are as ``log_blobs`` has them; in ``few_blobs_at_a_time``."""
     shape = from_arrow_schema(canonical_schema(state.events), prefer_timestamp_ntz=False)
-    return log_blobs(spark, state).mapInArrow(_opener(state.key_groups, state.events), shape)
+    return logs.mapInArrow(_opener(state.key_groups, state.events), shape)
 
 
 def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.state.savepoints.manifest import Manifest
 
+_BLOB_OF_LOG: Final = ("key_group", "number", "of", "blob")
 _WHOSE: Final = ("key", "event_id", "clock_ms")
 
 
@@ -43,7 +44,8 @@ def has_logs(manifest: Manifest) -> bool:
 
 def saved_logs(spark: SparkSession, home: SavepointHome, key_groups: int) -> DataFrame:
     """The logs of the ``key_groups`` of a canonical savepoint, by ``rows.INITIAL``."""
-    return labelled(savepoint_table(spark, home, GROUP_LOGS), key_groups)
+    blobs = savepoint_table(spark, home, GROUP_LOGS).select(*_BLOB_OF_LOG)
+    return labelled(blobs, key_groups)
 
 
 def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:

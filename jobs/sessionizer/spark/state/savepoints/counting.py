@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.key_group.merging import ends_of_open
 from sessionizer.core.wire import schema
-from sessionizer.core.wire.canonical import KEY_GROUP, canonical_schema, log_of, typed_rows
+from sessionizer.core.wire.canonical import KEY_GROUP, log_of
 from sessionizer.core.wire.codec import decode
-from sessionizer.core.wire.group_labels import group_numbers
+from sessionizer.core.wire.rows import INITIAL
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.group_logs import whole_logs
-from sessionizer.spark.state.open_events import ROWS_AT_A_TIME, logs_in
+from sessionizer.spark.state.group_logs import log_row, whole_logs
+from sessionizer.spark.state.open_events import log_blobs, logs_in
 from sessionizer.spark.state.savepoints.canonical_tables import has_logs, saved_logs, savepoint_table
 from sessionizer.state.savepoints.manifest import Counts, saved_spec
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.manifest import Manifest
 
 _OF_GROUP: Final = pa.schema([(name, pa.int64()) for name in ("events", "keys", "sessions", "due_ms")])
-_COUNTED: Final = "counted"
+_MAKES: Final = "makes"
 
 
 class Held(NamedTuple):
@@ -56,16 +55,18 @@ class Held(NamedTuple):
         return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files)
 
 
-def counted_open_events(logs: DataFrame, state: KeptState, rules: SessionRules) -> tuple[DataFrame, Observation]:
-    """Every open event of the ``logs`` of a state (as ``log_blobs`` has them), by ``canonical_schema``.
+def counted_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> DataFrame:
+    """The logs of a state by ``rows.INITIAL``, and ``makes``: what a log comes to, in the row of its first blob.
 
-    What they make is observed as they pass (``Held.of``): evaluate it once, in ``few_blobs_at_a_time``. Each group is
-    opened only once that way.
+    Evaluate it in ``reading_state``.
     """
-    shape = canonical_schema(state.events).append(pa.field(_COUNTED, pa.struct(_OF_GROUP)))
-    opened = logs.mapInArrow(_opener(state, rules), from_arrow_schema(shape, prefer_timestamp_ntz=False))
-    observation = Observation()
-    return opened.observe(observation, *_totals(f"{_COUNTED}.")).drop(_COUNTED), observation
+    shape = f"{INITIAL}, {_MAKES} {from_arrow_schema(_OF_GROUP).simpleString()}"
+    return log_blobs(spark, state).mapInArrow(_log_maker(rules), shape)
+
+
+def held_by(logs: DataFrame) -> Held:
+    """What the logs of ``counted_logs`` came to."""
+    return _held_together(logs.select(f"{_MAKES}.*"))
 
 
 def held_in(open_events: DataFrame, rules: SessionRules) -> Held:
@@ -98,22 +99,15 @@ def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> d
     return {part: Recounted(each.counts(timeouts, seen_files), each.earliest_due_ms) for part, each in held.items()}
 
 
-def _opener(state: KeptState, rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for ``mapInArrow``: a group's first row has what the group makes, the others a null."""
-    key_groups, events = state.key_groups, state.events
-
-    def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = group_numbers(key_groups)
+def _log_maker(rules: SessionRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def number_and_count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for label, blobs in logs_in(batches):
-            log = [decode(blob) for blob in blobs]
-            rows = typed_rows(log, numbers[label], events)
-            counts = pa.array([_counts(log, rules)], pa.struct(_OF_GROUP))
-            for part in filter(len, rows.to_batches(max_chunksize=ROWS_AT_A_TIME)):
-                counted = pa.concat_arrays([counts, pa.nulls(part.num_rows - len(counts), counts.type)])
-                yield pa.record_batch([*part.columns, counted], names=[*part.schema.names, _COUNTED])
-                counts = counts[:0]
+            makes = pa.array([_counts([decode(blob) for blob in blobs], rules)], pa.struct(_OF_GROUP))
+            for number, blob in enumerate(blobs):
+                row = log_row(label, number, len(blobs), blob)
+                yield row.append_column(_MAKES, pa.nulls(1, makes.type) if number else makes)
 
-    return open_groups
+    return number_and_count
 
 
 def _held_together(of_groups: DataFrame) -> Held:
@@ -149,8 +143,8 @@ def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | Non
     }
 
 
-def _totals(inside: str = "") -> list[Column]:
-    """The fields of ``Held``, of columns by ``_OF_GROUP`` that stand in the struct ``inside``, if in any."""
-    sums = [F.coalesce(F.sum(f"{inside}{name}"), F.lit(0)).alias(name) for name in ("events", "keys", "sessions")]
-    groups = F.count(f"{inside}events").alias("groups")
-    return [*sums, groups, F.min(f"{inside}due_ms").alias("earliest_due_ms")]
+def _totals() -> list[Column]:
+    """The fields of ``Held``, of columns by ``_OF_GROUP``."""
+    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("events", "keys", "sessions")]
+    groups = F.count("events").alias("groups")
+    return [*sums, groups, F.min("due_ms").alias("earliest_due_ms")]

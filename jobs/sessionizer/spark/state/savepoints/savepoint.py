@@ -12,10 +12,10 @@ from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES,
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
-from sessionizer.spark.state.group_logs import log_rows, numbered_by_group, whole_logs
-from sessionizer.spark.state.open_events import kept_state, read_timeouts, reading_state
-from sessionizer.spark.state.savepoints.canonical_tables import saved_logs
-from sessionizer.spark.state.savepoints.counting import Held, counted_open_events
+from sessionizer.spark.state.group_logs import numbered_by_group, whole_logs
+from sessionizer.spark.state.open_events import kept_state, opened, read_timeouts, reading_state
+from sessionizer.spark.state.savepoints.canonical_tables import saved_logs, savepoint_table
+from sessionizer.spark.state.savepoints.counting import counted_logs, held_by
 from sessionizer.state.lineages.standing import require_unchanged
 from sessionizer.state.savepoints.making import Making
 from sessionizer.state.savepoints.manifest import Kind
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.spark.state.savepoints.counting import Held
     from sessionizer.state.lineages.standing import Standing
     from sessionizer.state.savepoints.making import Wish
     from sessionizer.state.savepoints.manifest import Manifest
@@ -57,10 +58,10 @@ def make_savepoint(
     with making.noting_failure():
         tables = _Tables(spark, making)
         state = kept_state(stream, standing)
-        timeouts = tables.write_state(state)
+        held, timeouts = tables.write_state(state)
         require_unchanged(stream, standing)  # from here on the checkpoint may lose the batch
         after("state")
-        held = tables.write_open_events(state)
+        tables.write_open_events(state)
         after("open events")
         tables.write_seen_files()
         after("seen files")
@@ -75,27 +76,25 @@ class _Tables:
     spark: SparkSession
     making: Making
 
-    def write_state(self, state: KeptState) -> int:
-        """The logs of the key groups, and the clients' changed timeouts; returns how many these are."""
+    def write_state(self, state: KeptState) -> tuple[Held, int]:
+        """The logs of the key groups and what they make; the clients' changed timeouts, and how many these are."""
+        standing = self.making.standing
+        spec = recorded_spec(standing.spec, self.making.stream.lineage(standing.lineage).spec)
         with reading_state(self.spark):
-            logs = numbered_by_group(log_rows(self.spark, state), state.key_groups)
+            logs = numbered_by_group(counted_logs(self.spark, state, rules_of(spec)), state.key_groups)
             self._write(GROUP_LOGS, logs.coalesce(_FILES_PER_TABLE), compression="none")  # each blob is already
             self.making.after("logs of the key groups")
             timeouts = read_timeouts(self.spark, state)
         columns = [pa.array(timeouts.keys(), pa.string()), pa.array(timeouts.values(), pa.int64())]
         self._write(TIMEOUTS, self._frame(pa.table(columns, names=["client", "timeout_ms"])))
-        return len(timeouts)
+        return held_by(savepoint_table(self.spark, self.making.home, GROUP_LOGS)), len(timeouts)
 
-    def write_open_events(self, state: KeptState) -> Held:
-        """The logs that were written as typed rows, and what these make: the state is read once, and nothing else."""
-        standing = self.making.standing
-        spec = recorded_spec(standing.spec, self.making.stream.lineage(standing.lineage).spec)
+    def write_open_events(self, state: KeptState) -> None:
+        """The logs that were written, as typed rows: the state is read once."""
         logs = saved_logs(self.spark, self.making.home, state.key_groups)
-        partitions = min(int(standing.settings[PARTITIONS]), _FILES_PER_TABLE)
+        partitions = min(int(self.making.standing.settings[PARTITIONS]), _FILES_PER_TABLE)
         with few_blobs_at_a_time(self.spark):
-            open_events, observed = counted_open_events(whole_logs(logs, partitions), state, rules_of(spec))
-            self._write(OPEN_EVENTS, open_events)
-        return Held.of(observed.get)
+            self._write(OPEN_EVENTS, opened(whole_logs(logs, partitions), state))
 
     def write_seen_files(self) -> None:
         """What a source of files takes for read; of another source an empty table."""
