@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 FILES = 40
 ENOUGH = 3
+STEPS = ("begun", "logs of the key groups", "state", "open events", "seen files")
+"""All that it tells before it is complete."""
 """Batches that a savepoint may be of."""
 
 
@@ -99,7 +101,7 @@ def test_a_running_stream_is_saved_and_goes_on_as_if_nothing_was(running: tuple[
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("line", ["starting Spark", "done: begun", "done: open events", "done: state", "done: counts"])
+@pytest.mark.parametrize("line", ["starting Spark", *(f"done: {step}" for step in STEPS)])
 def test_one_that_is_killed_is_told_as_abandoned_and_the_next_is_whole(
     running: tuple[Stage, ClickFiles], line: str
 ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.savepoint_home import OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
+from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS, SavepointHome
 from sessionizer.state.lineages.origin import Origin, write_origin
 from sessionizer.state.lineages.standing import Position
 from sessionizer.state.savepoints.beginning import Engaged, write_data_record
@@ -58,7 +58,7 @@ def manifest_of(savepoint: str, batch_id: int = 7, made_at: int = 1_000) -> Mani
 def fabricate(folder: DataPath, savepoint: str, made_at: int = 1_000, why: str = "tests") -> SavepointHome:
     """A complete savepoint with a file of each kind."""
     home = begin(folder, savepoint, why=why)
-    for part in (OPEN_EVENTS, TIMEOUTS, SEEN_FILES):
+    for part in (GROUP_LOGS, OPEN_EVENTS, TIMEOUTS, SEEN_FILES):
         log = home.part(part) / "_delta_log"
         log.mkdir(parents=True)
         (log / f"{0:020d}.json").write_text('{"add": "part-0.parquet"}')

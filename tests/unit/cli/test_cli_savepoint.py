@@ -78,7 +78,7 @@ def test_what_is_wrong_is_told_with_a_way_out(
 ) -> None:
     savepoint = fabricate(home.savepoints, OLD)
     assert cli("verify", OLD) == 0
-    assert "7 files are as they were written" in capsys.readouterr().out
+    assert "9 files are as they were written" in capsys.readouterr().out
     (savepoint.part("open_events") / "part-0.parquet").unlink()
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     told = capsys.readouterr()

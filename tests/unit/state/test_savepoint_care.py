@@ -126,7 +126,7 @@ def test_whatever_file_is_hurt_is_named(folder: DataPath, hurt: Callable[[DataPa
     whole = fabricate(folder, "whole")
     assert wrong_with(whole) == []
     covered = [name for name in names_of(whole) if name != "manifest.json"]
-    assert len(covered) == 7
+    assert len(covered) == 9
     for number, name in enumerate(covered):
         home = fabricate(folder, f"s{number}")
         hurt(home.root / name)
