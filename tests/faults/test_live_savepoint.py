@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.shelf import Savepoint
     from support.streams.click_files import ClickFiles
 
-FILES = 40
-ENOUGH = 3
 STEPS = ("begun", "logs of the key groups", "state", "open events", "seen files")
 """All that it tells before it is complete."""
+FILES = 40
+ENOUGH = 3
 """Batches that a savepoint may be of."""
 
 
