@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sessionizer_bench import executors as executor_counts
-from sessionizer_bench import state_verbs, workloads
+from sessionizer_bench import live_savepoints, state_verbs, workloads
 from sessionizer_bench.data.dataset import Dataset
 from sessionizer_bench.measuring import event_log
 from sessionizer_bench.measuring.latency import CONTESTANTS as LIVE_CONTESTANTS
 from sessionizer_bench.measuring.latency import latency_once
+from sessionizer_bench.measuring.live_batches import Taken
 from sessionizer_bench.measuring.startup import start_once
 from sessionizer_bench.places import DOCS, RUNS, SCRATCH
 from sessionizer_bench.reporting import breakdown, results, tables
@@ -125,6 +126,27 @@ def state(
     results_file = SCRATCH / f"{dataset.name}.json"
     results_file.write_text(json.dumps(record, indent=1))
     typer.echo("\n".join([*state_verbs.lines(record), f"figures are in {results_file}"]))
+
+
+@app.command()
+def live(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the size: only shows that it works.")] = False,
+    way: Annotated[list[str] | None, typer.Option(help="A way to make a savepoint (repeat for more).")] = None,
+    trigger: Annotated[float, typer.Option(help="Seconds from batch to batch.")] = live_savepoints.TRIGGER_S,
+    rounds: Annotated[int, typer.Option(help="Savepoints of each way.")] = 2,
+    keep: Annotated[bool, typer.Option("--keep", help="Add to the batches that were measured before.")] = False,
+) -> None:
+    """What a live stream's batches take while savepoints are made of it, beside what they take otherwise."""
+    ways = tuple(way or (live_savepoints.AS_IT_IS,))
+    full = replace(live_savepoints.Turns(), trigger_s=trigger, rounds=rounds)
+    turns = replace(live_savepoints.quick() if quick else full, ways=ways)
+    taken = live_savepoints.measured(turns, typer.echo)
+    results_file = SCRATCH / f"{turns.dataset.name}.json"
+    if keep and results_file.exists():
+        taken = Taken.from_json(json.loads(results_file.read_text())).and_those_of(taken)
+    results_file.write_text(json.dumps({**asdict(taken), "summary": taken.summary()}, indent=1))
+    typer.echo("\n".join([*live_savepoints.lines(taken.summary()), f"figures are in {results_file}"]))
 
 
 @app.command()

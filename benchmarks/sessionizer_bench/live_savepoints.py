@@ -1,0 +1,226 @@
+"""What a live stream pays for canonical savepoints that its own machine makes meanwhile.
+
+A stream of about a million open sessions gets an equal batch at every trigger, so that the machine is about half busy.
+In turns none is made, and one is, by the command in a process of its own: batches during which one was being made are
+compared with those during which none was.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import yaml
+
+from sessionizer.control.records.heartbeat import read_heartbeat
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_bench.contestants.ours import spec_values
+from sessionizer_bench.contestants.race import Race
+from sessionizer_bench.data.generator import stored
+from sessionizer_bench.measuring import machine
+from sessionizer_bench.measuring.live_batches import EVERY_MINUTES, Span, Taken
+from sessionizer_bench.measuring.runner import RunFailed, environment
+from sessionizer_bench.places import DATASETS, JOBS, RUNS
+from sessionizer_bench.workloads import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sessionizer_bench.data.dataset import Dataset
+
+NAME: Final = "live"
+LIVE: Final = replace(SMALL.dataset, name=NAME, batches=160, warm_up_batches=0, history_events=8)
+"""About a million open sessions of their last eight events; then batches of 40,000."""
+TRIGGER_S: Final = 4.0
+AS_IT_IS: Final = "as it is"
+NICE: Final = ("nice", "-n", "19")
+NICE_SESSION: Final = ("sh", "-c", 'echo 19 > /proc/self/autogroup; exec "$@"', "sh", *NICE)
+"""Where the kernel weighs sessions (``sched_autogroup_enabled``), niceness counts only among processes of one."""
+ONE_THREAD: Final = ("--master", "local[1]")
+WAYS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    AS_IT_IS: ((), ()),
+    "nice": (NICE, ()),
+    "nice session": (NICE_SESSION, ()),
+    "one thread": ((), ONE_THREAD),
+    "nice session, one thread": (NICE_SESSION, ONE_THREAD),
+}
+"""How a savepoint may be made: what stands before its command, and its options."""
+PROMISED: Final = 1.1
+_POLL_S: Final = 0.1
+_PATIENCE_S: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What is measured, and for how many batches; ``apart``: those after a savepoint that count for neither side."""
+
+    dataset: Dataset = LIVE
+    trigger_s: float = TRIGGER_S
+    ways: tuple[str, ...] = (AS_IT_IS,)
+    rounds: int = 2
+    warm_up: int = 12
+    quiet: int = 12
+    apart: int = 2
+
+
+def quick() -> Turns:
+    """A hundredth of it: only shows that it works."""
+    traffic = replace(LIVE.traffic, users=30_000, events_per_second=36)
+    dataset = replace(LIVE, name=f"quick-{NAME}", traffic=traffic, batch_events=1_000)
+    return Turns(dataset, trigger_s=1, rounds=1, warm_up=3, quiet=5, apart=1)
+
+
+@dataclass(slots=True)
+class Watch:
+    """A driver that runs; ``batches``: the time of each of its batches, by id."""
+
+    home: StreamHome
+    process: subprocess.Popen[bytes]
+    batches: dict[int, Span] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Note the newest batch. Raises RunFailed for a driver that is gone."""
+        if self.process.poll() is not None:
+            message = f"the driver ended with exit code {self.process.returncode}"
+            raise RunFailed(message)
+        beat = read_heartbeat(self.home)
+        if beat and beat.batch_id is not None and beat.batch_at is not None and beat.batch_ms is not None:
+            self.batches.setdefault(beat.batch_id, Span(beat.batch_at - beat.batch_ms, beat.batch_at))
+
+    def until(self, over: Callable[[], bool]) -> None:
+        """Look until then. Raises RunFailed where no batch ends any more."""
+        known, since = len(self.batches), time.monotonic()
+        while not over():
+            self.look()
+            if len(self.batches) > known:
+                known, since = len(self.batches), time.monotonic()
+            if time.monotonic() - since > _PATIENCE_S:
+                message = f"no batch ended in {_PATIENCE_S} s"
+                raise RunFailed(message)
+            time.sleep(_POLL_S)
+
+    def batches_more(self, number: int) -> None:
+        """Wait for so many."""
+        wanted = len(self.batches) + number
+        self.until(lambda: len(self.batches) >= wanted)
+
+
+def measured(turns: Turns, say: Callable[[str], None]) -> Taken:
+    """Batch times (ms) of the stream without a savepoint, and beside each way to make one. Raises RunFailed."""
+    folder = RUNS / turns.dataset.name
+    home = _begun(turns, folder, say)
+    quiet: list[Span] = []
+    made: list[tuple[str, Span]] = []
+    busy: list[float] = []
+    with (folder / "live.log").open("wb") as log:
+        driver = _started(folder, log, "run", NAME, "--master", "local[2]")
+        watch = Watch(home, driver)
+        try:
+            watch.look()
+            watch.batches_more(turns.warm_up)
+            for number in range(turns.rounds):
+                for way in turns.ways:
+                    busy.append(_quiet_turn(turns, watch, quiet))
+                    made.append((way, _savepoint(folder, watch, way, f"of-turn-{number}-{len(made)}")))
+                    say(f"{way}: {made[-1][1].took_ms / 1000:.1f} s, machine busy before: {busy[-1]:.0f} %")
+                    watch.batches_more(turns.apart)
+        finally:
+            driver.send_signal(signal.SIGINT)
+            driver.wait(_PATIENCE_S)
+    return Taken.of(watch.batches.values(), quiet, made, busy)
+
+
+def lines(summary: dict[str, Any]) -> Iterator[str]:
+    """For people."""
+    quiet = summary["quiet"]
+    yield (
+        f"without: {quiet['batches']} batches, median {quiet['median_ms']:,} ms, p95 {quiet['p95_ms']:,} ms, "
+        f"machine {summary['busy_percent']} % busy"
+    )
+    for way, found in summary["beside"].items():
+        periods = ", ".join(
+            f"{found[f'p95_ratio_every_{each}_min']} × with one in {each} min" for each in EVERY_MINUTES
+        )
+        yield (
+            f"{way}: savepoint {found['savepoint_s']} s; {found['batches']} batches meanwhile, "
+            f"median {found['median_ms']:,} ms ({found['median_ratio']} ×), p95 {found['p95_ms']:,} ms "
+            f"({found['p95_ratio']} ×); p95 of all batches: {periods} (promised: {PROMISED} ×)"
+        )
+
+
+def _quiet_turn(turns: Turns, watch: Watch, quiet: list[Span]) -> float:
+    """Batches without a savepoint; percent of all cores' time that was used meanwhile."""
+    before, since = machine.CpuTimes.now(), epoch_ms()
+    watch.batches_more(turns.quiet)
+    quiet.append(Span(since, epoch_ms()))
+    return machine.shares(before, machine.CpuTimes.now(), 0)["others_percent"]
+
+
+def _savepoint(folder: Path, watch: Watch, way: str, name: str) -> Span:
+    """Make one; from the start of its process to the end. Raises RunFailed."""
+    before, options = WAYS[way]
+    since = epoch_ms()
+    with (folder / "savepoint.log").open("wb") as log:
+        process = _started(folder, log, "savepoint", "create", NAME, "--id", name, *options, before=before)
+        watch.until(lambda: process.poll() is not None)
+    if process.returncode != 0:
+        message = f"the savepoint ended with exit code {process.returncode}, see {folder / 'savepoint.log'}"
+        raise RunFailed(message)
+    return Span(since, epoch_ms())
+
+
+def _begun(turns: Turns, folder: Path, say: Callable[[str], None]) -> StreamHome:
+    """The stream with what is to be open, stopped, and its next batches in its folder.
+
+    What the driver made of the history is kept for the next run: only a copy is gone on with.
+    """
+    DATASETS.mkdir(parents=True, exist_ok=True)
+    data = stored(turns.dataset, DATASETS)
+    files = sorted(data.files.iterdir())
+    history = data.uncounted * turns.dataset.files_per_batch
+    before, home, feed = folder / "before", folder / "home", folder / "files"
+    for used in (home, feed):
+        shutil.rmtree(used, ignore_errors=True)
+    _write_spec(turns, folder)
+    _link(files[:history], feed)
+    if not before.is_dir():
+        say("streaming what is to be open")
+        with (folder / "history.log").open("wb") as log:
+            process = _started(folder, log, "run", NAME, "--master", "local[2]", "--until", "caught-up")
+        if process.wait() != 0:
+            message = f"the history was not streamed, see {log.name}"
+            raise RunFailed(message)
+        home.rename(before)
+    shutil.copytree(before, home)
+    _link(files[history:], feed)
+    return StreamHome.of(home, NAME)
+
+
+def _write_spec(turns: Turns, folder: Path) -> None:
+    files = turns.dataset.files_per_batch
+    values = spec_values(Race(folder / "files", files, folder, emit_every_s=120, key_groups=16), NAME)
+    streams = folder / "streams"
+    streams.mkdir(parents=True, exist_ok=True)
+    values |= {"trigger_interval": f"{round(turns.trigger_s * 1000)} milliseconds"}
+    (streams / f"{NAME}.yaml").write_text(yaml.safe_dump(values))
+
+
+def _link(files: list[Path], into: Path) -> None:
+    into.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        (into / file.name).hardlink_to(file)
+
+
+def _started(folder: Path, log: IO[bytes], *arguments: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    """A command of the product over the stream in ``folder``."""
+    places = ("--streams", str(folder / "streams"), "--home", str(folder / "home"))
+    command = [*before, sys.executable, str(JOBS / "main.py"), *arguments, *places]
+    # a driver and whoever makes a savepoint are started from two terminals, or by two services
+    return subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)
