@@ -65,8 +65,8 @@ class Turns:
     trigger_s: float = TRIGGER_S
     ways: tuple[str, ...] = (AS_IT_IS,)
     rounds: int = 2
-    warm_up: int = 12
-    quiet: int = 12
+    warm_up: int = 10
+    quiet: int = 10
     apart: int = 2
 
 
