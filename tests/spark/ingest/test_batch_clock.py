@@ -58,7 +58,8 @@ def test_no_batch_after_the_second_has_code_of_its_own(spark: SparkSession, spec
 def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: StreamSpec, tmp_path: Path) -> None:
     log = CheckpointLog(tmp_path / "checkpoint")
     clock = batch_clock(spark)
-    rows = read_source(spark, spec.source, tmp_path, 1000, stream=True).select(clock.now_ms.alias("now_ms"))
+    read = read_source(spark, spec.source, tmp_path, 1000, stream=True)
+    rows = clock.beside(read).select(clock.now_ms.alias("now_ms"))
     seen: list[tuple[int, int]] = []
 
     def look(batch: DataFrame, batch_id: int) -> None:

@@ -50,7 +50,7 @@ def open_trying(spark: SparkSession, _: Path) -> None:
 def open_clock(spark: SparkSession, _: Path) -> None:
     clock = batch_clock.batch_clock(spark)
     clock.set(now := epoch_ms())
-    assert spark.range(1).select(clock.now_ms.alias("now")).collect()[0].now == now
+    assert clock.beside(spark.range(1)).select(clock.now_ms.alias("now")).collect()[0].now == now
 
 
 def open_expressions(spark: SparkSession, _: Path) -> None:

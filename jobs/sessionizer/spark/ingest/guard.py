@@ -77,7 +77,8 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
     event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
     as_line = came_as_line(spec.source)
-    judged = mapped.withColumn(REASON, _reason(spec, clock, [] if as_line else _value_checks(mapped, spec)))
+    reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec))
+    judged = clock.beside(mapped).withColumn(REASON, reason)
     valid = F.col(REASON).isNull()
     arrival = F.timestamp_millis(clock.now_ms)
     # what moves the watermark: a client whose clock is ahead must not make the events of others late

@@ -1,9 +1,10 @@
 """The wall clock of a micro-batch, for expressions whose generated code is the same in every batch.
 
 **Private**: a Java object in Catalyst's ``Invoke``, set from the offset log of the running batch (docs/adr/0039).
-**Public**: ``current_timestamp()``, which Spark replaces by the same instant. It is put into a higher-order function:
-Spark writes it as a number into the Java text that it generates, which would then be compiled anew in every batch.
-**Lost**: guard and mapping are no longer one generated stage: a row is copied three times on its way to Python.
+**Public**: ``current_timestamp()``, which Spark replaces by the same instant, in a table of one row that is broadcast
+to the rows (docs/adr/0116). In their own plan it would be written as a number into the Java text that Spark generates,
+which would then be compiled anew in every batch; a higher-order function keeps it out of that of the table.
+**Lost**: a small job in every batch, which reads that one row.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 DOOR: Final = "batch clock"
+_NOW_MS: Final = "_now_ms"
 _RUNNING_QUERY: Final = "sql.streaming.queryId"
 """The local property in which Spark names the streaming query that a thread works for."""
 
@@ -28,9 +30,12 @@ _RUNNING_QUERY: Final = "sql.streaming.queryId"
 class BatchClock(Protocol):
     """The clock of one query: a column that shows, in epoch ms, what the clock is set to when a job begins."""
 
+    def beside(self, rows: DataFrame) -> DataFrame:
+        """``rows`` over which ``now_ms`` can be evaluated; what it needs may be one column more."""
+
     @property
     def now_ms(self) -> Column:
-        """What the clock shows."""
+        """What the clock shows, over rows that have been ``beside`` it."""
 
     def set(self, epoch_ms: int) -> None:
         """Show ``epoch_ms``. For what is no stream; before ``now_ms`` is asked for."""
@@ -53,13 +58,18 @@ class PublicClock:
     def __init__(self) -> None:
         self._instant: int | None = None
 
+    def beside(self, rows: DataFrame) -> DataFrame:
+        """The clock of the batch as a column, unless one was set."""
+        if self._instant is not None:
+            return rows
+        hidden = F.transform(F.array(F.lit(0)), lambda _: F.unix_millis(F.current_timestamp()))
+        clock = rows.sparkSession.range(0, 1, 1, numPartitions=1).select(hidden.getItem(0).alias(_NOW_MS))
+        return rows.crossJoin(F.broadcast(clock))
+
     @property
     def now_ms(self) -> Column:
-        """The clock of the batch, or what was set."""
-        if self._instant is not None:
-            return F.lit(self._instant).cast("bigint")
-        hidden = F.transform(F.array(F.lit(0)), lambda _: F.unix_millis(F.current_timestamp()))
-        return hidden.getItem(0)
+        """That column, or what was set."""
+        return F.col(_NOW_MS) if self._instant is None else F.lit(self._instant).cast("bigint")
 
     def set(self, epoch_ms: int) -> None:
         """Show ``epoch_ms``."""
@@ -79,6 +89,10 @@ class ObjectClock:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._instant = java_class(spark, "java.util.concurrent.atomic.AtomicReference")()
+
+    def beside(self, rows: DataFrame) -> DataFrame:
+        """The rows as they are."""
+        return rows
 
     @property
     def now_ms(self) -> Column:
