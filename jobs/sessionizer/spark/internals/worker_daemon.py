@@ -4,9 +4,9 @@ After every task the daemon has the worker collect garbage, which looks at all o
 imports left, six times a batch on two cores. Frozen, those objects are no longer looked at (``gc.freeze``).
 
 **Private**: ``pyspark.worker`` and ``pyspark.daemon``, which a module of ours stands in for.
-**Public**: Spark's own daemon (``launch/local_settings.py`` leaves ``spark.python.daemon.module`` alone).
-**Lost**: each worker imports everything for itself, a second or more at the start, and looks through it after each
-task.
+**Public**: Spark's own daemon (``launch/local_settings.py`` leaves ``spark.python.daemon.module`` alone). A worker then
+freezes what it has imported when a function of ours has run in it for the first time, as it does on a cluster.
+**Lost**: each worker imports everything for itself, a second or more at the start.
 """
 
 from __future__ import annotations
@@ -17,6 +17,18 @@ from typing import Final
 from sessionizer.spark.internals.door import door
 
 DOOR: Final = "worker daemon"
+_HAVE_RUN: Final[set[str]] = set()
+"""The functions of ours that have run in this process."""
+
+
+def freeze_imports(function: str) -> None:
+    """Have the collector pass over what this process holds: once for each ``function``, when it has run.
+
+    A function imports some of what it needs while it runs. What is frozen goes all the same when nobody refers to it.
+    """
+    if function not in _HAVE_RUN:
+        _HAVE_RUN.add(function)
+        gc.freeze()
 
 
 def fork_workers() -> None:

@@ -16,6 +16,7 @@ from sessionizer.core.wire import rows
 from sessionizer.core.wire.codec import encode
 from sessionizer.core.wire.group_labels import group_labels
 from sessionizer.core.wire.wide import pieces
+from sessionizer.spark.internals.worker_daemon import freeze_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ def packer(event_columns: list[str], key_groups: int) -> Callable[[Iterator[pa.R
         for batch in batches:
             if batch.num_rows:
                 yield from _pack(batch, event_columns, labels)
+        freeze_imports(pack.__name__)
 
     return pack
 

@@ -45,6 +45,7 @@ from sessionizer.core.wire.json_text import json_objects
 from sessionizer.core.wire.wide import log_tables, pieces
 from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.state_socket import answer_within
+from sessionizer.spark.internals.worker_daemon import freeze_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -131,7 +132,8 @@ class SessionProcessor(StatefulProcessor):
             yield from output.rows
 
     def close(self) -> None:
-        """Nothing of ours outlives the batch."""
+        """Nothing of ours outlives the batch but what was imported for it."""
+        freeze_imports(type(self).__name__)
 
     def _begin(self, group: int, share: Share) -> Iterator[Row]:
         """In the batch that only begins a lineage: keep the timeouts, tell what is open, decide nothing."""

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.wire.codec import opened
+from sessionizer.spark.internals.worker_daemon import freeze_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,7 @@ def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> Da
             for blob in batch.column("blob"):
                 for rows in opened(blob.as_buffer()):
                     yield shape.rows(rows, origin)
+        freeze_imports(unpack.__name__)
 
     blobs = emitted.where(F.col("kind") == kind).select("blob")
     return blobs.mapInArrow(open_blobs, from_arrow_schema(shape.schema, prefer_timestamp_ntz=False))
