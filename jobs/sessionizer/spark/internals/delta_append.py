@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.launch.plain_spark import plain
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 DOOR: Final = "Delta's transaction"
 LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """Where Delta notes the version of the table that a session has committed last."""
+_DELTA: Final = "org.apache.spark.sql.delta"
+_IMMUTABLE: Final = "scala.collection.immutable"
+_OPTION: Final = "scala.Option"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +85,25 @@ class _Delta:
     """Delta's classes, and Scala's where they want them, by py4j."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
         self._session: Any = spark._jsparkSession  # noqa: SLF001  no Python API
+        self._class, self._object = partial(java_class, spark), partial(scala_object, spark)
 
     def write_files(self, attempt: Any, log: Any, frame: DataFrame) -> Any:  # noqa: ANN401  Java objects
         """As ``DataFrameWriter`` does it: the columns are compared with the table's, then the data files written."""
-        append, none = java_class(self._spark, "org.apache.spark.sql.SaveMode").Append, self._option().empty()
-        no_options, no_columns = self._collection("Map").empty(), self._collection("List").empty()
-        options = self._class("DeltaOptions")(no_options, self._session.sessionState().conf())
+        append, none = self._class("org.apache.spark.sql.SaveMode").Append, self._class(_OPTION).empty()
+        no_options, no_columns = self._object(f"{_IMMUTABLE}.Map").empty(), self._object(f"{_IMMUTABLE}.List").empty()
+        options = self._class(f"{_DELTA}.DeltaOptions")(no_options, self._session.sessionState().conf())
         rows, as_they_are = frame._jdf, False  # noqa: SLF001  no Python API
         parts = (log, append, options, no_columns, no_options, rows, none, none, as_they_are)
-        return self._class("commands.WriteIntoDelta")(*parts).write(attempt, self._session, none, as_they_are)
+        return self._class(f"{_DELTA}.commands.WriteIntoDelta")(*parts).write(attempt, self._session, none, as_they_are)
 
     def noted(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
         """The action that makes the table remember the transaction."""
-        now_ms = self._option().apply(time.time_ns() // 1_000_000)
-        return self._class("actions.SetTransaction")(transaction.application, transaction.version, now_ms)
+        now_ms = self._class(_OPTION).apply(time.time_ns() // 1_000_000)
+        return self._class(f"{_DELTA}.actions.SetTransaction")(transaction.application, transaction.version, now_ms)
 
     def operation(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
         """What the table's history shows: a streaming update of this query and epoch."""
-        append = java_class(self._spark, "org.apache.spark.sql.streaming.OutputMode").Append()
-        streaming_update = self._class("DeltaOperations$StreamingUpdate")
-        return streaming_update(append, transaction.application, transaction.version, self._option().empty())
-
-    def _class(self, name: str) -> Any:  # noqa: ANN401  a Java class
-        return java_class(self._spark, f"org.apache.spark.sql.delta.{name}")
-
-    def _option(self) -> Any:  # noqa: ANN401  a Java class
-        return java_class(self._spark, "scala.Option")
-
-    def _collection(self, name: str) -> Any:  # noqa: ANN401  a Scala object
-        return scala_object(self._spark, f"scala.collection.immutable.{name}")
+        append = self._class("org.apache.spark.sql.streaming.OutputMode").Append()
+        streaming_update = self._class(f"{_DELTA}.DeltaOperations$StreamingUpdate")
+        return streaming_update(append, transaction.application, transaction.version, self._class(_OPTION).empty())

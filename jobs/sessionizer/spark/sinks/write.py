@@ -7,7 +7,7 @@ was never evaluated is never written, which no restart survives (docs/adr/0003).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
@@ -25,8 +25,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from sessionizer.core.key_group.table_rows import RowShape
     from sessionizer.core.wire import schema
     from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+
+_TABLES: Final = {
+    rows.SESSIONS: table_shapes.SESSIONS,
+    rows.LATE: table_shapes.LATE_EVENTS,
+    rows.QUARANTINE: table_shapes.QUARANTINE,
+}
+"""Where what is emitted of a kind goes, in the order in which it is written."""
 
 
 @dataclass(slots=True)
@@ -34,12 +42,17 @@ class BatchCounts:
     """What one batch brought.
 
     Rows of each kind (``rows.*``), what groups said of what is open in them, in that order, and the Delta version of
-    ``sessions`` if it was written.
+    the table of each kind that was written.
     """
 
     of_kind: dict[str, int] = field(default_factory=dict)
     open_in_groups: list[tuple[int, OpenInGroup]] = field(default_factory=list)
-    sessions_version: int | None = None
+    versions: dict[str, int | None] = field(default_factory=dict)
+
+    @property
+    def sessions_version(self) -> int | None:
+        """The version of ``sessions`` with this batch, None if it brought none or was there before."""
+        return self.versions.get(rows.SESSIONS)
 
     @property
     def admitted(self) -> int:
@@ -68,33 +81,25 @@ class Sinks:
         try:
             counts = _evaluate(emitted)
             with few_blobs_at_a_time(emitted.sparkSession):
-                self._append_all(emitted, counts, batch_id)
+                for kind, table in _TABLES.items():
+                    if counts[kind]:
+                        counts.versions[kind] = self._append(table, self._rows(emitted, kind, batch_id), batch_id)
             return counts
         finally:
             emitted.unpersist()
 
-    def _append_all(self, emitted: DataFrame, counts: BatchCounts, batch_id: int) -> None:
-        if counts[rows.SESSIONS]:
-            counts.sessions_version = self._append(table_shapes.SESSIONS, self.sessions(emitted, batch_id), batch_id)
-        if counts[rows.LATE]:
-            self._append(table_shapes.LATE_EVENTS, self.late_events(emitted, batch_id), batch_id)
-        if counts[rows.QUARANTINE]:
-            self._append(table_shapes.QUARANTINE, self.quarantine(emitted, batch_id), batch_id)
-
-    def sessions(self, emitted: DataFrame, batch_id: int) -> DataFrame:
-        """Rows of the table ``sessions``."""
-        shape = session_rows(self.payload, keep_events=self.keep_events or bool(self.measures.columns))
-        sessions = unpack(emitted, rows.SESSIONS, shape, Origin.now(self.lineage, batch_id))
-        measured = with_measures(sessions, self.measures)
+    def _rows(self, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
+        """What was emitted of ``kind``, as its table has it."""
+        unpacked = unpack(emitted, kind, self._shape(kind), Origin.now(self.lineage, batch_id))
+        if kind != rows.SESSIONS:
+            return unpacked
+        measured = with_measures(unpacked, self.measures)
         return measured if self.keep_events else measured.drop("events")
 
-    def late_events(self, emitted: DataFrame, batch_id: int) -> DataFrame:
-        """Rows of the table ``late_events``."""
-        return unpack(emitted, rows.LATE, late_rows(self.payload), Origin.now(self.lineage, batch_id))
-
-    def quarantine(self, emitted: DataFrame, batch_id: int) -> DataFrame:
-        """Rows of the table ``quarantine``."""
-        return unpack(emitted, rows.QUARANTINE, quarantine_rows(), Origin.now(self.lineage, batch_id))
+    def _shape(self, kind: str) -> RowShape:
+        if kind == rows.SESSIONS:
+            return session_rows(self.payload, keep_events=self.keep_events or bool(self.measures.columns))
+        return late_rows(self.payload) if kind == rows.LATE else quarantine_rows()
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> int | None:
         return append_once(frame, self.locations[table], Transaction(self.lineage, batch_id), self.permit)
