@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.lease.lease import has_ended
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import read_launch, submission_failed
+from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.control.status.observe import read_observation
-from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.control.records.launch_record import LaunchRecord
+    from sessionizer.control.records.lease_record import LeaseRecord
     from sessionizer.home.stream_home import StreamHome
 
 
@@ -38,15 +39,19 @@ def live_drivers(home: StreamHome) -> set[str]:
     """
     lease, launch = read_lease(home), read_launch(home)
     found = set()
-    if lease is not None and lease.uid is not None and _is_at_work(home, lease.uid):
+    if lease is not None and lease.uid is not None and _is_at_work(home, lease):
         found.add(lease.uid)
     if launch is not None and (lease is None or lease.uid != launch.uid) and _may_start(home, launch):
         found.add(launch.uid)
     return found
 
 
-def _is_at_work(home: StreamHome, uid: str) -> bool:
-    return read_observation(home, epoch_ms(), uid=uid).state.is_live
+def _is_at_work(home: StreamHome, lease: LeaseRecord) -> bool:
+    if lease.vacancy is Vacancy.RELEASED or has_ended(home, lease):
+        return False
+    alive = is_alive(lease.process) if lease.process else None
+    # who fenced a driver that cannot be seen from here has had it killed by the cluster
+    return alive is True or (alive is None and lease.vacancy is not Vacancy.FENCED)
 
 
 def _may_start(home: StreamHome, launch: LaunchRecord) -> bool:
