@@ -56,7 +56,7 @@ def named_failures(stream: str) -> Iterator[None]:
     """Whatever Spark fails of in the block becomes one of our errors."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help
 
-    from sessionizer.spark.failures.out_of_memory import words_of_this_jvm  # noqa: PLC0415
+    from sessionizer.spark.driver.out_of_memory import words_of_this_jvm  # noqa: PLC0415
     from sessionizer.spark.failures.query_failure import classified  # noqa: PLC0415
     from sessionizer.spark.internals.java_errors import first_line  # noqa: PLC0415
 

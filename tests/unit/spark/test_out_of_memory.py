@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.spark.failures.out_of_memory import LAST_BYTES, words_in
+from sessionizer.spark.driver.out_of_memory import LAST_BYTES, words_in
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ from sessionizer.lineage.drained import require_not_drained
 from sessionizer.spark.driver.gate import StopSignals
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.life import DriverLife
-from sessionizer.spark.failures.out_of_memory import words_of_this_jvm
+from sessionizer.spark.driver.out_of_memory import words_of_this_jvm
 from sessionizer.spark.failures.query_failure import classified
 
 if TYPE_CHECKING:
