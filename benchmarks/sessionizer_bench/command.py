@@ -101,7 +101,7 @@ def _start(repetitions: int, taken: dict[str, Any], folder: Path) -> None:
 
 
 def _live(choices: Choices, taken: dict[str, Any], folder: Path, *, quick: bool) -> None:
-    seconds = {"live_s": 30, "warm_up_s": 5} if quick else {}
+    seconds: dict[str, Any] = {"live_s": 30, "warm_up_s": 5} if quick else {}
     for repetition in range(choices.repetitions):
         for name in LIVE_CONTESTANTS:
             if not choices.contestants or name in choices.contestants:
@@ -178,7 +178,7 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of a results file
 def profile(  # noqa: PLR0913  one parameter per option
     contestant: Annotated[str, typer.Argument(help="Whom to look at.")] = workloads.OURS,
     *,
-    workload: Annotated[str, typer.Option(help="Which workload.")] = workloads.LARGE.name,
+    workload: Annotated[str, typer.Option(help="Which workload; latency is one.")] = workloads.LARGE.name,
     batches: Annotated[int, typer.Option(help="How many of its measured batches.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes.")] = False,
     key_groups: Groups = 16,
@@ -186,16 +186,17 @@ def profile(  # noqa: PLR0913  one parameter per option
     peer_sink: PeerSink = "native",
 ) -> None:
     """Run one contestant once and show where the time of its batches goes."""
-    known = {found.name: found for found in (workloads.quick() if quick else workloads.full())}
-    limited = replace(known[workload], only_first=((contestant, batches),))
     log = RUNS / "event-log"
     shutil.rmtree(log, ignore_errors=True)
     log.mkdir(parents=True)
-    choices = Choices(
-        key_groups=key_groups, emit_every_s=emit_every, peer_sink=peer_sink, settings=event_log.settings(log)
-    )
-    record = play(Turn(limited, contestant, 0), choices, typer.echo)
-    last = [batch["id"] for batch in record["batches"] if batch["rows"]][-1]
-    stages = event_log.stages_in(log)
+    settings = event_log.settings(log)
+    if workload == workloads.LATENCY:
+        record = latency_once(contestant, 0, settings=settings)
+    else:
+        known = {found.name: found for found in (workloads.quick() if quick else workloads.full())}
+        limited = replace(known[workload], only_first=((contestant, batches),))
+        choices = Choices(key_groups=key_groups, emit_every_s=emit_every, peer_sink=peer_sink, settings=settings)
+        record = play(Turn(limited, contestant, 0), choices, typer.echo)
+    stages, last = event_log.stages_in(log), breakdown.last_batch(record)
     parts = [breakdown.per_batch(record), f"Batch {last}:", breakdown.timeline(record, stages, last)]
     typer.echo("\n\n".join([*parts, breakdown.metrics(stages, last)]))

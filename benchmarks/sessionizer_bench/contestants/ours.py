@@ -81,7 +81,7 @@ def spec_values(race: Race, name: str) -> dict[str, Any]:
         "rules": {
             "watermark_delay": f"{race.watermark_delay_s} seconds",
             "max_event_bytes": 16_384,  # an event has a few hundred
-            "emit_every": f"{race.emit_every_s} seconds",
+            "emit_every": race.emit_every_s and f"{race.emit_every_s} seconds",
         },
         "key_groups": race.key_groups,
     }

@@ -27,7 +27,7 @@ class Race:
     files: Path
     files_per_batch: int
     folder: Path
-    emit_every_s: int
+    emit_every_s: int | None
     key_groups: int
     peer_sink: str = "native"
     watermark_delay_s: int = WATERMARK_DELAY_S

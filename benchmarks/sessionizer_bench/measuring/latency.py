@@ -28,9 +28,14 @@ WATERMARK_DELAY_S: Final = 2
 
 
 def latency_once(
-    contestant: str, repetition: int, *, live_s: int = LIVE_S, warm_up_s: int = WARM_UP_S
+    contestant: str,
+    repetition: int,
+    *,
+    live_s: int = LIVE_S,
+    warm_up_s: int = WARM_UP_S,
+    settings: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Run the contestant over a live feed; its record. Raises RunFailed."""
+    """Run the contestant over a live feed, with further Spark ``settings``; its record. Raises RunFailed."""
     folder = RUNS / f"{LATENCY}-{contestant}-{repetition}"
     files = RUNS / f"{LATENCY}-files"
     shutil.rmtree(files, ignore_errors=True)
@@ -38,13 +43,13 @@ def latency_once(
         files=files,
         files_per_batch=1_000,
         folder=folder,
-        emit_every_s=1,
+        emit_every_s=None,
         key_groups=16,
         watermark_delay_s=WATERMARK_DELAY_S,
         live_s=live_s,
     )
     with LiveFeed(files):
-        record = run_contestant(contestant, race, uncounted=warm_up_s // 3)
+        record = run_contestant(contestant, race, uncounted=warm_up_s // 3, settings=settings)
     seen = latencies(visible(race.table), warm_up_s)
     for used in (folder, files):
         shutil.rmtree(used, ignore_errors=True)

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 _PHASES: Final = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
 
 
+def last_batch(record: dict[str, Any]) -> int:
+    """The last batch with events; of ours the last of those that wrote something."""
+    diary = record["diary"] or {}
+    with_events = [batch["id"] for batch in record["batches"] if batch["rows"]]
+    wrote = [number for number in with_events if diary.get(str(number), {}).get("write_ms")]
+    return int((wrote or with_events)[-1])
+
+
 def per_batch(record: dict[str, Any]) -> str:
     """A row for each batch, ms."""
     diary = record["diary"] or {}

@@ -87,7 +87,7 @@ def case_of(log: Log, chance: random.Random) -> Case:
     rules = replace(log.rules, watermark_delay_ms=max(1, log.rules.watermark_delay_ms))
     setting = Setting(
         key_groups=chance.choice((2, 3)),
-        emit_every_ms=chance.choice((1, 7, 30)) * factor,
+        emit_every_ms=chance.choice((0, 1, 7, 30)) * factor,
         paces=tuple(chance.choice(paces) for _ in batches_that_bring_something(log)),
     )
     return Case(stretched(replace(log, rules=rules), factor), setting, partitions=chance.choice(PARTITIONS))

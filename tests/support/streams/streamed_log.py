@@ -125,7 +125,7 @@ def written_rules(rules: SessionRules, emit_every_ms: int) -> dict[str, Any]:
         "watermark_delay": rules.watermark_delay_ms,
         "gap_timeout": rules.gap_timeout_ms,
         "max_duration": rules.max_duration_ms,
-        "emit_every": emit_every_ms,
+        "emit_every": emit_every_ms or None,
     }
     return {
         "time_mode": rules.time_mode.value,

@@ -44,13 +44,18 @@ def test_durations_are_milliseconds() -> None:
         {
             "trigger_interval": "500 milliseconds",
             "mapping/client": "c",
-            "rules": {"watermark_delay": "2 hours", "client_timeouts": {"acme": "1 day"}, "max_duration": None},
+            "rules": {
+                "watermark_delay": "2 hours",
+                "client_timeouts": {"acme": "1 day"},
+                "max_duration": None,
+                "emit_every": None,
+            },
         },
     )
     assert spec.trigger_interval_ms == 500
     assert spec.rules.watermark_delay_ms == 7_200_000
     assert spec.rules.client_timeouts == {"acme": 86_400_000}
-    assert spec.rules.max_duration_ms is None
+    assert (spec.rules.max_duration_ms, spec.rules.emit_every_ms) == (None, None)
 
 
 @pytest.mark.parametrize("time_mode", ["processing_time", "none"])

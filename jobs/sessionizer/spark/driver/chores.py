@@ -49,7 +49,7 @@ class Chores:
 
     def _idle_clock(self) -> IdleClock | None:
         rules = self._prepared.spec.rules
-        every = max(self._prepared.spec.trigger_interval_ms, rules.emit_every_ms)
+        every = max(self._prepared.spec.trigger_interval_ms, rules.emit_every_ms or 0)
         return IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
 
     def _announcer(self) -> TimeoutAnnouncer | None:

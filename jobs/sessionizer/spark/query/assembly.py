@@ -106,7 +106,7 @@ def rules_of(spec: StreamSpec) -> SessionRules:
         client_timeouts_ms=dict(spec.rules.client_timeouts),
         max_events=spec.rules.max_events,
         max_duration_ms=spec.rules.max_duration_ms,
-        emit_every_ms=spec.rules.emit_every_ms,
+        emit_every_ms=spec.rules.emit_every_ms or 0,
         max_bytes=spec.rules.max_bytes,
     )
 

@@ -79,11 +79,12 @@ class Rules(Section):
         description="Wall-clock time with no new events after which the watermark moves on by itself, so that "
         "sessions of a quiet source close (duration). Only in event_time mode. null: never.",
     )
-    emit_every_ms: Duration = Field(
+    emit_every_ms: Duration | None = Field(
         default=30 * SECOND,
         alias="emit_every",
         description="Step of event time in which finished sessions are looked for (duration): a session comes out at "
-        "most this much later, or one batch later in a backlog; longer steps cost less.",
+        "most this much later, or one batch later in a backlog; longer steps cost less. null: each comes out in the "
+        "first batch that finds it final.",
     )
     future_tolerance_ms: Duration = Field(
         default=10 * MINUTE,
