@@ -39,7 +39,7 @@ from support.streams.plain_rows import (
     session_of_row,
 )
 from support.streams.strategies import Log, examples_of, logs
-from support.streams.streamed_log import Emitted, Pace, Setting, Streamed, stream
+from support.streams.streamed_log import Emitted, Pace, Setting, Streamed, as_specified, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,16 +81,15 @@ def is_worth_it(log: Log) -> bool:
 
 
 def case_of(log: Log, chance: random.Random) -> Case:
-    """Every fourth log is interrupted again and again. A spec knows no delay of zero."""
+    """Every fourth log is interrupted again and again."""
     factor = 1 if log.rules.time_mode is TimeMode.EVENT_TIME else chance.choice(STRETCHES)
     paces = tuple(Pace) if chance.random() < 0.25 else WITHOUT_RESTARTS
-    rules = replace(log.rules, watermark_delay_ms=max(1, log.rules.watermark_delay_ms))
     setting = Setting(
         key_groups=chance.choice((2, 3)),
         emit_every_ms=chance.choice((0, 1, 7, 30)) * factor,
         paces=tuple(chance.choice(paces) for _ in batches_that_bring_something(log)),
     )
-    return Case(stretched(replace(log, rules=rules), factor), setting, partitions=chance.choice(PARTITIONS))
+    return Case(stretched(as_specified(log), factor), setting, partitions=chance.choice(PARTITIONS))
 
 
 def stretched(log: Log, factor: int) -> Log:

@@ -15,7 +15,7 @@ import pytest
 from sessionizer.core.definition.rules import TimeMode
 from support.streams.log_feed import batches_that_bring_something
 from support.streams.strategies import examples_of, logs
-from support.streams.streamed_log import Pace, Setting, stream
+from support.streams.streamed_log import Pace, Setting, as_specified, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ Kept = dict[int, list[Any]]
 
 def some_logs() -> list[Log]:
     wanted = logs([TimeMode.EVENT_TIME], drained=False).filter(lambda log: len(batches_that_bring_something(log)) > 3)
-    return examples_of(wanted, LOGS * SPREAD)[::SPREAD]
+    return [as_specified(log) for log in examples_of(wanted, LOGS * SPREAD)[::SPREAD]]
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +55,9 @@ def reader(spark: SparkSession, checkpoint: Path, variable: str, **options: str 
 
 
 def state(spark: SparkSession, checkpoint: Path, variable: str, batch_id: int) -> Kept:
-    rows = reader(spark, checkpoint, variable, batchId=batch_id).collect()
-    element = "list_element" if variable == "log" else "value"
     kept: Kept = {}
-    for row in rows:
-        kept.setdefault(row.key.key_group, []).append(row[element])
+    for row in reader(spark, checkpoint, variable, batchId=batch_id).collect():
+        kept.setdefault(row.key.key_group, []).append(row[held_in(variable)])
     return kept
 
 
@@ -68,13 +66,18 @@ def changes(spark: SparkSession, checkpoint: Path, variable: str, first: int, la
     return fed.collect()
 
 
-def followed(before: Kept, fed: Iterable[Row]) -> Kept:
+def held_in(variable: str) -> str:
+    """The column of what a variable holds."""
+    return "list_element" if variable == "log" else "value"
+
+
+def followed(before: Kept, fed: Iterable[Row], column: str) -> Kept:
     kept = {group: [*values] for group, values in before.items()}
     for row in fed:
         if row.change_type == "append":
-            kept.setdefault(row.key.key_group, []).append(row.value)
+            kept.setdefault(row.key.key_group, []).append(row[column])
         elif row.change_type == "update":
-            kept[row.key.key_group] = [row.value]
+            kept[row.key.key_group] = [row[column]]
         else:
             assert row.change_type == "delete"
             kept.pop(row.key.key_group, None)
@@ -91,6 +94,6 @@ def test_a_state_and_the_changes_after_it_are_the_later_state(
             for since in {0, last // 2}:
                 fed = changes(spark, checkpoint, variable, since + 1, last)
                 before = state(spark, checkpoint, variable, since)
-                assert followed(before, fed) == later, (checkpoint, variable, since)
+                assert followed(before, fed, held_in(variable)) == later, (checkpoint, variable, since)
                 kinds.update(f"{variable} {row.change_type}" for row in fed)
     assert {"log append", "log update", "log delete", "plan update"} <= kinds.keys()

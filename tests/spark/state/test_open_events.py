@@ -33,7 +33,7 @@ from support.streams.plain_rows import (
     session_of_row,
 )
 from support.streams.strategies import ALL_MODES, Log, examples_of, logs
-from support.streams.streamed_log import Pace, Setting, Streamed, stream
+from support.streams.streamed_log import Pace, Setting, Streamed, as_specified, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,8 +67,7 @@ def cases_of(mode: TimeMode) -> list[Case]:
 
 def case_of(log: Log, chance: random.Random) -> Case:
     paces = tuple(chance.choice((Pace.AT_ONCE, Pace.IN_QUIET)) for _ in batches_that_bring_something(log))
-    rules = replace(log.rules, watermark_delay_ms=max(1, log.rules.watermark_delay_ms))
-    return Case(replace(log, rules=rules), Setting(chance.choice((2, 3)), chance.choice((1, 30)), paces))
+    return Case(as_specified(log), Setting(chance.choice((2, 3)), chance.choice((1, 30)), paces))
 
 
 CASES = cases()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,11 @@ def stream(spark: SparkSession, log: Log, setting: Setting, home: Path, data: Da
     streaming = _Streaming(spark, log, setting, home, data or home)
     streaming.run()
     return streaming.outcome()
+
+
+def as_specified(log: Log) -> Log:
+    """The log by rules that a spec can say: it knows no delay of zero."""
+    return replace(log, rules=replace(log.rules, watermark_delay_ms=max(1, log.rules.watermark_delay_ms)))
 
 
 def spec_of(rules: SessionRules, setting: Setting) -> StreamSpec:
