@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks import table_shapes, tables
@@ -101,7 +102,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
     locations = {shape.name: str(race.table.with_name(shape.name)) for shape in shapes}
     for shape in shapes:
         tables.ensure_table(spark, shape, locations[shape.name])
-    diary = Diary()
+    diary, rehearsal = Diary(), Rehearsal(spark, race.folder / "rehearsal")
     sinks = TimedSinks(
         "benchmark", locations, payload, GuardedAggregates.none(), spec.sink.keep_events, lambda: None, diary
     )
@@ -112,5 +113,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
         merged = {group: told.sessions for group, told in counts.open_in_groups if told.merged}
         diary.open_of_group |= merged
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
+        # as a driver does that stays
+        rehearsal.look(len(diary.batches), caught_up=bool(race.live_s))
 
     return query.start(write, race.checkpoint, race.every_ms), diary

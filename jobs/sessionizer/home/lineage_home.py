@@ -101,6 +101,11 @@ class LineageHome:
         """What the batch that begins the lineage gives its key groups, until it was read back."""
         return self.root / "first_log"
 
+    @property
+    def rehearsal(self) -> DataPath:
+        """A table that a driver makes and removes, so that the first checkpoint of a real one finds its code ready."""
+        return self.root / "rehearsal"
+
 
 def offset_log(checkpoint: DataPath) -> DataPath:
     """Spark's log of the batches whose input is settled: a file for each, named by its number."""

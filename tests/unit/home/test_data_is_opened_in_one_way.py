@@ -25,7 +25,7 @@ OPENING: Final = {"open", "listdir", "scandir", "remove", "rename", "unlink", "r
 CONTROL: Final = {
     "control", "leases", "lineage_records", "records", "control_files",
     *(name for kind in (ControlFiles, LineageHome) for name in vars(kind) if not name.startswith("_")),
-} - DATA - {"root", "no_events", "first_log"}  # fmt: skip
+} - DATA - {"root", "no_events", "first_log", "rehearsal"}  # fmt: skip
 """Names of what is below the control root."""
 METHODS: Final = {
     "exists", "is_dir", "is_file", "iterdir", "glob", "rglob", "mkdir", "unlink", "rmdir", "rename", "replace", "touch",

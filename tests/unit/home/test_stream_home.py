@@ -32,7 +32,8 @@ OF_LINEAGE = {
     "drained": "drained.json", "open_sessions": "open_sessions.json", "unreadable_files": "unreadable_files.json",
     "announced_timeouts": "announced_timeouts.json", "left_out": "left_out.json",
     "checkpoint_record": "checkpoint.json", "origin": "origin.json",
-    "no_events": "no_events", "first_log": "first_log", "batches": "batches.json", "trial": "trial.json",
+    "no_events": "no_events", "first_log": "first_log", "rehearsal": "rehearsal",
+    "batches": "batches.json", "trial": "trial.json",
 }  # fmt: skip
 
 

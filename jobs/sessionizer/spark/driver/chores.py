@@ -9,6 +9,7 @@ from sessionizer.home.bounded_log import BoundedLog
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import first_line
 from sessionizer.spark.driver.options import Until
+from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
@@ -32,7 +33,10 @@ class Chores:
         self._timeouts, self._next_timeouts = self._announcer(), 0
         self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
         self._log = BoundedLog.from_environment()
-        self._idle = self._idle_clock() if until is Until.STOPPED else None
+        stays = until is Until.STOPPED
+        self._idle = self._idle_clock() if stays else None
+        folder = prepared.home.lineage(prepared.lineage).rehearsal
+        self._rehearsal = Rehearsal(prepared.spark, folder) if stays else None
 
     @property
     def follows_a_quiet_source(self) -> bool:
@@ -46,6 +50,14 @@ class Chores:
             self._log.trim()
         self._wake_quiet_stream(query)
         self._announce_timeouts()
+        if self._rehearsal is not None:
+            caught_up = self._signs.is_caught_up(epoch_ms(), query.status)
+            self._rehearsal.look(self._prepared.batch_log.added, caught_up=caught_up)
+
+    def end(self) -> None:
+        """Return when nothing of them runs any more."""
+        if self._rehearsal is not None:
+            self._rehearsal.end()
 
     def _idle_clock(self) -> IdleClock | None:
         rules = self._prepared.spec.rules

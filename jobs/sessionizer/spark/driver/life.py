@@ -97,6 +97,7 @@ class DriverLife:
         else:
             self._run_to_end(self._until())
         outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
+        self._chores.end()
         self._prepared.spark.stop()
         if self._signs.beat.batch_id is not None:
             self._say(progress_line(self._signs.beat))

@@ -1,0 +1,68 @@
+"""The first checkpoint of a table's log in a driver's life, done beforehand and on another table.
+
+Every fiftieth commit of a table (docs/adr/0036) Delta writes a checkpoint of its log, within the batch whose commit
+that is. The first one in a JVM takes four seconds, as all of its code is new; the next take one (docs/adr/0121).
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_root import uri_of
+from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.java_errors import JavaError, JavaUnreachable
+from sessionizer.spark.sinks.table_shapes import quarantine_shape
+from sessionizer.spark.sinks.tables import ensure_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.data_root import DataPath
+
+AFTER_BATCHES: Final = 10
+"""The first ones have code of their own to compile, and a driver that ends soon needs none of this."""
+ENDED_WITHIN_S: Final = 30.0
+_COMMITS: Final = 2
+
+
+class Rehearsal:
+    """Happens once, on a thread of its own, with a table in ``folder`` that nobody else knows of."""
+
+    def __init__(self, spark: SparkSession, folder: DataPath) -> None:
+        self._spark, self._folder = spark, folder
+        self._thread: threading.Thread | None = None
+
+    def look(self, batches: int, *, caught_up: bool) -> None:
+        """Begin if it is time: after so many ``batches``, and with nothing to read that waits for them."""
+        if self._thread is None and batches >= AFTER_BATCHES and caught_up:
+            self._thread = threading.Thread(target=self._checkpoint, name="rehearsal", daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Return when nothing of it runs: Spark must not be stopped under a job."""
+        if self._thread is not None:
+            self._thread.join(ENDED_WITHIN_S)
+
+    def _checkpoint(self) -> None:
+        """Harmless if it fails: the first checkpoint then takes as long as it takes."""
+        with suppress(PySparkException, JavaError, JavaUnreachable, OSError):
+            remove_tree(self._folder)  # of a driver that was killed meanwhile
+            rehearse_checkpoint(self._spark, uri_of(self._folder))
+            remove_tree(self._folder)
+
+
+def rehearse_checkpoint(spark: SparkSession, location: str) -> None:
+    """Make a table of one row at ``location``, each of whose commits comes with a checkpoint, and append to it."""
+    shape = quarantine_shape()
+    shape = replace(shape, properties={**shape.properties, "delta.checkpointInterval": "1"})
+    ensure_table(spark, shape, location)
+    row = spark.range(1).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in shape.columns))
+    for version in range(_COMMITS):
+        append_once(row, location, Transaction("rehearsal", version), lambda: None)
