@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Final, Self
@@ -19,6 +20,8 @@ EVENTS_PER_SECOND: Final = 100
 EVENTS_PER_VISIT: Final = 5
 """One a second: so long a visit lasts, and so many seconds of newcomers are on the site at a time."""
 TIMEOUT_S: Final = 10
+AFTER_THE_SECOND_S: Final = 0.5
+"""When in a second a file is there: half-way between two batches."""
 
 
 class LiveFeed:
@@ -40,7 +43,8 @@ class LiveFeed:
         self._thread.join()
 
     def _play(self) -> None:
-        begun = time.time()
+        # Spark's triggers come with the whole seconds: how long a file waits for one must not differ between runs
+        begun = math.ceil(time.time()) + AFTER_THE_SECOND_S
         second = 1
         while not self._over.wait(max(0.0, begun + second - time.time())):
             self._write(second, begun + second - 1)
