@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from sessionizer.home.atomic_file import JsonReading, examine_json, write_json
 from sessionizer.home.data_reach import refused
@@ -20,11 +21,31 @@ from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from upath import UPath
 
     from sessionizer.home.data_root import DataPath
+
+AT_A_TIME: Final = 4
+"""Files that are copied or read whole at a time: a store is waited for, and a digest is made outside Python's lock."""
+_Of = TypeVar("_Of")
+_Made = TypeVar("_Made")
+
+
+def several_at_a_time(work: Callable[[_Of], _Made], files: Iterable[_Of]) -> Iterator[_Made]:
+    """What ``work`` makes of each of the ``files``, in their order. Raises what it raises of the first that fails."""
+    with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="files") as threads:
+        yield from threads.map(work, files)
+
+
+def copy_file(source: DataPath, target: DataPath) -> None:
+    """Have the bytes of ``source`` at ``target``, whose folder is there. Raises OSError."""
+    if isinstance(source, Path) and isinstance(target, Path):
+        shutil.copyfile(source, target)  # the kernel copies
+        return
+    with source.open("rb") as opened, target.open("wb") as copy:
+        shutil.copyfileobj(opened, copy)
 
 
 def publish_json(path: DataPath, value: Mapping[str, object]) -> None:

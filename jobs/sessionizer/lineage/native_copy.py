@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import zipfile
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.data_files import entries_in
+from sessionizer.home.data_files import copy_file, entries_in, several_at_a_time
 from sessionizer.home.lineage_home import commit_log, offset_log, source_log
 from sessionizer.lineage.checkpoint import EVENTS, PUNCTUATIONS, copy_list_of_files, planned_batch, state_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sessionizer.home.data_root import DataPath
 
@@ -37,14 +36,20 @@ def copy_batch(checkpoint: DataPath, batch_id: int, target: DataPath, *, events_
     names = [*_logs(checkpoint, batch_id), *_state(checkpoint, batch_id)]
     if not events_are_files:
         names += _names_in(source_log(checkpoint, _EVENTS), f"sources/{_EVENTS}")
-    for name in names:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        with (checkpoint / name).open("rb") as source, (target / name).open("wb") as copy:
-            shutil.copyfileobj(source, copy)
+    copy_files(checkpoint, names, target)
     planned = planned_batch(checkpoint, batch_id)
     lists = [PUNCTUATIONS, EVENTS] if events_are_files else [PUNCTUATIONS]
     for name in lists:
         copy_list_of_files(checkpoint, name, planned.last_file_offset(name), target)
+
+
+def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None:
+    """Copy the files that have these names in ``folder`` into ``target``, several at a time. Raises OSError."""
+    wanted = list(names)
+    for parent in {(target / name).parent for name in wanted}:
+        parent.mkdir(parents=True, exist_ok=True)
+    for _ in several_at_a_time(lambda name: copy_file(folder / name, target / name), wanted):
+        pass
 
 
 def move_schema(checkpoint: DataPath, uri: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import UnusableSavepoint
-from sessionizer.home.data_files import entries_in, files_below, relative_name
+from sessionizer.home.data_files import entries_in, files_below, relative_name, several_at_a_time
 from sessionizer.state.savepoints.manifest import DataFile
 from sessionizer.state.savepoints.verifying import findings
 
@@ -31,19 +31,26 @@ class FoundFiles:
 
 def data_files(home: SavepointHome) -> Iterator[DataFile]:
     """Every file of the savepoint that its manifest covers. Raises OSError."""
-    for name, file in _covered(home):
-        yield digested(file, name)
+    yield from several_at_a_time(lambda covered: digested(*covered), _covered(home))
 
 
 def found_files(home: SavepointHome) -> FoundFiles:
     """As ``data_files``, whatever state they are in. Raises OSError for a folder that cannot be listed."""
     found = FoundFiles()
-    for name, file in _covered(home):
-        try:
-            found.files.append(digested(file, name))
-        except OSError as error:
-            found.unreadable[name] = error.strerror or str(error)
+    for name, read in several_at_a_time(_read_or_refused, _covered(home)):
+        if isinstance(read, DataFile):
+            found.files.append(read)
+        else:
+            found.unreadable[name] = read.strerror or str(read)
     return found
+
+
+def _read_or_refused(covered: tuple[str, DataPath]) -> tuple[str, DataFile | OSError]:
+    name, file = covered
+    try:
+        return name, digested(name, file)
+    except OSError as error:
+        return name, error
 
 
 def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
@@ -65,7 +72,7 @@ def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
                 yield relative_name(file, home.root), file
 
 
-def digested(file: DataPath, name: str) -> DataFile:
+def digested(name: str, file: DataPath) -> DataFile:
     """The file, called ``name``. Raises OSError."""
     digest, size = hashlib.sha256(), 0
     with file.open("rb") as opened:

@@ -13,7 +13,7 @@ from sessionizer.home.data_files import files_below, relative_name, remove_tree
 from sessionizer.home.data_root import uri_of, with_scheme
 from sessionizer.home.room import unwritable
 from sessionizer.home.savepoint_home import CHECKPOINT
-from sessionizer.lineage.native_copy import copy_batch, move_schema
+from sessionizer.lineage.native_copy import copy_batch, copy_files, move_schema
 from sessionizer.state.lineages.standing import FILES, require_unchanged
 from sessionizer.state.savepoints.making import Making
 from sessionizer.state.savepoints.manifest import Kind
@@ -65,10 +65,8 @@ def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> No
         raise UnusableSavepoint(home.id, f"it is {manifest.kind}: its tables are seeded, not copied")
     try:
         remove_tree(checkpoint)
-        for file in files_below(home.part(CHECKPOINT)):
-            target = checkpoint / relative_name(file, home.part(CHECKPOINT))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(file.read_bytes())
+        kept = home.part(CHECKPOINT)
+        copy_files(kept, (relative_name(file, kept) for file in files_below(kept)), checkpoint)
         move_schema(checkpoint, with_scheme(checkpoint))
     except OSError as error:
         raise unwritable(uri_of(checkpoint), "the checkpoint of a new lineage", error) from error
