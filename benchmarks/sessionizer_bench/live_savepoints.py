@@ -40,18 +40,8 @@ LIVE: Final = replace(SMALL.dataset, name=NAME, batches=160, warm_up_batches=0, 
 """About a million open sessions of their last eight events; then batches of 40,000."""
 TRIGGER_S: Final = 4.0
 AS_IT_IS: Final = "as it is"
-NICE: Final = ("nice", "-n", "19")
-NICE_SESSION: Final = ("sh", "-c", 'echo 19 > /proc/self/autogroup; exec "$@"', "sh", *NICE)
-"""Where the kernel weighs sessions (``sched_autogroup_enabled``), niceness counts only among processes of one."""
-ONE_THREAD: Final = ("--master", "local[1]")
-WAYS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    AS_IT_IS: ((), ()),
-    "nice": (NICE, ()),
-    "nice session": (NICE_SESSION, ()),
-    "one thread": ((), ONE_THREAD),
-    "nice session, one thread": (NICE_SESSION, ONE_THREAD),
-}
-"""How a savepoint may be made: what stands before its command, and its options."""
+WAYS: Final = {AS_IT_IS: (), "hurry": ("--hurry",), "one thread": ("--master", "local[1]")}
+"""How a savepoint may be made: further options of its command."""
 PROMISED: Final = 1.1
 _POLL_S: Final = 0.1
 _PATIENCE_S: Final = 120
@@ -165,10 +155,9 @@ def _quiet_turn(turns: Turns, watch: Watch, quiet: list[Span]) -> float:
 
 def _savepoint(folder: Path, watch: Watch, way: str, name: str) -> Span:
     """Make one; from the start of its process to the end. Raises RunFailed."""
-    before, options = WAYS[way]
     since = epoch_ms()
     with (folder / "savepoint.log").open("wb") as log:
-        process = _started(folder, log, "savepoint", "create", NAME, "--id", name, *options, before=before)
+        process = _started(folder, log, "savepoint", "create", NAME, "--id", name, *WAYS[way])
         watch.until(lambda: process.poll() is not None)
     if process.returncode != 0:
         message = f"the savepoint ended with exit code {process.returncode}, see {folder / 'savepoint.log'}"
@@ -218,9 +207,9 @@ def _link(files: list[Path], into: Path) -> None:
         (into / file.name).hardlink_to(file)
 
 
-def _started(folder: Path, log: IO[bytes], *arguments: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+def _started(folder: Path, log: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
     """A command of the product over the stream in ``folder``."""
     places = ("--streams", str(folder / "streams"), "--home", str(folder / "home"))
-    command = [*before, sys.executable, str(JOBS / "main.py"), *arguments, *places]
+    command = [sys.executable, str(JOBS / "main.py"), *arguments, *places]
     # a driver and whoever makes a savepoint are started from two terminals, or by two services
     return subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)

@@ -23,6 +23,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.status.observe import read_observation
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
+from sessionizer.launch.background import give_way
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import Wish
 from sessionizer.state.savepoints.native import make_native_savepoint
@@ -50,6 +51,9 @@ def create(  # noqa: PLR0913  one parameter per option
     native: Annotated[
         bool, typer.Option("--native", help="Copy the checkpoint's files: quick, and for this line of Spark only.")
     ] = False,
+    hurry: Annotated[
+        bool, typer.Option("--hurry", help="Take as much of the machine as the stream does, which then feels it.")
+    ] = False,
     why: Annotated[str, typer.Option(help="The reason, for whoever asks later.")] = "sessionizer savepoint create",
     folder: Folder = None,
     as_json: AsJson = False,
@@ -65,6 +69,8 @@ def create(  # noqa: PLR0913  one parameter per option
     live = read_observation(where, epoch_ms()).state.is_live
     wish = Wish(savepoints_folder(where, folder), why, id, live=live)
     standing_of(where, batch)  # what is wrong with it is told before Spark starts
+    if live and not hurry:
+        give_way()
     made = _native(where, batch, wish) if native else _canonical(where, batch, wish, spark_master(master))
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))

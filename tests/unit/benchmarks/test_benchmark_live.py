@@ -22,9 +22,9 @@ def test_a_batch_is_beside_a_savepoint_where_the_two_overlap_and_quiet_only_as_a
 
 def test_runs_add_up_and_are_kept_as_json() -> None:
     again = Taken.from_json(json.loads(json.dumps(asdict(TAKEN))))
-    both = again.and_those_of(Taken.of(BATCHES, [], [("nice", Span(900, 1050))], [60.0]))
+    both = again.and_those_of(Taken.of(BATCHES, [], [("hurry", Span(900, 1050))], [60.0]))
     assert both.quiet_ms == [100, 100]
-    assert {way: found.batches_ms for way, found in both.beside.items()} == {AS_IT_IS: [300, 400], "nice": [100]}
+    assert {way: found.batches_ms for way, found in both.beside.items()} == {AS_IT_IS: [300, 400], "hurry": [100]}
     assert both.summary()["busy_percent"] == 55
 
 
