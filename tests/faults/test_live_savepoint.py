@@ -40,7 +40,8 @@ ENOUGH = 3
 
 def begin_savepoint(stage: Stage, savepoint: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(JOBS / "main.py"), "savepoint", "create", stage.name, "--id", savepoint]
-    command += ["--home", str(stage.home), "--master", "local[2]", "--json"]
+    # other tests run beside this one, and would leave it next to nothing
+    command += ["--home", str(stage.home), "--master", "local[2]", "--hurry", "--json"]
     with (stage.root / f"{savepoint}.log").open("w") as log:
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment(), start_new_session=True

@@ -56,7 +56,7 @@ def run(  # noqa: PLR0913  one parameter per option
     """Run the stream until it is stopped (Ctrl-C: at a batch boundary), or (--until) has caught up or is drained."""
     platform = home_folder(home)
     own_id = uid or secrets.token_hex(4)
-    where = StreamHome.of(platform, stream)
+    where = StreamHome.of(platform, stream, data_folder(data, platform))
     require_shared_home(where, own_id)
     file = _spec_file(stream, streams, platform, uid)
     _forget_other_variables(where, streams_folder(streams))
@@ -64,20 +64,18 @@ def run(  # noqa: PLR0913  one parameter per option
     from sessionizer.spark.driver.options import DriverOptions  # noqa: PLC0415  fast --help
 
     options = DriverOptions(
-        platform_home=platform,
         uid=own_id,
         until=until,
         master=spark_master(master),
         progress_every_s=every,
         apply=apply,
-        data_root=data_folder(data, platform),
     )
     say(f"home: {platform}")
     if where.control_root is not None:
         say(f"control: {uri_of(where.control_root)}")
-    if options.data_root is not None:
-        say(f"data: {uri_of(options.data_root)}")
-    record = drive(file, options, say)
+    if where.data_root is not None:
+        say(f"data: {uri_of(where.data_root)}")
+    record = drive(where, file, options, say)
     typer.echo(f"stream {stream} {record.outcome} after batch {record.batch_id}")
 
 

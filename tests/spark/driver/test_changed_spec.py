@@ -56,7 +56,7 @@ def go_on(spark: SparkSession, stage: Stage, changes: dict[str, Any], *, apply: 
     stage.write_spec({**clicks_spec(), **changes})
     assert stage.lineage
     running = choose_spec(stage.stream_home, read_spec_file(stage.streams, stage.name), apply=apply)
-    require_continuity(spark, running, stage.stream_home, stage.home, stage.lineage)
+    require_continuity(spark, running, stage.stream_home, stage.lineage)
     note_spec(stage.stream_home, stage.lineage, running)
     return running
 

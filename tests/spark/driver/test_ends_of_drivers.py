@@ -41,7 +41,7 @@ def stage(tmp_path: Path) -> Stage:
 
 def run(stage: Stage, say: Callable[[str], None]) -> None:
     file = SpecFile(stage.name, stage.spec())
-    drive(file, DriverOptions(platform_home=stage.home, uid="a", master="local[2]"), say)
+    drive(stage.stream_home, file, DriverOptions(uid="a", master="local[2]"), say)
 
 
 def while_its_batch_runs(spark: SparkSession, stage: Stage, act: Callable[[], None]) -> threading.Thread:

@@ -51,7 +51,8 @@ def bring(stage: Stage, files: list[Path]) -> None:
 
 
 def run(stage: Stage, uid: str) -> None:
-    drive(SpecFile(stage.name, stage.spec()), DriverOptions(stage.home, uid, master="local[2]"), lambda _: None)
+    file, options = SpecFile(stage.name, stage.spec()), DriverOptions(uid, master="local[2]")
+    drive(stage.stream_home, file, options, lambda _: None)
 
 
 @dataclass
@@ -106,7 +107,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
 
     lease = acquire(home, "next")
     said: list[str] = []
-    options = DriverOptions(failed.stage.home, "next", master="local[2]")
+    options = DriverOptions("next", master="local[2]")
     for _ in range(2):
         go_back_if_due(home, lease, options, said.append)
     lease.release()

@@ -101,7 +101,7 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     moved.write_spec({**clicks_spec(), "key_groups": 6})
     running = choose_spec(home, read_spec_file(moved.streams, moved.name), apply=True)
     assert (running.applied, running.pending) == ((), ()), "the file says what is run"
-    require_continuity(spark, running, home, moved.home, str(moved.lineage))
+    require_continuity(spark, running, home, str(moved.lineage))
     for stage in (moved, steady):
         bring(stage, files[3:])
         drain(spark, stage)

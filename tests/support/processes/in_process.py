@@ -78,7 +78,6 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
         spark=spark,
         spec=spec,
         examined=examined,
-        platform_home=stage.home,
         home=home,
         lineage=lineage,
         gate=BatchGate(lambda: False),

@@ -147,7 +147,7 @@ def start_a_driver_that_goes_back(scene: Scene) -> OperationRecord:
     home = scene.home
     lease = acquire(home, minted_id(epoch_ms()))
     try:
-        options = DriverOptions(scene.stage.home, lease.uid, master="local[2]")
+        options = DriverOptions(lease.uid, master="local[2]")
         go_back_if_due(home, lease, options, lambda _: None)
     finally:
         lease.release()

@@ -67,9 +67,8 @@ class Chores:
     def _announcer(self) -> TimeoutAnnouncer | None:
         """Clients' timeouts are looked at before the query starts, so that its first batch has them."""
         prepared = self._prepared
-        table = TimeoutTable.of(
-            prepared.spark, prepared.spec, prepared.platform_home, prepared.home.lineage(prepared.lineage)
-        )
+        home = prepared.home
+        table = TimeoutTable.of(prepared.spark, prepared.spec, home.platform, home.lineage(prepared.lineage))
         if table is None:
             return None
         announcer = TimeoutAnnouncer(table)

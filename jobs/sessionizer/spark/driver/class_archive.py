@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from sessionizer.home.stream_home import StreamHome
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions, Until
@@ -55,7 +56,8 @@ def _live_shortly(home: Path) -> None:
             "mapping": {"key": "user", "event_time": "to_timestamp(at)", "event_id": "id", "payload": {"page": "page"}},
         }
     )  # fmt: skip
-    drive(SpecFile(spec.name, spec), DriverOptions(home, "archive", Until.DRAINED, master="local[2]"), print)
+    options = DriverOptions("archive", Until.DRAINED, master="local[2]")
+    drive(StreamHome.of(home, spec.name), SpecFile(spec.name, spec), options, print)
 
 
 if __name__ == "__main__":

@@ -16,23 +16,19 @@ from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from sessionizer.deployment.running_spec import RunningSpec
     from sessionizer.home.stream_home import StreamHome
 
 
-def require_continuity(
-    spark: SparkSession, running: RunningSpec, home: StreamHome, platform_home: Path, lineage: str
-) -> None:
+def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHome, lineage: str) -> None:
     """Raises InvalidSpec, naming the field, if ``lineage`` cannot go on by it. Writes nothing."""
     if running.before is None or not running.applied or begun_batch(home.checkpoint(lineage)) is None:
         return
     require_continuable(running.applied)
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)
-    locations = table_locations(home, platform_home, folder)
+    locations = table_locations(home, home.platform, folder)
     written = [locations[name] for name in STREAMED]
     require_whole(running.applied, half_written_batch(spark, home.checkpoint(lineage), lineage, written))

@@ -17,7 +17,6 @@ from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.home.room import Reserve
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import active_lineage, require_no_history
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.data_owner import claim_data, require_own_data
@@ -32,16 +31,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessionizer.control.lease.lease import Lease
+    from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.driver.options import DriverOptions
     from sessionizer.stream_spec.loading.spec_file import SpecFile
 
 
-def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
-    """Run the stream; returns how it ended. Raises what kept it from starting or running on, after recording it.
+def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
+    """Run the stream at ``home`` whose spec ``file`` holds; returns how it ended.
 
-    ``say`` gets one line per thing a person would want to know.
+    Raises what kept it from starting or running on, after recording it. ``say`` gets one line per thing a person would
+    want to know.
     """
-    home = StreamHome.of(options.platform_home, file.name, options.data_root)
     home.prepare()
     lease = _acquired(home, options.uid, say)
     reserve = Reserve(home.own_files.reserve(lease.uid))
@@ -59,7 +59,7 @@ def drive(file: SpecFile, options: DriverOptions, say: Callable[[str], None]) ->
             driver = DriverLife(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
     except BaseException as error:
-        cause = classified(file.name, error, words_of_this_jvm) if isinstance(error, Exception) else error
+        cause = classified(home.name, error, words_of_this_jvm) if isinstance(error, Exception) else error
         if driver is None or driver.query_has_ended():
             reserve.give_up()
             if driver is not None and isinstance(cause, SessionizerError):

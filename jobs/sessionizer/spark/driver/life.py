@@ -87,7 +87,7 @@ class DriverLife:
         self._chores = Chores(self._prepared, self._options.until, self._say)
         for each in read_left_out(self._home, self._prepared.lineage).lines():
             self._say(f"left out of the source, to quarantine: {each}")
-        if passed_over := files_passed_over(self._spec.source, self._options.platform_home):
+        if passed_over := files_passed_over(self._spec.source, self._home.platform):
             self._say(passed_over)
         if self._trial is not None:
             self._say(self._trial.line(self._prepared.batch_log.life))
@@ -121,7 +121,6 @@ class DriverLife:
         self._signals.take_over()
         preparation = Preparation(
             running=self._running,
-            platform_home=self._options.platform_home,
             home=self._home,
             gate=self._gate,
             signs=self._signs,

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sessionizer.home.data_root import DataPath
 
 
 class Until(StrEnum):
@@ -28,13 +22,11 @@ class DriverOptions:
     """``master`` is for a program started as plain Python; under spark-submit it is None.
 
     ``progress_every_s``: at most one line about a batch in so many seconds. ``apply``: what the file says is wanted,
-    though the lineage runs by another spec. ``data_root``: None where the home is that, too.
+    though the lineage runs by another spec.
     """
 
-    platform_home: Path
     uid: str
     until: Until = Until.STOPPED
     master: str | None = None
     progress_every_s: float = 10.0
     apply: bool = False
-    data_root: DataPath | None = None

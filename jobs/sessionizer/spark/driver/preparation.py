@@ -23,7 +23,6 @@ from sessionizer.spark.sinks.own_tables import have_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -39,7 +38,6 @@ class Preparation:
     """What a driver has when it begins to prepare; ``permit`` returns only while the lease is known to be ours."""
 
     running: RunningSpec
-    platform_home: Path
     home: StreamHome
     gate: BatchGate
     signs: VitalSigns
@@ -52,7 +50,7 @@ class Preparation:
             require_fit_executors(spark, self.home.data)
         with python_starting(spark):
             if lineage is not None:
-                require_continuity(spark, self.running, self.home, self.platform_home, lineage)
+                require_continuity(spark, self.running, self.home, lineage)
             examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self.signs))
         lineage = self._lineage_to_go_on_in(lineage)
@@ -63,7 +61,6 @@ class Preparation:
             spark=spark,
             spec=spec,
             examined=examined,
-            platform_home=self.platform_home,
             home=self.home,
             lineage=lineage,
             gate=self.gate,
@@ -83,8 +80,8 @@ class Preparation:
         """What the spec comes to over its source, with its tables made."""
         unreadable = UnreadableFiles.of(self.home, lineage).uris() if lineage else []
         left_out = read_left_out(self.home, lineage)
-        examined = examine(spark, self.running.spec, self.platform_home, unreadable, left_out)
+        examined = examine(spark, self.running.spec, self.home.platform, unreadable, left_out)
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
         spec = self.running.spec
-        have_tables(spark, self.home, self.platform_home, spec, examined.shapes(spec))
+        have_tables(spark, self.home, self.home.platform, spec, examined.shapes(spec))
         return examined

@@ -21,7 +21,6 @@ from sessionizer.spark.sinks.write import Sinks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -44,7 +43,6 @@ class PreparedQuery:
     spark: SparkSession
     spec: StreamSpec
     examined: Examined
-    platform_home: Path
     home: StreamHome
     lineage: str
     gate: BatchGate
@@ -58,7 +56,7 @@ class PreparedQuery:
         guarded = self.examined.guarded
         punctuations = self.home.punctuations(self.lineage)
         query = session_query(self.spark, self.spec, guarded, punctuations)
-        locations = table_locations(self.home, self.platform_home, self.spec.sink.path)
+        locations = table_locations(self.home, self.home.platform, self.spec.sink.path)
         measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
         return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
 
@@ -101,7 +99,7 @@ class PreparedQuery:
         if reason is None:
             return None
         left_out = read_left_out(self.home, self.lineage)
-        examined = examine(self.spark, self.spec, self.platform_home, files.uris(), left_out)
+        examined = examine(self.spark, self.spec, self.home.platform, files.uris(), left_out)
         if examined.guarded.payload != self.examined.guarded.payload:
             return None
         return replace(self, examined=examined), reason
