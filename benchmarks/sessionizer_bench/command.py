@@ -150,6 +150,19 @@ def live(
 
 
 @app.command()
+def seeds(
+    *, quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False
+) -> None:
+    """What each way to begin with a history takes, over the same events."""
+    from sessionizer_bench import seed_ways  # it needs the servers of the tests
+
+    dataset = seed_ways.quick() if quick else seed_ways.EVENTS
+    found = seed_ways.measured(dataset, typer.echo)
+    (SCRATCH / f"{dataset.name}.json").write_text(json.dumps(found, indent=1))
+    typer.echo("\n".join(seed_ways.lines(found)))
+
+
+@app.command()
 def executors(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False,
