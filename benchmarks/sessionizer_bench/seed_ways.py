@@ -26,8 +26,8 @@ from sessionizer_bench.workloads import BUSY
 from support.processes.in_process import catch_up
 from support.processes.kafka_broker import KafkaBroker
 from support.processes.postgres import PostgresServer
-from support.streams.seeded_stream import seed, taking_of
 from support.streams.stage import Stage
+from support.verbs.seeded_stream import seed, taking_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -114,6 +114,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
         diary.open_of_group |= merged
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
         # as a driver does that stays
-        rehearsal.look(len(diary.batches), caught_up=bool(race.live_s))
+        if race.live_s and rehearsal.is_due(len(diary.batches)):
+            rehearsal.begin()
 
     return query.start(write, race.checkpoint, race.every_ms), diary

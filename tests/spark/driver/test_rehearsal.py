@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.spark.driver.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
+from support.expected.checkpoint_log import CheckpointLog
+from support.processes.driver_process import DriverProcess
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +24,7 @@ def test_every_commit_of_its_table_comes_with_a_checkpoint(spark: SparkSession, 
     assert spark.read.format("delta").load(str(tmp_path / "table")).count() == 2
 
 
-def test_it_waits_for_its_time_is_done_once_and_leaves_nothing(
+def test_it_is_due_once_and_leaves_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsed: list[str] = []
@@ -32,13 +37,12 @@ def test_it_waits_for_its_time_is_done_once_and_leaves_nothing(
     folder = tmp_path / "rehearsal"
     (folder / "left by a driver that was killed").mkdir(parents=True)
     rehearsal = Rehearsal(spark, folder)
-    rehearsal.look(AFTER_BATCHES - 1, caught_up=True)
-    rehearsal.look(AFTER_BATCHES, caught_up=False)
-    rehearsal.end()
+    assert [rehearsal.is_due(batches) for batches in (0, AFTER_BATCHES - 1, AFTER_BATCHES)] == [False, False, True]
+    rehearsal.end()  # of a driver that ends before
     assert not rehearsed
-    for _ in range(2):
-        rehearsal.look(AFTER_BATCHES, caught_up=True)
-        rehearsal.end()
+    rehearsal.begin()
+    assert not rehearsal.is_due(AFTER_BATCHES)
+    rehearsal.end()
     assert rehearsed == [str(folder)]
     assert not folder.exists()
 
@@ -46,5 +50,18 @@ def test_it_waits_for_its_time_is_done_once_and_leaves_nothing(
 def test_one_that_fails_is_nobodys_concern(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     rehearsal = Rehearsal(spark, tmp_path / "file" / "rehearsal")
-    rehearsal.look(AFTER_BATCHES, caught_up=True)
+    rehearsal.begin()
     rehearsal.end()
+
+
+def test_a_driver_does_it_when_it_has_caught_up_and_goes_on(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, AFTER_BATCHES)
+    with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for(lambda: stage.lineage is not None, "a lineage")
+        folder = stage.checkpoint.parent / "rehearsal"
+        driver.wait_for((folder / "_delta_log" / f"{1:020}.json").exists, "a rehearsal")
+        assert len(CheckpointLog(stage.checkpoint).committed()) >= AFTER_BATCHES
+        driver.wait_for(lambda: not folder.exists(), "its end")
+        request_stop(stage.stream_home, "a", "a test")
+        assert driver.wait() == 0

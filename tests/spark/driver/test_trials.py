@@ -27,8 +27,8 @@ from support.expected.landed import landed
 from support.processes.driver_process import DriverProcess
 from support.processes.in_process import catch_up, drain
 from support.streams.click_files import write_click_files
-from support.streams.reseeded_stream import Killed, reseed
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.reseeded_stream import Killed, reseed
 
 if TYPE_CHECKING:
     from pathlib import Path

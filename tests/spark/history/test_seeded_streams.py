@@ -26,11 +26,11 @@ from support.processes.in_process import catch_up, drain
 from support.processes.postgres import PostgresServer
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.log_feed import COLUMNS, MAPPING, source_row
-from support.streams.reseeded_stream import Killed
-from support.streams.seeded_stream import seed, taking_of
 from support.streams.stage import Stage
 from support.streams.strategies import ORIGIN_MS, examples_of, histories
 from support.streams.streamed_log import written_rules
+from support.verbs.reseeded_stream import Killed
+from support.verbs.seeded_stream import seed, taking_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -30,9 +30,9 @@ from support.streams.changing_stream import (
     sessions_in,
 )
 from support.streams.click_files import write_click_files
-from support.streams.reseeded_stream import Killed, tell_reseeded
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import examples_of, logs
+from support.verbs.reseeded_stream import Killed, tell_reseeded
 
 if TYPE_CHECKING:
     from pathlib import Path

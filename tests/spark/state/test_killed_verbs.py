@@ -10,8 +10,8 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.home.data_files import names_in
 from support.faults.killed_verbs import killed_before_each_write, overtaken_at_each_look
-from support.streams.scene_verbs import VERBS
-from support.streams.stopped_scene import Scene
+from support.verbs.scene_verbs import VERBS
+from support.verbs.stopped_scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from support.streams.scene_verbs import Verb
+    from support.verbs.scene_verbs import Verb
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 

@@ -32,10 +32,10 @@ from support.faults.killed_verbs import killed_before_each_write
 from support.processes.in_process import catch_up, drain
 from support.streams.brought_rows import brought_to_delta, brought_to_kafka
 from support.streams.click_files import known_rows
-from support.streams.reseeded_stream import reseed
-from support.streams.restored_stream import SAVED_AFTER, Restored
 from support.streams.stage import Stage, clicks_spec
-from support.streams.typed_verbs import done_before
+from support.verbs.reseeded_stream import reseed
+from support.verbs.restored_stream import SAVED_AFTER, Restored
+from support.verbs.typed_verbs import done_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable

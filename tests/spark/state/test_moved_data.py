@@ -16,7 +16,7 @@ from sessionizer.spark.state.lineages.seeding import Seeding
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.processes.in_process import drain
-from support.streams.restored_stream import SAVED_AFTER, Restored
+from support.verbs.restored_stream import SAVED_AFTER, Restored
 
 if TYPE_CHECKING:
     from pathlib import Path

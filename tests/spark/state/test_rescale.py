@@ -32,8 +32,8 @@ from support.processes.driver_process import environment
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
-from support.streams.reseeded_stream import Killed, kill_at
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.reseeded_stream import Killed, kill_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

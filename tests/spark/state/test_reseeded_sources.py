@@ -14,8 +14,8 @@ from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.streams.brought_rows import brought_to_delta, brought_to_kafka
 from support.streams.click_files import known_rows
-from support.streams.reseeded_stream import reseed
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.reseeded_stream import reseed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ from support.streams.changing_stream import (
     sessions_defined,
     sessions_in,
 )
-from support.streams.reseeded_stream import tell_reseeded
 from support.streams.strategies import ALL_MODES, examples_of, logs
+from support.verbs.reseeded_stream import tell_reseeded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -35,7 +35,7 @@ from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
-from support.streams.restored_stream import FILES, SAVED_AFTER, Restored
+from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
 
 if TYPE_CHECKING:
     from pathlib import Path

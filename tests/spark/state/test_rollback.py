@@ -20,8 +20,8 @@ from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import write_click_files
-from support.streams.reseeded_stream import Killed, reseed
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.reseeded_stream import Killed, reseed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,9 +26,9 @@ from support.expected.landed import landed
 from support.processes.in_process import catch_up, drain
 from support.streams.changing_stream import sessions_defined, sessions_in
 from support.streams.click_files import write_click_files
-from support.streams.reseeded_stream import reseed, tell_reseeded
 from support.streams.stage import Stage, clicks_spec
 from support.streams.strategies import examples_of, logs
+from support.verbs.reseeded_stream import reseed, tell_reseeded
 
 if TYPE_CHECKING:
     from pathlib import Path

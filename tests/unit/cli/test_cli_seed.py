@@ -12,7 +12,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation, write_operation
 from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
-from support.streams.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from pathlib import Path

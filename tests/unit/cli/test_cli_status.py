@@ -31,7 +31,7 @@ from sessionizer.lineage.trial.trial_record import read_trial, write_trial
 from sessionizer.state.restores.table_move import move_begun
 from sessionizer.stream_spec.loading.folder import find_stream
 from support.processes.fabricated_platform import beat, put_on_trial
-from support.streams.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from pathlib import Path

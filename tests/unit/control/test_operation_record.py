@@ -18,7 +18,7 @@ from sessionizer.control.records.operation_record import (
 )
 from sessionizer.errors import DamagedFile, OperationPending
 from sessionizer.home.stream_home import StreamHome
-from support.streams.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from pathlib import Path

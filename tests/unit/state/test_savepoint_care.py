@@ -23,7 +23,7 @@ from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence
 from sessionizer.state.savepoints.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
 from sessionizer.state.savepoints.verifying import Damage, findings
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
-from support.streams.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

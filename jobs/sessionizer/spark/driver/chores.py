@@ -50,9 +50,7 @@ class Chores:
             self._log.trim()
         self._wake_quiet_stream(query)
         self._announce_timeouts()
-        if self._rehearsal is not None:
-            caught_up = self._signs.is_caught_up(epoch_ms(), query.status)
-            self._rehearsal.look(self._prepared.batch_log.added, caught_up=caught_up)
+        self._rehearse(query)
 
     def end(self) -> None:
         """Return when nothing of them runs any more."""
@@ -93,6 +91,13 @@ class Chores:
             self._say(line)
         if self._timeouts.warning != self._signs.beat.warning:
             self._signs.say(warning=self._timeouts.warning)
+
+    def _rehearse(self, query: StreamingQuery) -> None:
+        rehearsal = self._rehearsal
+        if rehearsal is None or not rehearsal.is_due(self._prepared.batch_log.added):
+            return
+        if self._signs.is_caught_up(epoch_ms(), query.status):
+            rehearsal.begin()
 
     def _wake_quiet_stream(self, query: StreamingQuery) -> None:
         if self._idle is None:

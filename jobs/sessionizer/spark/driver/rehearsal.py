@@ -39,11 +39,14 @@ class Rehearsal:
         self._spark, self._folder = spark, folder
         self._thread: threading.Thread | None = None
 
-    def look(self, batches: int, *, caught_up: bool) -> None:
-        """Begin if it is time: after so many ``batches``, and with nothing to read that waits for them."""
-        if self._thread is None and batches >= AFTER_BATCHES and caught_up:
-            self._thread = threading.Thread(target=self._checkpoint, name="rehearsal", daemon=True)
-            self._thread.start()
+    def is_due(self, batches: int) -> bool:
+        """Whether it is time, after so many ``batches``; whoever has events waiting lets it wait, too."""
+        return self._thread is None and batches >= AFTER_BATCHES
+
+    def begin(self) -> None:
+        """Start it; for once."""
+        self._thread = threading.Thread(target=self._checkpoint, name="rehearsal", daemon=True)
+        self._thread.start()
 
     def end(self) -> None:
         """Return when nothing of it runs: Spark must not be stopped under a job."""

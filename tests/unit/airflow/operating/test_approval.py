@@ -23,7 +23,7 @@ from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.settings import ApprovalSettings
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from support.processes.file_notifier import told
-from support.streams.asked_restore import PLAN, RESTORE, RUN, context, operation
+from support.verbs.asked_restore import PLAN, RESTORE, RUN, context, operation
 
 if TYPE_CHECKING:
     from pathlib import Path

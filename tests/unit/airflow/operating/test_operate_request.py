@@ -18,7 +18,7 @@ from sessionizer_airflow.operating.request import Request, request_id
 from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.policy import SupervisionSettings
-from support.streams.asked_restore import RESTORE, RUN, context, operation
+from support.verbs.asked_restore import RESTORE, RUN, context, operation
 
 if TYPE_CHECKING:
     from sessionizer_airflow.project import Project

@@ -17,7 +17,7 @@ from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, requested
 from sessionizer_airflow.operating.request import request_id
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.policy import SupervisionSettings
-from support.streams.asked_restore import RUN, context
+from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,7 +27,7 @@ from support.places import mounted
 from support.processes.driver_commands import real_driver, scripted_driver
 from support.processes.fabricated_platform import SPEC, put_on_trial
 from support.processes.file_notifier import settle_and_tell, settle_until
-from support.streams.begun_restore import begun_restore
+from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,9 +23,9 @@ from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.expected.landed import assert_landed, batches_of
 from support.processes.in_process import catch_up
-from support.streams.begun_restore import begun_restore
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
+from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,18 +31,18 @@ from sessionizer.state.restores import restore_plan, rollback_plan
 from sessionizer.state.savepoints.making import Wish
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.state.seeds import seed_plan
-from support.streams.reseeded_stream import reseed
-from support.streams.seeded_stream import taking_of
 from support.streams.stage import CLICK_COLUMNS, clicks_spec
-from support.streams.stopped_scene import BEFORE, LATER
-from support.streams.typed_verbs import done_before, typed
+from support.verbs.reseeded_stream import reseed
+from support.verbs.seeded_stream import taking_of
+from support.verbs.stopped_scene import BEFORE, LATER
+from support.verbs.typed_verbs import done_before, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from sessionizer.control.records.operation_record import OperationRecord
-    from support.streams.stopped_scene import Scene
+    from support.verbs.stopped_scene import Scene
 
 SHORTER = clicks_spec(gap_timeout="5 seconds")
 DIVIDED = {**clicks_spec(), "key_groups": 6}
