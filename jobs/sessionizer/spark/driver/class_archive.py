@@ -33,7 +33,8 @@ def make_archive() -> Path | None:
     """Write the archive beside the jars; None if the JVM did not write one, as a JVM without its own archive won't."""
     archive = class_archive(jar_folder())
     part = archive.with_suffix(".part")
-    part.unlink(missing_ok=True)
+    for earlier in (archive, part):  # a JVM that is started with an archive writes none
+        earlier.unlink(missing_ok=True)
     os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={part}" "-Xlog:cds*=off"'
     with tempfile.TemporaryDirectory() as folder:
         _live_shortly(Path(folder))
