@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
+
+import pytest
+from pyspark.errors import PySparkException
 
 from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.errors import PrivateDoorBroken
 from sessionizer.spark.driver.rehearsal import AFTER_BATCHES, Rehearsal, rehearse_checkpoint
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
@@ -14,7 +19,6 @@ from support.streams.stage import Stage, clicks_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
 
@@ -47,11 +51,18 @@ def test_it_is_due_once_and_leaves_nothing(
     assert not folder.exists()
 
 
-def test_one_that_fails_is_nobodys_concern(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    rehearsal = Rehearsal(spark, tmp_path / "file" / "rehearsal")
+@pytest.mark.parametrize(
+    "error", [PrivateDoorBroken("Delta's log", "it moved"), OSError("gone"), PySparkException("failed")], ids=repr
+)
+def test_one_that_fails_says_nothing_and_is_not_tried_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """What a thread raises is told by Python, and fails the test."""
+    monkeypatch.setattr("sessionizer.spark.driver.rehearsal.rehearse_checkpoint", Mock(side_effect=error))
+    rehearsal = Rehearsal(spark, tmp_path / "rehearsal")
     rehearsal.begin()
     rehearsal.end()
+    assert not rehearsal.is_due(AFTER_BATCHES)
 
 
 def test_a_driver_does_it_when_it_has_caught_up_and_goes_on(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from sessionizer.errors import SessionizerError
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.data_root import uri_of
 from sessionizer.spark.internals.delta_append import Transaction, append_once
@@ -55,7 +56,7 @@ class Rehearsal:
 
     def _checkpoint(self) -> None:
         """Harmless if it fails: the first checkpoint then takes as long as it takes."""
-        with suppress(PySparkException, JavaError, JavaUnreachable, OSError):
+        with suppress(SessionizerError, PySparkException, JavaError, JavaUnreachable, OSError):
             remove_tree(self._folder)  # of a driver that was killed meanwhile
             rehearse_checkpoint(self._spark, uri_of(self._folder))
             remove_tree(self._folder)
