@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from sessionizer.launch.background import NICENESS
 
 JOBS = Path(__file__).parents[3] / "jobs"
-GROUP = Path("/proc/self/autogroup")
 PROGRAM = """
-import os, pathlib, subprocess, sys
+import json, os, pathlib, subprocess
 from sessionizer.launch.background import give_way
+
+def group():
+    file = pathlib.Path("/proc/self/autogroup")
+    return file.read_text() if file.exists() else ""
+
+before = group()
 give_way()
 child = subprocess.run(["nice"], capture_output=True, text=True, check=True)
-group = pathlib.Path("/proc/self/autogroup")
-print(os.getpriority(os.PRIO_PROCESS, 0), child.stdout.strip(), group.read_text() if group.exists() else "")
+print(json.dumps([os.getpriority(os.PRIO_PROCESS, 0), int(child.stdout), before, group()]))
 """
 
 
-def priorities(*, own_session: bool, before: tuple[str, ...] = ()) -> tuple[int, int, str]:
+class Priorities(NamedTuple):
+    own: int
+    of_child: int
+    session_before: str
+    """Empty where the kernel does not group processes by session, or has no group for this one."""
+    session_after: str
+
+
+def priorities(*, own_session: bool, before: tuple[str, ...] = ()) -> Priorities:
     command = [*before, sys.executable, "-c", PROGRAM]
     out = subprocess.run(
         command,
@@ -33,24 +47,25 @@ def priorities(*, own_session: bool, before: tuple[str, ...] = ()) -> tuple[int,
         env={"PYTHONPATH": str(JOBS), "PATH": "/usr/bin:/bin"},
         start_new_session=own_session,
     ).stdout
-    own, of_child, group = out.strip().split(" ", 2) if out.count(" ") > 1 else (*out.split(), "")
-    return int(own), int(of_child), group
+    return Priorities(*json.loads(out))
 
 
 @pytest.mark.parametrize("own_session", [True, False])
 def test_what_it_starts_gives_way_too(*, own_session: bool) -> None:
-    own, of_child, _ = priorities(own_session=own_session)
-    assert (own, of_child) == (NICENESS, NICENESS)
+    found = priorities(own_session=own_session)
+    assert (found.own, found.of_child) == (NICENESS, NICENESS)
 
 
 def test_one_that_was_started_with_less_keeps_it() -> None:
-    assert priorities(own_session=True, before=("nice", "-n", "15"))[:2] == (15, 15)
+    found = priorities(own_session=True, before=("nice", "-n", "15"))
+    assert (found.own, found.of_child) == (15, 15)
 
 
-@pytest.mark.skipif(not GROUP.exists(), reason="this kernel does not group processes by session")
-def test_a_session_of_its_own_gives_way_and_no_other() -> None:
-    before = GROUP.read_text()
-    _, _, group = priorities(own_session=True)
-    assert re.search(r"nice (-?\d+)", group)[1] == str(NICENESS)  # type: ignore[index]
-    assert priorities(own_session=False)[2].strip() == before.strip()
-    assert GROUP.read_text() == before
+def test_a_session_of_its_own_gives_way() -> None:
+    found = priorities(own_session=True)
+    assert found.session_after == re.sub(r"nice -?\d+", f"nice {NICENESS}", found.session_before)
+
+
+def test_a_session_of_somebody_else_does_not() -> None:
+    found = priorities(own_session=False)
+    assert found.session_after == found.session_before
