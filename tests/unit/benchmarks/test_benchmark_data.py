@@ -106,7 +106,7 @@ def test_contestants_take_turns() -> None:
 
 def test_workloads_have_names_of_their_own() -> None:
     names = [workload.name for workload in full()]
-    assert len(set(names)) == len(names) == 3 + len(GROWTH_LEVELS)
+    assert len(set(names)) == len(names) == 4 + len(GROWTH_LEVELS)
 
 
 def test_a_race_survives_json(tmp_path: Path) -> None:
