@@ -16,14 +16,34 @@ NICENESS: Final = 10
 _GROUP: Final = Path("/proc/self/autogroup")
 
 
+_STARTED_BY_JVM: Final = "PYSPARK_GATEWAY_PORT"
+"""Set for a Python program whose parent is the JVM of its spark-submit."""
+
+
 def give_way() -> None:
     """Lower the priority of this process and of all that it starts, and that of its session if it leads one.
 
+    A program that spark-submit started on this machine works in its parent, a JVM, whose priority is lowered, too.
     In a terminal the session is the shell's, which is not ours to slow down: ``setsid`` before the command gives it one
     of its own. Schedulers and services start each command in one. Harmless where there is no such thing.
     """
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
-    if os.getsid(0) == os.getpid():
+    _lower(0)
+    ours = {os.getpid()}
+    if _STARTED_BY_JVM in os.environ:
+        _lower_threads(os.getppid())
+        ours.add(os.getppid())
+    if os.getsid(0) in ours:
         with suppress(OSError):
             _GROUP.write_text(str(NICENESS))
+
+
+def _lower_threads(pid: int) -> None:
+    """Linux has a priority for each thread: those that begin later have that of the one that begins them."""
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            _lower(int(thread.name))
+
+
+def _lower(thread: int) -> None:
+    with suppress(OSError):  # it has ended, or is somebody else's
+        os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -69,3 +69,20 @@ def test_a_session_of_its_own_gives_way() -> None:
 def test_a_session_of_somebody_else_does_not() -> None:
     found = priorities(own_session=False)
     assert found.session_after == found.session_before
+
+
+def test_so_does_the_jvm_that_started_it(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, pathlib\n"
+        "from sessionizer.launch.background import give_way\n"
+        "give_way()\n"
+        "threads = [int(each.name) for each in pathlib.Path(f'/proc/{os.getppid()}/task').iterdir()]\n"
+        "print('JVM', len(threads), {os.getpriority(os.PRIO_PROCESS, each) for each in threads})\n"
+    )
+    command = ["spark-submit", "--master", "local[1]", str(program)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    seen = re.search(r"^JVM (\d+) (.*)$", found.stdout, re.MULTILINE)
+    assert seen is not None, found.stderr
+    assert int(seen[1]) > 5
+    assert seen[2] == str({NICENESS})
