@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.lease import has_ended
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import read_launch, submission_failed
@@ -15,6 +14,7 @@ from sessionizer.control.records.stop_marker import request_stop
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sessionizer.control.records.exit_record import ExitRecord
     from sessionizer.control.records.launch_record import LaunchRecord
     from sessionizer.control.records.lease_record import LeaseRecord
     from sessionizer.home.stream_home import StreamHome
@@ -39,24 +39,26 @@ def live_drivers(home: StreamHome) -> set[str]:
     """
     lease, launch = read_lease(home), read_launch(home)
     found = set()
-    if lease is not None and lease.uid is not None and _is_at_work(home, lease):
+    if lease is not None and lease.uid is not None and _is_at_work(lease, read_exit(home, lease.uid)):
         found.add(lease.uid)
-    if launch is not None and (lease is None or lease.uid != launch.uid) and _may_start(home, launch):
-        found.add(launch.uid)
+    if launch is not None and (lease is None or lease.uid != launch.uid):
+        end, refused = read_exit(home, launch.uid), submission_failed(home, launch.uid)
+        if _may_start(launch, end, refused=refused):
+            found.add(launch.uid)
     return found
 
 
-def _is_at_work(home: StreamHome, lease: LeaseRecord) -> bool:
-    if lease.vacancy is Vacancy.RELEASED or has_ended(home, lease):
+def _is_at_work(lease: LeaseRecord, end: ExitRecord | None) -> bool:
+    if lease.vacancy is Vacancy.RELEASED or lease.ended_by(end):
         return False
     alive = is_alive(lease.process) if lease.process else None
     # who fenced a driver that cannot be seen from here has had it killed by the cluster
     return alive is True or (alive is None and lease.vacancy is not Vacancy.FENCED)
 
 
-def _may_start(home: StreamHome, launch: LaunchRecord) -> bool:
-    if launch.ended_at is not None or read_exit(home, launch.uid) is not None:
+def _may_start(launch: LaunchRecord, end: ExitRecord | None, *, refused: bool) -> bool:
+    """``refused``: spark-submit ended without having handed it over to its cluster."""
+    if launch.ended_at is not None or end is not None or refused:
         return False
-    if launch.submission is not None:
-        return not submission_failed(home, launch.uid)
-    return launch.process is None or is_alive(launch.process) is not False
+    # what was handed over is the cluster's to start, however long ago its client ended
+    return launch.submission is not None or launch.process is None or is_alive(launch.process) is not False

@@ -22,6 +22,7 @@ from sessionizer.home.data_root import uri_of
 from sessionizer.home.forks import outlive_connections_of_the_parent
 from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import first_line
+from sessionizer.home.whole_file import create_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,24 +40,33 @@ _NEVER: Final = (PermissionError, NotADirectoryError, IsADirectoryError, FileNot
 _Answer = TypeVar("_Answer")
 
 
-def read_whole(path: UPath) -> bytes:
+def read_whole(path: ControlPath) -> bytes:
     """What is at ``path``. Raises FileNotFoundError, and OSError for all else."""
+    if isinstance(path, Path):
+        return path.read_bytes()
     return _answered(path, lambda: bytes(_store_of(path).cat_file(path.path)))
 
 
-def replace_whole(path: UPath, content: bytes, *, durable: bool) -> None:
-    """Have ``content`` at ``path``, which at no moment is absent if it was there. Raises OSError."""
-    if path.protocol == "hdfs":
+def replace_whole(path: ControlPath, content: bytes, *, durable: bool) -> None:
+    """Have ``content`` at ``path``, which at no moment is absent if it was there. Raises OSError.
+
+    ``durable`` makes it survive a power cut.
+    """
+    if isinstance(path, Path):
+        replace_file(path, content, durable=durable)
+    elif path.protocol == "hdfs":
         _answered(path, lambda: _by_rename(path, content, durable=durable, overwrite=True))
     else:
         _answered(path, lambda: _store_of(path).pipe_file(path.path, content))
 
 
-def create_whole(path: UPath, content: bytes) -> bool:
+def create_whole(path: ControlPath, content: bytes) -> bool:
     """Have ``content`` at ``path`` unless something is there; True for the one caller who did. Raises OSError.
 
-    ``content`` must be this call's own: a client repeats a call whose answer was lost, and then meets itself.
+    In a store ``content`` must be this call's own: a client repeats a call whose answer was lost, and meets itself.
     """
+    if isinstance(path, Path):
+        return create_file(path, content)
     try:
         if path.protocol == "hdfs":
             _answered(path, lambda: _by_rename(path, content, durable=True, overwrite=False))

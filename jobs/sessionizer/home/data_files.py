@@ -6,7 +6,6 @@ rename is one step of the NameNode and refuses a name that exists; in an object 
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from sessionizer.home.atomic_file import JsonReading, examine_json, write_json
 from sessionizer.home.data_reach import refused
-from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_file import JsonReading, decoded, encoded, examine_json, unread, write_json
 from sessionizer.home.names import TEMPORARY_SUFFIX
-from sessionizer.home.room import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -57,7 +54,7 @@ def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
         write_json(path, value)
         return
     try:
-        _put(path, json.dumps(value, indent=1, allow_nan=False).encode())
+        _put(path, encoded(value))
     except OSError as error:
         raise refused(path, "a file of the data root", error) from error
 
@@ -78,16 +75,12 @@ def examine_data_json(path: DataPath) -> JsonReading:
     if isinstance(path, Path):
         return examine_json(path)
     try:
-        value = json.loads(path.read_bytes())
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return JsonReading()
     except OSError as error:
-        return JsonReading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}")
-    except (ValueError, RecursionError) as error:
-        return JsonReading(damage=f"{uri_of(path)}: not JSON ({error})")
-    if not isinstance(value, dict):
-        return JsonReading(damage=f"{uri_of(path)}: holds {type(value).__name__}, not an object")
-    return JsonReading(value=value)
+        return unread(path, error)
+    return decoded(path, content)
 
 
 def names_in(folder: DataPath) -> list[str]:

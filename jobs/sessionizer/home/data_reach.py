@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec, StoreUnreachable
-from sessionizer.home.atomic_file import create_json, write_json
 from sessionizer.home.control_root import ALLOWED as ALLOWED_CONTROL
 from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.control_store import as_os_error, make_folder, refused_by_store, remove
 from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
+from sessionizer.home.json_file import create_json, write_json
 from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import first_line, is_away, unwritable
 

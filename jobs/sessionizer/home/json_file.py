@@ -1,18 +1,16 @@
-"""JSON files that are complete before their name appears: a reader sees the old one or the new one, never half."""
+"""JSON in files of a control root, complete before their name appears: what is damaged is told from what is absent."""
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sessionizer.home.control_store import create_whole, make_folder, read_whole, refused_by_store, replace_whole
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.names import TEMPORARY_SUFFIX
 from sessionizer.home.room import first_line, is_away, unwritable
 
 if TYPE_CHECKING:
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 
     from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
     from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.data_root import DataPath
 
 JsonObject: TypeAlias = "dict[str, Any]"
 
@@ -40,56 +39,53 @@ class JsonReading:
 
 
 def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool = True) -> None:
-    """Replace ``path`` by ``value``; raises UnwritablePath or DiskFull, and leaves the old file as it was.
+    """Replace ``path`` by ``value``; raises UnwritablePath, DiskFull, ControlUnreachable, and leaves the old as it was.
 
     ``durable`` makes it survive a power cut (two fsyncs). Only what is rewritten every few seconds goes without.
     """
+    content = encoded(value)
     with _named_failure(path):
-        if not isinstance(path, Path):
-            replace_whole(path, _encoded(value), durable=durable)
-            return
-        with _complete_file(path, value, durable=durable) as temporary:
-            temporary.replace(path)
-            if durable:
-                _sync_directory(path.parent)
+        replace_whole(path, content, durable=durable)
 
 
 def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
     """Create ``path`` with ``value`` unless it exists; True for the one caller that did. Raises as ``write_json``."""
+    content = encoded(value if isinstance(path, Path) else {**value, ATTEMPT: secrets.token_hex(8)})
     with _named_failure(path):
-        if isinstance(path, Path):
-            return _linked(path, value)
-        return create_whole(path, _encoded({**value, ATTEMPT: secrets.token_hex(8)}))
-
-
-def _linked(path: Path, value: Mapping[str, object]) -> bool:
-    with _complete_file(path, value, durable=True) as temporary:
-        # A link, unlike a rename, refuses an existing name; unlike open(O_EXCL), its target is already complete.
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            # Over NFS the reply to a link that succeeded may get lost and the repeated call then collides with itself.
-            if temporary.stat().st_nlink != 2:  # noqa: PLR2004 - our two names
-                return False
-        _sync_directory(path.parent)
-        return True
+        return create_whole(path, content)
 
 
 def examine_json(path: ControlPath) -> JsonReading:
     """What ``path`` holds, telling an absent file from a damaged or unreadable one. Never raises."""
     try:
-        value = json.loads(path.read_bytes() if isinstance(path, Path) else read_whole(path))
+        content = read_whole(path)
     except (FileNotFoundError, NotADirectoryError):
         return JsonReading()
     except OSError as error:
         # what a store says of a file that it does not give is nothing about what is in it
-        away = is_away(error) or not isinstance(path, Path)
-        return JsonReading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
+        return unread(path, error, away=is_away(error) or not isinstance(path, Path))
+    return decoded(path, content)
+
+
+def unread(path: DataPath, error: OSError, *, away: bool = False) -> JsonReading:
+    """What ``error`` says of a file that is there and cannot be read."""
+    return JsonReading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
+
+
+def decoded(path: DataPath, content: bytes) -> JsonReading:
+    """The object in the ``content`` of ``path``."""
+    try:
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         return JsonReading(damage=f"{uri_of(path)}: not JSON ({error})")
     if not isinstance(value, dict):
         return JsonReading(damage=f"{uri_of(path)}: holds {type(value).__name__}, not an object")
     return JsonReading(value=value)
+
+
+def encoded(value: Mapping[str, object]) -> bytes:
+    """``value`` as a file of ours has it, for people to read. Raises ValueError for a float that is not finite."""
+    return json.dumps(value, indent=1, allow_nan=False).encode()
 
 
 def read_json(path: ControlPath) -> JsonObject | None:
@@ -118,31 +114,3 @@ def have_folder(folder: ControlPath, purpose: str) -> None:
         make_folder(folder)
     except OSError as error:
         raise cannot_write(folder, purpose, error) from error
-
-
-def _encoded(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value, indent=1, allow_nan=False).encode()
-
-
-@contextmanager
-def _complete_file(path: Path, value: Mapping[str, object], *, durable: bool) -> Iterator[Path]:
-    """A whole file under a hidden name beside ``path``, gone afterwards unless it was renamed."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(_encoded(value))
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        yield temporary
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

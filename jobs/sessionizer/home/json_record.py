@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DamagedFile
-from sessionizer.home.atomic_file import JsonObject, JsonReading, create_json, examine_json, write_json
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_file import JsonObject, JsonReading, create_json, examine_json, write_json
 from sessionizer.home.stamp import UNSTAMPED, stamped, unknown_format
 
 if TYPE_CHECKING:
@@ -70,12 +70,14 @@ class RecordReading(Generic[Record]):
 
 def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:
     """Replace ``path`` by ``record``, with its format and its writer. Raises as ``write_json``."""
-    write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
+    content = stamped(record.to_json(), record.FORMAT)
+    write_json(path, content, durable=durable)
 
 
 def create_record(path: ControlPath, record: JsonRecord) -> bool:
     """Create ``path`` unless it exists; True for the one caller that did. Raises as ``create_json``."""
-    return create_json(path, stamped(record.to_json(), record.FORMAT))
+    content = stamped(record.to_json(), record.FORMAT)
+    return create_json(path, content)
 
 
 def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Record]:

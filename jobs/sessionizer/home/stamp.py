@@ -17,9 +17,9 @@ from sessionizer.errors import DamagedFile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.home.atomic_file import JsonObject
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
+    from sessionizer.home.json_file import JsonObject
 
 FORMAT: Final = "format"
 WRITER: Final = "writer"

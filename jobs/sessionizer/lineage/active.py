@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile, SessionizerError
-from sessionizer.home.atomic_file import have_folder
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there, record_names
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import data_root, uri_of
+from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 from sessionizer.home.lineage_home import TYPES
 from sessionizer.home.names import is_identifier, minted_id

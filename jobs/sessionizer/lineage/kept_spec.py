@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
+from sessionizer.home.json_file import JsonObject, examine_json, write_json
 from sessionizer.home.json_record import unreadable
 from sessionizer.home.stamp import require_known_format, stamped
 

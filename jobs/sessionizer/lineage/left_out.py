@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessionizer.errors import DamagedFile, SessionizerError
-from sessionizer.home.atomic_file import examine_json, have_folder, write_json
+from sessionizer.home.json_file import examine_json, have_folder, write_json
 from sessionizer.home.json_record import unreadable
 from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.active import active_lineage
@@ -19,8 +19,8 @@ from sessionizer.lineage.active import active_lineage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sessionizer.home.atomic_file import JsonObject
     from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.json_file import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
 _RANGES: Final = "ranges"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.core.key_group.open_in_group import NOTHING_OPEN, OpenInGroup, latest
-from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
 
 if TYPE_CHECKING:

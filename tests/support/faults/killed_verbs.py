@@ -22,7 +22,7 @@ import pytest
 from sessionizer.control.lease.lease import Lease
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.errors import LeaseLost
-from sessionizer.home.atomic_file import examine_json
+from sessionizer.home.json_file import examine_json
 from sessionizer.spark.sinks import write
 from sessionizer.spark.state.restores import taking_back
 from support.expected.folder_digest import settled_digest

@@ -20,8 +20,8 @@ from sessionizer.control.records.operation_record import write_operation
 from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
-from sessionizer.home.atomic_file import write_json
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.json_file import write_json
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain

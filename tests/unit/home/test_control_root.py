@@ -17,7 +17,6 @@ from upath import UPath
 from sessionizer.control.lease.watch import UNREACHABLE_LIMIT_S
 from sessionizer.control.patience import TAKEOVER_AFTER_MS
 from sessionizer.errors import ControlUnreachable, DamagedFile, InvalidSpec
-from sessionizer.home.atomic_file import create_json, examine_json, write_json
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
 from sessionizer.home.control_store import (
@@ -30,6 +29,7 @@ from sessionizer.home.control_store import (
 )
 from sessionizer.home.data_reach import make_writable_control
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_file import create_json, examine_json, write_json
 from sessionizer.home.platform_home import home_id
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import active_lineage, read_lineage, start_lineage

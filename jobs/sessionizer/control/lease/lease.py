@@ -124,7 +124,7 @@ def _vacated(last: LeaseRecord, vacancy: Vacancy) -> LeaseRecord:
 
 def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
     """Whether somebody holds the lease; None where that cannot be seen from here."""
-    if last.vacancy is Vacancy.RELEASED or has_ended(home, last):
+    if last.vacancy is Vacancy.RELEASED or _has_ended(home, last):
         return False
     process = last.process
     if last.vacancy is Vacancy.FENCED:
@@ -134,10 +134,8 @@ def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
     return is_alive(process) if process else None
 
 
-def has_ended(home: StreamHome, last: LeaseRecord) -> bool:
-    """Whether the owner left an exit record. One from before the lease is of an earlier attempt under the same uid."""
-    record = read_exit(home, last.uid) if last.uid else None
-    return record is not None and record.at >= last.acquired_at
+def _has_ended(home: StreamHome, last: LeaseRecord) -> bool:
+    return last.ended_by(read_exit(home, last.uid) if last.uid else None)
 
 
 def _is_silent(home: StreamHome, last: LeaseRecord, silence_ms: int) -> bool:
@@ -149,7 +147,7 @@ def _is_silent(home: StreamHome, last: LeaseRecord, silence_ms: int) -> bool:
     first = _sign(home, last)
     while time.monotonic() < until:
         time.sleep(min(_LOOK_EVERY_S, max(0.0, until - time.monotonic())))
-        if highest_token(home) != last.token or has_ended(home, last):
+        if highest_token(home) != last.token or _has_ended(home, last):
             return True  # who asks must look again, and will
         if _sign(home, last) != first:
             return False

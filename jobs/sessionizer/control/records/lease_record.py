@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import ProcessIdentity
 from sessionizer.home.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.exit_record import ExitRecord
 
 
 class Vacancy(StrEnum):
@@ -40,6 +44,10 @@ class LeaseRecord(JsonRecord):
         if self.pid is None or self.host is None:
             return None
         return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.pid_namespace)
+
+    def ended_by(self, end: ExitRecord | None) -> bool:
+        """Whether ``end`` is its owner's. One from before the lease is of an earlier attempt under the same uid."""
+        return end is not None and end.uid == self.uid and end.at >= self.acquired_at
 
 
 def owned_by(token: int, uid: str, process: ProcessIdentity, at_ms: int) -> LeaseRecord:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 from sessionizer.control.records.desired_state import DesiredState  # noqa: TC001  the type of a field, read with it
 from sessionizer.errors import OperationPending
-from sessionizer.home.atomic_file import have_folder
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable
+from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.atomic_file import have_folder
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_file import have_folder
 from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.trial.figures import BatchFacts, Figures
 

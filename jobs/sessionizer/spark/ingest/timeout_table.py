@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.core.definition.rules import NEVER_MS, changed_timeouts
 from sessionizer.errors import InvalidSpec, TransientError
-from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
 from sessionizer.home.table_places import located
 from sessionizer.spark.ingest.punctuation import change_timeouts
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.home.atomic_file import JsonObject
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
+    from sessionizer.home.json_file import JsonObject
     from sessionizer.home.lineage_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 

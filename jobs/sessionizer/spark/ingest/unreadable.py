@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.home.atomic_file import read_json, write_json
+from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
 from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.failures.read_failure import cause_in_one_line

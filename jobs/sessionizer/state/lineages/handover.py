@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from sessionizer.home.atomic_file import JsonObject, examine_json, write_json
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
+from sessionizer.home.json_file import JsonObject, examine_json, write_json
 from sessionizer.home.lineage_home import LEFT_OUT
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
 from sessionizer.lineage.kept_types import read_kept_types, write_kept_types
