@@ -16,6 +16,7 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
+    carried_out,
     given,
     goes_on,
     taken_up,
@@ -61,6 +62,8 @@ def apply(  # noqa: PLR0913  one parameter per option
         applying = Applying(spark, where, spec, savepoints_folder(where, folder), anew, terms)
         if record is None:
             plan = applying.plan()
+            if not plan.changes_something and carried_out(where, VERB, approve):
+                return
             options = given({"--new-lineage": new_lineage, **trial_options(terms)})
             offer = Offer(
                 verb=VERB,

@@ -15,11 +15,12 @@ from sessionizer.cli.places import spark_master
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation
-from sessionizer.control.records.operation_record import OperationRecord, pending_operation
+from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
 from sessionizer.errors import InvalidSpec, OperationPending, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.trial.judging import BATCHES, Terms
 
 if TYPE_CHECKING:
@@ -65,6 +66,22 @@ def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> Operatio
     if pending is not None and (pending.verb, pending.savepoint) != (verb, savepoint):
         raise OperationPending(where.name, pending.verb, pending.savepoint, pending.step)
     return pending
+
+
+def carried_out(where: StreamHome, verb: str, approve: str | None) -> bool:
+    """Whether the stream is where its newest operation has brought it by the plan that is approved; then that is said.
+
+    Of a command that was killed with its work done, or whose answer was lost, the plan has changed: what it would do
+    now is something else. Raises as ``read_operations``.
+    """
+    newest = next(reversed(read_operations(where)), None)
+    if newest is None or newest.outcome is not Ending.DONE or (newest.verb, newest.digest) != (verb, approve):
+        return False
+    if newest.lineage_to != active_lineage(where):
+        return False
+    done = f"operation {newest.id} has carried out what you approve ({newest.seconds} s)"
+    typer.echo(f"stream {where.name} is in lineage {newest.lineage_to}: {done}")
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)

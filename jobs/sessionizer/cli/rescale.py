@@ -16,6 +16,7 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
+    carried_out,
     given,
     taken_up,
     terms_of,
@@ -59,6 +60,8 @@ def rescale(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show how a stream's state would be divided anew; with --approve DIGEST, do it. Typed again it goes on."""
     where, in_file = stream_home(home, stream, data), stream_spec(streams, stream).key_groups
+    if carried_out(where, VERB, approve):
+        return
     groups = in_file if key_groups is None else key_groups
     terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
     plan = plan_rescale(stream, standing_of(where), groups, partitions, terms)

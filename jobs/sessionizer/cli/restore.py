@@ -15,6 +15,7 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
+    carried_out,
     given,
     taken_up,
     terms_of,
@@ -84,6 +85,8 @@ def restore(  # noqa: PLR0913  one parameter per option
     if move_to is not None and folder is None:
         raise InvalidSpec("--in", folder, f"a folder or URI: with {MOVE_TO} a savepoint in neither of the data roots")
     where = stream_home(home, stream, data)
+    if carried_out(where, VERB, approve):
+        return
     shelf = savepoints_folder(where, folder)
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())

@@ -15,6 +15,7 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
+    carried_out,
     goes_on,
     taken_up,
     under_way,
@@ -42,6 +43,8 @@ def rollback(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show what going back to the lineage before would do; with --approve DIGEST, do it. Typed again it goes on."""
     where = stream_home(home, stream, data)
+    if carried_out(where, VERB, approve):
+        return
     record = begun_already(where, VERB)
     from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
 

@@ -18,6 +18,7 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
+    carried_out,
     given,
     is_approved,
     taken_up,
@@ -94,6 +95,8 @@ def seed(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show how a stream would begin with a history; with --approve DIGEST, do it. Typed again it goes on."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    if carried_out(where, VERB, approve):
+        return
     if spec.rules.time_mode is not TimeMode.EVENT_TIME:
         raise InvalidSpec(
             "rules.time_mode", spec.rules.time_mode.value, "event_time: a history does not say when it came"

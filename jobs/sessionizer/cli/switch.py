@@ -16,6 +16,7 @@ from sessionizer.cli.operations import (
     Wait,
     approver,
     begun_already,
+    carried_out,
     given,
     taken_up,
     terms_of,
@@ -57,6 +58,8 @@ def switch(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show what going on with the source that the file names now would do; with --approve DIGEST, do it."""
     where, spec, start = stream_home(home, stream, data), stream_spec(streams, stream), Start.of(start_at)
+    if carried_out(where, VERB, approve):
+        return
     terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
     from sessionizer.spark.state.lineages.switching import Switching  # noqa: PLC0415  fast --help
 
