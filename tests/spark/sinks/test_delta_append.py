@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -15,8 +17,10 @@ from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.internals.delta_append import Transaction, append_once
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 SEARCH = REFLECTION_COMMAND_NAME + REFL_GET_UNKNOWN_SUB_COMMAND_NAME
@@ -96,19 +100,30 @@ def test_what_dataframe_writer_noted_counts(spark: SparkSession, table: Path) ->
     assert append_once(rows(spark, 1), str(table), Transaction("lineage", 4), permitted) is None
 
 
-@pytest.mark.usefixtures("quick_way")
-def test_of_two_that_write_one_batch_at_the_same_time_one_loses(spark: SparkSession, table: Path) -> None:
-    asked = []
+@pytest.mark.usefixtures("either_way")
+def test_of_two_that_write_one_batch_at_the_same_time_one_loses(
+    spark: SparkSession, table: Path, tmp_path: Path
+) -> None:
+    begun, go_on = tmp_path / "begun", tmp_path / "go_on"
 
-    def overtaken() -> None:
-        """Asked for the second time, after the data files were written: another driver has committed the batch."""
-        asked.append(True)
-        if len(asked) == 2:
-            append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun.touch()
+        deadline = time.monotonic() + 60
+        while not go_on.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield from batches
 
-    with pytest.raises(ConcurrentTransactionException):
-        append_once(rows(spark, 1), str(table), Transaction("lineage", 0), overtaken)
-    assert ids_in(spark, table) == [1]
+    batch, slow_rows = Transaction("lineage", 0), rows(spark, 1).coalesce(1)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(append_once, slow_rows.mapInArrow(slow, slow_rows.schema), str(table), batch, permitted)
+        while not begun.exists():
+            assert not first.done()
+            time.sleep(0.05)
+        assert append_once(rows(spark, 2), str(table), batch, permitted) == 1
+        go_on.touch()
+        with pytest.raises(ConcurrentTransactionException):
+            first.result(60)
+    assert ids_in(spark, table) == [2]
 
 
 @pytest.mark.usefixtures("quick_way")
