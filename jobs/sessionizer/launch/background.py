@@ -14,8 +14,6 @@ from typing import Final
 NICENESS: Final = 10
 """A tenth of the claim of others: with the lowest, 19, it would get next to nothing on a machine that is never idle."""
 _GROUP: Final = Path("/proc/self/autogroup")
-
-
 _STARTED_BY_JVM: Final = "PYSPARK_GATEWAY_PORT"
 """Set for a Python program whose parent is the JVM of its spark-submit."""
 
