@@ -101,13 +101,12 @@ def report(
     stream: Stream, *, streams: Streams = None, home: Home = None, data: Data = None, master: Master = None
 ) -> None:
     """Compute sessions_daily anew for the days that sessions came to since the last run."""
-    spec, platform = stream_spec(streams, stream), home_folder(home)
+    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
     from sessionizer.spark.sinks import table_shapes  # noqa: PLC0415  fast --help
 
-    where = stream_home(home, stream, data)
     spec = spec_in_force(where, spec)
-    locations = table_locations(where, platform, spec.sink.path)
+    locations = table_locations(where, spec.sink.path)
     say(f"starting Spark for the report of {stream}")
     spark = started_spark(f"sessionizer report {stream}", spark_master(master), local_data=is_local(where.data))
     with named_failures(stream):

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import typer
 
-from sessionizer.cli.places import AsJson, Data, Home, Stream, Streams, home_folder, stream_home, stream_spec
+from sessionizer.cli.places import AsJson, Data, Home, Stream, Streams, stream_home, stream_spec
 from sessionizer.deployment.running_spec import spec_in_force
 from sessionizer.home.table_places import TablePlace, place_of, table_locations
 
@@ -16,9 +16,8 @@ def tables(
     stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None, data: Data = None
 ) -> None:
     """Show where the stream's Delta tables are, with a query to paste for Spark SQL, DuckDB and Polars."""
-    spec, platform = stream_spec(streams, stream), home_folder(home)
-    where = stream_home(home, stream, data)
-    locations = table_locations(where, platform, spec_in_force(where, spec).sink.path)
+    spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
+    locations = table_locations(where, spec_in_force(where, spec).sink.path)
     places = [place_of(name, path) for name, path in locations.items()]
     if as_json:
         typer.echo(json.dumps({"stream": stream, "tables": [asdict(place) for place in places]}, indent=1))

@@ -41,11 +41,11 @@ class TablePlace:
         return self.version is not None or is_uri(self.path)
 
 
-def table_locations(home: StreamHome, platform_home: Path, folder: str | None) -> dict[str, str]:
+def table_locations(home: StreamHome, folder: str | None) -> dict[str, str]:
     """Each table's place: in the stream's data, or in the ``folder`` that its spec gives (``sink.path``)."""
     if folder is None:
         return {name: uri_of(home.table(name)) for name in QUESTIONS}
-    base = located(folder, platform_home)
+    base = located(folder, home.platform)
     return {name: f"{base}/{name}" for name in QUESTIONS}
 
 

@@ -95,7 +95,7 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
         folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
     except SessionizerError as error:
         return _html(message_page(home.name, "tables", redacted(str(error))))
-    locations = table_locations(with_its_data(home), project.home, folder)
+    locations = table_locations(with_its_data(home), folder)
     return _html(
         tables_page(
             home.name, [place_of(name, path) for name, path in locations.items()], changed_line(home, project.streams)

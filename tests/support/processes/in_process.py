@@ -69,7 +69,7 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
     home, spec = stage.stream_home, stage.spec()
     unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
     examined = examine(spark, spec, stage.home, unreadable, read_left_out(home, stage.lineage))
-    locations = table_locations(home, stage.home, spec.sink.path)
+    locations = table_locations(home, spec.sink.path)
     require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
     ensure_tables(spark, examined.shapes(spec), locations)
     lineage = active_lineage(home) or start_lineage(home)

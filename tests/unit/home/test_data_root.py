@@ -49,7 +49,7 @@ def test_spark_is_given_the_uri_that_people_gave(uri: str) -> None:
     home = StreamHome.of(HOME, "clicks", root)
     assert uri_of(home.checkpoint("a")) == f"{uri}/streams/clicks/lineages/a/checkpoint"
     assert home.lineage("a").records == HOME / "streams/clicks/control/lineages/a"
-    assert table_locations(home, HOME, None)["sessions"] == f"{uri}/streams/clicks/tables/sessions"
+    assert table_locations(home, None)["sessions"] == f"{uri}/streams/clicks/tables/sessions"
     assert data_root(f"{uri}/", HOME) == root
 
 

@@ -10,7 +10,7 @@ import typer
 
 from sessionizer.cli.looking.look import Look
 from sessionizer.cli.looking.words import moment, size, table_text
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, home_folder, spark_master, stream_home
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, spark_master, stream_home
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.data_root import folder_at, is_local
@@ -25,7 +25,6 @@ from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.inspection.timeline import KeptBatch
@@ -54,7 +53,7 @@ def timeline(  # noqa: PLR0913  one parameter per option
     where = stream_home(home, stream, data)
     found = retained_batch(where, lineage=lineage)
     batches = [_with_files(found, batch) for batch in _batches(found)[-last:]]
-    rows = _rows(where, home_folder(home), found, batches)
+    rows = _rows(where, found, batches)
     held = _open(where, found, batches, spark_master(master)) if with_open else {}
     if as_json:
         told = [
@@ -72,12 +71,10 @@ def _batches(found: Retained) -> list[KeptBatch]:
     return of_one_moment(found.checkpoint, lambda files: kept_batches(*read_logs(files), version_files(files), files))
 
 
-def _rows(
-    where: StreamHome, platform: Path, found: Retained, batches: Sequence[KeptBatch]
-) -> Mapping[int, Mapping[str, int]]:
+def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
     """By batch, how many rows it wrote to each table."""
     spec = recorded_spec(found.spec, where.lineage(found.lineage).spec)
-    places = table_locations(where, platform, spec.sink.path)
+    places = table_locations(where, spec.sink.path)
     rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
     for name in _TABLES:
         written = rows_of_batches(folder_at(places[name]), found.lineage, min(rows, default=0))

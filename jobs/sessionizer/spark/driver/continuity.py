@@ -29,6 +29,6 @@ def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHo
     require_continuable(running.applied)
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)
-    locations = table_locations(home, home.platform, folder)
+    locations = table_locations(home, folder)
     written = [locations[name] for name in STREAMED]
     require_whole(running.applied, half_written_batch(spark, home.checkpoint(lineage), lineage, written))

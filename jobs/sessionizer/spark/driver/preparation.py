@@ -83,5 +83,5 @@ class Preparation:
         examined = examine(spark, self.running.spec, self.home.platform, unreadable, left_out)
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
         spec = self.running.spec
-        have_tables(spark, self.home, self.home.platform, spec, examined.shapes(spec))
+        have_tables(spark, self.home, spec, examined.shapes(spec))
         return examined

@@ -56,7 +56,7 @@ class PreparedQuery:
         guarded = self.examined.guarded
         punctuations = self.home.punctuations(self.lineage)
         query = session_query(self.spark, self.spec, guarded, punctuations)
-        locations = table_locations(self.home, self.home.platform, self.spec.sink.path)
+        locations = table_locations(self.home, self.spec.sink.path)
         measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
         return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
 

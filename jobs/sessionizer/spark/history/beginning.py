@@ -87,7 +87,7 @@ class Beginning:
     def _taken(self) -> Taken:
         taking, home = self.taking, self.operation.home
         shapes = taking.examined.shapes(taking.spec)
-        have_tables(taking.spark, home, taking.platform_home, taking.spec, shapes)
+        have_tables(taking.spark, home, taking.spec, shapes)
         self.say("taking the history")
         return taking.kept(home.seeds / self.operation.record.id, self.lease.check)
 
@@ -126,7 +126,7 @@ class Beginning:
 
     def _take_back(self) -> None:
         taking, home = self.taking, self.operation.home
-        tables = streamed_tables(home, taking.platform_home, taking.spec)
+        tables = streamed_tables(home, taking.spec)
         everything = rows_of_all(origins_of(home))
         take_all_back(taking.spark, self.operation, tables, everything, self.lease.check, self.say)
 
@@ -134,7 +134,7 @@ class Beginning:
         taking, spec = self.taking, self.taking.spec
         sinks = Sinks(
             lineage,
-            streamed_tables(self.operation.home, taking.platform_home, spec),
+            streamed_tables(self.operation.home, spec),
             taking.examined.guarded.payload_fields,
             GuardedAggregates.of(taking.spark, spec.measures),
             spec.sink.keep_events,
@@ -147,6 +147,6 @@ class Beginning:
 
 def rows_leaving(taking: Taking, home: StreamHome) -> dict[str, int]:
     """How many rows of each table a start over would take back. Reads only."""
-    tables = streamed_tables(home, taking.platform_home, taking.spec)
+    tables = streamed_tables(home, taking.spec)
     found = later_rows_of(taking.spark, tables, rows_of_all(origins_of(home)))
     return {table.table: table.rows for table in found}

@@ -13,7 +13,6 @@ from sessionizer.spark.sinks.tables import ensure_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -22,17 +21,15 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 
-def streamed_tables(home: StreamHome, platform_home: Path, spec: StreamSpec) -> dict[str, str]:
+def streamed_tables(home: StreamHome, spec: StreamSpec) -> dict[str, str]:
     """The tables that batches write: name to location."""
-    locations = table_locations(home, platform_home, spec.sink.path)
+    locations = table_locations(home, spec.sink.path)
     return {name: locations[name] for name in STREAMED}
 
 
-def have_tables(
-    spark: SparkSession, home: StreamHome, platform_home: Path, spec: StreamSpec, shapes: Iterable[TableShape]
-) -> None:
+def have_tables(spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape]) -> None:
     """Have the tables of the stream, which no other one writes. Raises TableOwned, and as ``ensure_tables``."""
-    owner, ours = owner_name(home.name, home.control_base), streamed_tables(home, platform_home, spec)
+    owner, ours = owner_name(home.name, home.control_base), streamed_tables(home, spec)
     claim_tables(spark, ours, owner, set(names_in(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)

@@ -147,7 +147,7 @@ class Making:
 
     def _sinks(self) -> list[SinkTable]:
         lineage, batch_id = self.standing.lineage, self.standing.batch_id
-        places = table_locations(self.stream, self.stream.platform, self.standing.spec["sink"]["path"])
+        places = table_locations(self.stream, self.standing.spec["sink"]["path"])
         versions = {name: version_with_batch(folder_at(places[name]), lineage, batch_id) for name in SINKS}
         return [SinkTable(name, places[name], version) for name, version in versions.items()]
 

@@ -103,7 +103,7 @@ class Applying:
         )
         after(f"savepoint: {make_savepoint(self.spark, self.home, standing, wish, lambda _: None).id}")
         operation.reached(Reached.SAVED)
-        have_tables(self.spark, self.home, self.home.platform, self.spec, examined.shapes(self.spec))
+        have_tables(self.spark, self.home, self.spec, examined.shapes(self.spec))
         if plan.anew:
             return self._go_on_anew(standing, examined, permit, after)
         self._require_whole(standing)
@@ -140,7 +140,7 @@ class Applying:
 
     def _require_whole(self, standing: Standing) -> None:
         """A batch that was cut short after it had written is run again by what it meant then."""
-        places = table_locations(self.home, self.home.platform, standing.spec["sink"]["path"])
+        places = table_locations(self.home, standing.spec["sink"]["path"])
         written = [places[name] for name in STREAMED]
         begun = half_written_batch(self.spark, self.home.checkpoint(standing.lineage), standing.lineage, written)
         require_whole(changes_between(decided_by(standing.spec), decisions_of(self.spec)), begun)

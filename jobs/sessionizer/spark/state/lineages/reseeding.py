@@ -55,7 +55,7 @@ class Reseeding:
     def _require_whole(self) -> None:
         """What a later batch has written would be written once more by the new lineage."""
         home, standing = self.seeding.home, self.standing
-        places = table_locations(home, home.platform, standing.spec["sink"]["path"])
+        places = table_locations(home, standing.spec["sink"]["path"])
         tables = [places[name] for name in STREAMED]
         begun = half_written_batch(self.seeding.spark, home.checkpoint(standing.lineage), standing.lineage, tables)
         if begun is not None:

@@ -99,7 +99,7 @@ def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begu
 
 def tables_of(home: StreamHome, manifest: Manifest) -> dict[str, str]:
     """The tables that batches write, by the savepoint's spec: name to location."""
-    places = table_locations(home, home.platform, manifest.spec["sink"]["path"])
+    places = table_locations(home, manifest.spec["sink"]["path"])
     return {name: places[name] for name in STREAMED}
 
 

@@ -84,7 +84,7 @@ def _tables_of(home: StreamHome, lineage: str) -> dict[str, str]:
     record = read_lineage_spec(home, lineage)
     if record is None:
         raise NothingToSave(home.name, f"lineage {lineage} has no spec")
-    places = table_locations(home, home.platform, record.document["sink"]["path"])
+    places = table_locations(home, record.document["sink"]["path"])
     return {name: places[name] for name in STREAMED}
 
 
