@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.process_identity import ProcessIdentity
+from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.errors import HomeNotShared
 from sessionizer.home.json_record import JsonRecord, read_record, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sessionizer.control.records.exit_record import ExitRecord
     from sessionizer.home.stream_home import StreamHome
 
 SUBMITTED: Final = "SESSIONIZER_SUBMITTED"
@@ -59,6 +60,13 @@ class LaunchRecord(JsonRecord):
         if self.pid is None or self.host is None:
             return None
         return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.namespace)
+
+    def may_start(self, end: ExitRecord | None, *, refused: bool) -> bool:
+        """Whether it may still take the lease, which it has not; ``refused``: it was not handed over to its cluster."""
+        if self.ended_at is not None or end is not None or refused:
+            return False
+        # what was handed over is the cluster's to start, however long ago its client ended
+        return self.submission is not None or self.process is None or is_alive(self.process) is not False
 
 
 def read_launch(home: StreamHome) -> LaunchRecord | None:

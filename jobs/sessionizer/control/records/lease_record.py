@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sessionizer.control.records.process_identity import ProcessIdentity
+from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
@@ -48,6 +48,14 @@ class LeaseRecord(JsonRecord):
     def ended_by(self, end: ExitRecord | None) -> bool:
         """Whether ``end`` is its owner's. One from before the lease is of an earlier attempt under the same uid."""
         return end is not None and end.uid == self.uid and end.at >= self.acquired_at
+
+    def may_be_at_work(self, end: ExitRecord | None) -> bool:
+        """Whether its owner may still write, as far as can be told from here; ``end``: how it ended, if it says."""
+        if self.vacancy is Vacancy.RELEASED or self.ended_by(end):
+            return False
+        alive = is_alive(self.process) if self.process else None
+        # who fenced a driver that cannot be seen from here has had it killed by the cluster
+        return alive is True or (alive is None and self.vacancy is not Vacancy.FENCED)
 
 
 def owned_by(token: int, uid: str, process: ProcessIdentity, at_ms: int) -> LeaseRecord:
