@@ -7,6 +7,8 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import Observation, Stall, State
@@ -58,6 +60,7 @@ def shows_progress(stage: Stage) -> bool:
     return seen.state is State.RUNNING and age is not None and age < STALE_MS / 2
 
 
+@pytest.mark.long
 def test_a_first_batch_longer_than_the_stale_limit(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, many_clicks_spec())
     write_many_clicks(stage.feed, EVENTS)

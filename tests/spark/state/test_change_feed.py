@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from support.streams.strategies import Log
 
+pytestmark = pytest.mark.long
+
 LOGS, SPREAD = 4, 11
 VALUES = ("plan", "timeouts", "timeouts_fingerprint")
 Kept = dict[int, list[Any]]
