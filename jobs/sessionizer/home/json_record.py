@@ -70,14 +70,12 @@ class RecordReading(Generic[Record]):
 
 def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:
     """Replace ``path`` by ``record``, with its format and its writer. Raises as ``write_json``."""
-    content = stamped(record.to_json(), record.FORMAT)
-    write_json(path, content, durable=durable)
+    write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
 
 
 def create_record(path: ControlPath, record: JsonRecord) -> bool:
     """Create ``path`` unless it exists; True for the one caller that did. Raises as ``create_json``."""
-    content = stamped(record.to_json(), record.FORMAT)
-    return create_json(path, content)
+    return create_json(path, stamped(record.to_json(), record.FORMAT))
 
 
 def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Record]:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """What was approved: the plan of that ``digest``; ``by`` is who did.
+    """What was approved: the plan of that ``digest``, made at ``planned_at`` (epoch ms); ``by`` is who did.
 
     ``savepoint``: the one that it goes to, if any. ``options``: what else its command is given, as typed.
     """
@@ -40,6 +40,8 @@ class Approved:
     options: str
     digest: str
     by: str
+    planned_at: int = 0
+    """0 in what an earlier release has handed on."""
 
 
 class ApprovePlan(ApprovalOperator):
@@ -71,7 +73,7 @@ class ApprovePlan(ApprovalOperator):
         self.subject, self.body = subject_of(plan), body_of(plan, request.why, self.settings.patience_ms)
         super().execute(context)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, str] | None:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any] | None:
         """The answer is there: skip what follows, or hand on what was approved."""
         answer = super().execute_complete(context, event)
         by = name_of(answer["responded_by_user"])
@@ -80,7 +82,13 @@ class ApprovePlan(ApprovalOperator):
             return None
         _, plan = self._asked(context)
         return asdict(
-            Approved(savepoint=plan.savepoint, options=plan.options, digest=plan.digest, by=f"{by} (Airflow)")
+            Approved(
+                savepoint=plan.savepoint,
+                options=plan.options,
+                digest=plan.digest,
+                planned_at=plan.made_at,
+                by=f"{by} (Airflow)",
+            )
         )
 
     def _asked(self, context: Context) -> tuple[Request, PlanRecord]:

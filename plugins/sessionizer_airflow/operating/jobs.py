@@ -169,6 +169,14 @@ def requested(context: Context) -> Request:
 
 
 def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
-    """The newest of the stream's ``operations`` that carried out what was approved."""
-    done = [each for each in operations if each.digest == approved.digest and each.outcome is Ending.DONE]
+    """The newest of the stream's ``operations`` that carried out what was approved.
+
+    One that was over before the plan was made is another's: a stream that was rolled back since is where that one found
+    it, and a new plan of the same has the same digest.
+    """
+    done = [
+        each
+        for each in operations
+        if each.digest == approved.digest and each.outcome is Ending.DONE and each.step_at >= approved.planned_at
+    ]
     return max(done, key=lambda each: each.step_at, default=None)

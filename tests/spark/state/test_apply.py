@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.cli.operations import carried_out
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.core.definition.rules import TimeMode
@@ -126,6 +127,8 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
         "killed after it"
     )
     assert read_trial(home, lineage) is None
+    assert not applying(spark, stage).plan().changes_something
+    assert carried_out(home, VERB, done.digest)
 
     stage.write_spec({**clicks_spec(), "key_groups": 6})
     found = applying(spark, stage)

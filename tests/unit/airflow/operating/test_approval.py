@@ -91,7 +91,7 @@ def test_a_plan_that_is_gone_is_not_made_up(project: Project, monkeypatch: pytes
         waiting(project, monkeypatch).execute(context(RESTORE))
 
 
-def answered(project: Project, option: str, user: object) -> dict[str, str] | None:
+def answered(project: Project, option: str, user: object) -> dict[str, Any] | None:
     """What the task returns once Airflow has an answer."""
     event = {
         "chosen_options": [option],
@@ -106,7 +106,9 @@ def test_an_approval_hands_on_what_was_shown_and_who_approved(project: Project) 
     keep_plan_of(StreamHome.of(project.home, "clicks"), PLAN)
     found = answered(project, "Approve", {"id": "7", "name": "alice"})
     assert found is not None
-    assert Approved(**found) == Approved(savepoint="s1", options="", digest=PLAN.digest, by="alice (Airflow)")
+    assert Approved(**found) == Approved(
+        savepoint="s1", options="", digest=PLAN.digest, planned_at=PLAN.made_at, by="alice (Airflow)"
+    )
 
 
 @pytest.mark.parametrize("user", [{"id": "7", "name": "alice"}, None])

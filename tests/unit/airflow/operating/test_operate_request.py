@@ -172,7 +172,7 @@ def test_every_field_is_an_option_of_the_command_that_it_belongs_to() -> None:
 
 
 def test_the_days_are_those_of_the_restore_that_was_approved() -> None:
-    approved = Approved(savepoint="s1", options="", digest="a", by="alice")
+    approved = Approved(savepoint="s1", options="", digest="a", planned_at=1, by="alice")
     records = [
         operation("1", "a", Ending.DONE, 1),
         operation("2", "a", Ending.DONE, 2),
@@ -183,3 +183,11 @@ def test_the_days_are_those_of_the_restore_that_was_approved() -> None:
     assert found is not None
     assert found.id == "2"
     assert operation_of([], approved) is None
+
+
+def test_what_was_over_before_the_plan_was_made_is_not_what_was_approved() -> None:
+    """As of a stream that was rolled back: the same is planned again, and has the same digest."""
+    approved = Approved(savepoint="", options="", digest="a", planned_at=5, by="alice")
+    before, after = operation("1", "a", Ending.DONE, 4), operation("2", "a", Ending.DONE, 6)
+    assert operation_of([before], approved) is None
+    assert operation_of([before, after], approved) == after
