@@ -34,7 +34,7 @@ from sessionizer.state.lineages.rescale_plan import plan_rescale
 from sessionizer.state.lineages.retained import retained_batch
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.restores.restore_plan import VERB as RESTORE
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer_bench.contestants.ours import spec_values
@@ -99,11 +99,11 @@ class Bench:
     def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
         """Make one."""
         name = f"{'native' if native else 'canonical'}-{turn}"
-        wish, standing = Wish(self.home.savepoints, "benchmark", name), standing_of(self.home)
+        asked, standing = SavepointRequest(self.home.savepoints, "benchmark", name), standing_of(self.home)
         if native:
-            make_native_savepoint(self.home, standing, wish, lambda _: None)
+            make_native_savepoint(self.home, standing, asked, lambda _: None)
         else:
-            make_savepoint(self.spark, self.home, standing, wish, lambda _: None)
+            make_savepoint(self.spark, self.home, standing, asked, lambda _: None)
         return complete_savepoint(self.home.savepoints, name, epoch_ms())
 
     def restore(self, savepoint: SavepointHome, manifest: Manifest) -> None:

@@ -25,7 +25,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
 from sessionizer.launch.background import give_way
 from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
 
@@ -67,24 +67,24 @@ def create(  # noqa: PLR0913  one parameter per option
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     live = read_observation(where, epoch_ms()).state.is_live
-    wish = Wish(savepoints_folder(where, folder), why, id, live=live)
+    asked = SavepointRequest(savepoints_folder(where, folder), why, id, live=live)
     standing_of(where, batch)  # what is wrong with it is told before Spark starts
     if live and not hurry:
         give_way()
-    made = _native(where, batch, wish) if native else _canonical(where, batch, wish, spark_master(master))
+    made = _native(where, batch, asked) if native else _canonical(where, batch, asked, spark_master(master))
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))
         return
     typer.echo(f"savepoint {made.id} of {stream} after batch {made.batch_id}: {contents_line(made)}")
-    typer.echo(uri_of(wish.folder / made.id))
+    typer.echo(uri_of(asked.folder / made.id))
 
 
-def _native(where: StreamHome, batch: int | None, wish: Wish) -> Manifest:
+def _native(where: StreamHome, batch: int | None, asked: SavepointRequest) -> Manifest:
     standing = standing_of(where, batch)
-    return make_native_savepoint(where, standing, wish, _told)
+    return make_native_savepoint(where, standing, asked, _told)
 
 
-def _canonical(where: StreamHome, batch: int | None, wish: Wish, master: str | None) -> Manifest:
+def _canonical(where: StreamHome, batch: int | None, asked: SavepointRequest, master: str | None) -> Manifest:
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a savepoint of {where.name}")
@@ -92,7 +92,7 @@ def _canonical(where: StreamHome, batch: int | None, wish: Wish, master: str | N
     with named_failures(where.name):
         standing = standing_of(where, batch)
         say(f"saving lineage {standing.lineage} after batch {standing.batch_id}")
-        made = make_savepoint(spark, where, standing, wish, _told)
+        made = make_savepoint(spark, where, standing, asked, _told)
     spark.stop()
     return made
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import read_exit
-from sessionizer.control.records.launch_record import read_launch, submission_failed
+from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.stop_marker import request_stop
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def live_drivers(home: StreamHome) -> set[str]:
     found = set()
     if lease is not None and lease.uid is not None and lease.may_be_at_work(read_exit(home, lease.uid)):
         found.add(lease.uid)
-    if launch is not None and (lease is None or lease.uid != launch.uid):
-        end, refused = read_exit(home, launch.uid), submission_failed(home, launch.uid)
-        if launch.may_start(end, refused=refused):
-            found.add(launch.uid)
+    without_lease = launch is not None and (lease is None or lease.uid != launch.uid)
+    if launch is not None and without_lease and launch.may_start and read_exit(home, launch.uid) is None:
+        found.add(launch.uid)
     return found

@@ -52,12 +52,12 @@ def replace_whole(path: ControlPath, content: bytes, *, durable: bool) -> None:
 
     ``durable`` makes it survive a power cut.
     """
-    if isinstance(path, Path):
-        replace_file(path, content, durable=durable)
-    elif path.protocol == "hdfs":
+    if not isinstance(path, Path) and path.protocol == "hdfs":
         _answered(path, lambda: _by_rename(path, content, durable=durable, overwrite=True))
-    else:
+    elif not isinstance(path, Path):
         _answered(path, lambda: _store_of(path).pipe_file(path.path, content))
+    else:
+        replace_file(path, content, durable=durable)
 
 
 def create_whole(path: ControlPath, content: bytes) -> bool:

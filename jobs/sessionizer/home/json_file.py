@@ -1,4 +1,4 @@
-"""JSON in files of a control root, complete before their name appears: what is damaged is told from what is absent."""
+"""JSON and records in files of a control root: complete before their name appears, the damaged told from the absent."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.control_store import create_whole, make_folder, read_whole, refused_by_store, replace_whole
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.room import first_line, is_away, unwritable
+from sessionizer.home.stamp import stamped, unknown_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
+    from sessionizer.errors import DiskFull, UnwritablePath
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
+    from sessionizer.home.json_record import JsonObject
 
-JsonObject: TypeAlias = "dict[str, Any]"
+Record = TypeVar("Record", bound=JsonRecord)
 
 ATTEMPT: Final = "attempt"
 """What tells the record of one attempt to create it from that of any other, where a store keeps it."""
@@ -34,6 +38,15 @@ class JsonReading:
     """
 
     value: JsonObject | None = None
+    damage: str | None = None
+    away: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReading(Generic[Record]):
+    """What a file holds, as ``JsonReading``."""
+
+    value: Record | None = None
     damage: str | None = None
     away: bool = False
 
@@ -91,6 +104,53 @@ def encoded(value: Mapping[str, object]) -> bytes:
 def read_json(path: ControlPath) -> JsonObject | None:
     """The object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
     return examine_json(path).value
+
+
+def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:
+    """Replace ``path`` by ``record``, with its format and its writer. Raises as ``write_json``."""
+    write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
+
+
+def create_record(path: ControlPath, record: JsonRecord) -> bool:
+    """Create ``path`` unless it exists; True for the one caller that did. Raises as ``create_json``."""
+    return create_json(path, stamped(record.to_json(), record.FORMAT))
+
+
+def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Record]:
+    """The ``kind`` in ``path``, telling an absent file from a damaged one. Never raises."""
+    reading = examine_json(path)
+    if reading.value is None:
+        return RecordReading(damage=reading.damage, away=reading.away)
+    damage = unknown_format(reading.value, kind.FORMAT)
+    if damage is not None:
+        return RecordReading(damage=f"{uri_of(path)}: {damage}")
+    try:
+        return RecordReading(value=kind.from_json(reading.value))
+    except ValueError as error:
+        return RecordReading(damage=f"{uri_of(path)}: {error}")
+
+
+def read_record(kind: type[Record], path: ControlPath) -> Record | None:
+    """The ``kind`` in ``path``, or None if it is absent or damaged."""
+    return examine_record(kind, path).value
+
+
+def require_undamaged(kind: type[Record], path: ControlPath) -> Record | None:
+    """As ``read_record``, for files whose loss must not pass for absence.
+
+    Raises DamagedFile, and ControlUnreachable where nobody can tell what it holds just now.
+    """
+    reading = examine_record(kind, path)
+    if reading.damage is not None:
+        raise unreadable(path, reading)
+    return reading.value
+
+
+def unreadable(path: ControlPath, reading: JsonReading | RecordReading[Any]) -> ControlUnreachable | DamagedFile:
+    """What is raised of a ``reading`` with a damage."""
+    kind = ControlUnreachable if reading.away else DamagedFile
+    shown = path if isinstance(path, Path) else uri_of(path)
+    return kind(shown, (reading.damage or "").removeprefix(f"{shown}: "))
 
 
 @contextmanager

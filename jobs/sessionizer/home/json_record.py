@@ -1,4 +1,4 @@
-"""Flat dataclasses that live in JSON files, readable by older and newer code than wrote them."""
+"""Flat dataclasses as JSON, readable by older and newer code than wrote them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import types
 import typing
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
-from sessionizer.errors import ControlUnreachable, DamagedFile
-from sessionizer.home.data_root import uri_of
-from sessionizer.home.json_file import JsonObject, JsonReading, create_json, examine_json, write_json
-from sessionizer.home.stamp import UNSTAMPED, stamped, unknown_format
+from sessionizer.home.stamp import UNSTAMPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.home.control_root import ControlPath
+JsonObject: TypeAlias = "dict[str, Any]"
 
 
 class UnfitValue(ValueError):
@@ -54,65 +50,6 @@ class JsonRecord:
                 message = f"{field.name} is missing"
                 raise UnfitValue(message)
         return cls(**given)
-
-
-Record = TypeVar("Record", bound=JsonRecord)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordReading(Generic[Record]):
-    """What a file holds, as ``JsonReading``."""
-
-    value: Record | None = None
-    damage: str | None = None
-    away: bool = False
-
-
-def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:
-    """Replace ``path`` by ``record``, with its format and its writer. Raises as ``write_json``."""
-    write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
-
-
-def create_record(path: ControlPath, record: JsonRecord) -> bool:
-    """Create ``path`` unless it exists; True for the one caller that did. Raises as ``create_json``."""
-    return create_json(path, stamped(record.to_json(), record.FORMAT))
-
-
-def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Record]:
-    """The ``kind`` in ``path``, telling an absent file from a damaged one. Never raises."""
-    reading = examine_json(path)
-    if reading.value is None:
-        return RecordReading(damage=reading.damage, away=reading.away)
-    damage = unknown_format(reading.value, kind.FORMAT)
-    if damage is not None:
-        return RecordReading(damage=f"{uri_of(path)}: {damage}")
-    try:
-        return RecordReading(value=kind.from_json(reading.value))
-    except ValueError as error:
-        return RecordReading(damage=f"{uri_of(path)}: {error}")
-
-
-def read_record(kind: type[Record], path: ControlPath) -> Record | None:
-    """The ``kind`` in ``path``, or None if it is absent or damaged."""
-    return examine_record(kind, path).value
-
-
-def require_undamaged(kind: type[Record], path: ControlPath) -> Record | None:
-    """As ``read_record``, for files whose loss must not pass for absence.
-
-    Raises DamagedFile, and ControlUnreachable where nobody can tell what it holds just now.
-    """
-    reading = examine_record(kind, path)
-    if reading.damage is not None:
-        raise unreadable(path, reading)
-    return reading.value
-
-
-def unreadable(path: ControlPath, reading: JsonReading | RecordReading[Any]) -> ControlUnreachable | DamagedFile:
-    """What is raised of a ``reading`` with a damage."""
-    kind = ControlUnreachable if reading.away else DamagedFile
-    shown = path if isinstance(path, Path) else uri_of(path)
-    return kind(shown, (reading.damage or "").removeprefix(f"{shown}: "))
 
 
 def _encoded(value: object) -> object:

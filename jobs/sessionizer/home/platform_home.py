@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.data_root import DATA_VARIABLE, is_uri
-from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
+from sessionizer.home.json_file import create_record, require_undamaged
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath

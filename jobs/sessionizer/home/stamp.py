@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
-    from sessionizer.home.json_file import JsonObject
 
 FORMAT: Final = "format"
 WRITER: Final = "writer"
@@ -28,7 +27,7 @@ UNSTAMPED: Final = 1
 _TYPED_DIGITS: Final = 16
 
 
-def stamped(content: Mapping[str, object], format_number: int = UNSTAMPED) -> JsonObject:
+def stamped(content: Mapping[str, object], format_number: int = UNSTAMPED) -> dict[str, Any]:
     """``content`` as it goes into a file: ``writer`` is ``<pid>@<host>``, as a JVM calls itself."""
     return {FORMAT: format_number, WRITER: f"{os.getpid()}@{socket.gethostname()}", **content}
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.errors import DataElsewhere, UnreadableLineage
 from sessionizer.home.data_root import DATA_VARIABLE, uri_of
-from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.json_file import require_undamaged, write_record
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import owner_name
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import publish_json
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import is_local, uri_of
-from sessionizer.home.json_record import JsonRecord, create_record
+from sessionizer.home.json_file import create_record
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import owner_name
 from sessionizer.home.stamp import stamped
 

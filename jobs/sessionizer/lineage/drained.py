@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import SessionizerError, StreamDrained
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.json_file import require_undamaged, write_record
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batch
 

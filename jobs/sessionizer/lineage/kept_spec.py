@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import JsonObject, examine_json, write_json
-from sessionizer.home.json_record import unreadable
+from sessionizer.home.json_file import examine_json, unreadable, write_json
 from sessionizer.home.stamp import require_known_format, stamped
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
 FORMAT: Final = 3

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import examine_json, write_json
-from sessionizer.home.json_record import unreadable
+from sessionizer.home.json_file import examine_json, unreadable, write_json
 from sessionizer.home.stamp import require_known_format, stamped
 
 if TYPE_CHECKING:

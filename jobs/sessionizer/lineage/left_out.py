@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessionizer.errors import DamagedFile, SessionizerError
-from sessionizer.home.json_file import examine_json, have_folder, write_json
-from sessionizer.home.json_record import unreadable
+from sessionizer.home.json_file import examine_json, have_folder, unreadable, write_json
 from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.active import active_lineage
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.json_file import JsonObject
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
 _RANGES: Final = "ranges"

@@ -89,12 +89,17 @@ class Operated(OperateForm):
         if self.stage.lineage is None:
             return []
         home = self.platform.home
-        found: list[MicroBatch] = []
+        ways: list[tuple[str, int | None]] = []
         for record in (each for each in read_operations(home) if each.outcome is Ending.DONE):
-            batches = CheckpointLog(home.checkpoint(record.lineage_from)).committed()[1 if found else 0 :]
-            until = self.saved(record.savepoint) if record.savepoint else batches[-1].batch_id
-            found += [batch for batch in batches if batch.batch_id <= until]
-        return [*found, *CheckpointLog(self.stage.checkpoint).committed()[1 if found else 0 :]]
+            if record.verb == "rollback":
+                ways = ways[: [lineage for lineage, _ in ways].index(record.lineage_to or "")]
+            else:
+                ways.append((record.lineage_from, self.saved(record.savepoint) if record.savepoint else None))
+        found: list[MicroBatch] = []
+        for lineage, until in (*ways, (self.stage.lineage, None)):
+            batches = CheckpointLog(home.checkpoint(lineage)).committed()[1 if found else 0 :]
+            found += [batch for batch in batches if until is None or batch.batch_id <= until]
+        return found
 
     def saved(self, savepoint: str) -> int:
         """The batch after which it was made."""
@@ -274,6 +279,24 @@ def test_any_change_of_the_state_goes_the_same_way(operated: Operated) -> None:
     record = read_operations(operated.platform.home)[-1]
     assert (record.verb, record.by, record.lineage_from) == ("rescale", "admin (Airflow)", before)
     assert operated.stage.lineage == record.lineage_to
+    operated.platform.wait_for_driver(seconds=180)
+
+
+def test_what_was_taken_back_can_be_done_again(operated: Operated) -> None:
+    first = read_operations(operated.platform.home)[-1]
+    back = operated.ask("rollback", why="they are not so many")
+    operated.wait_for_plan(back)
+    operated.answer(back, "Approve")
+    assert operated.wait_for_end(back, 400) == "success"
+    assert operated.stage.lineage == first.lineage_from
+    operated.platform.wait_for_driver(seconds=180)
+    again = operated.ask("rescale", key_groups=KEY_GROUPS, why="they are")
+    operated.wait_for_plan(again)
+    operated.answer(again, "Approve")
+    assert operated.wait_for_end(again, 400) == "success"
+    record = read_operations(operated.platform.home)[-1]
+    assert record.digest == first.digest, "its plan was another one, so this shows nothing"
+    assert operated.stage.lineage == record.lineage_to != first.lineage_to
     operated.platform.wait_for_driver(seconds=180)
     operated.feed(LAST)
 

@@ -23,7 +23,7 @@ from sessionizer.spark.state.lineages.switching import Switching
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.lineages.switch_plan import Start
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.stream_spec.decisions import document_of
 from support.expected.checkpoint_log import CheckpointLog
@@ -155,7 +155,7 @@ def test_a_savepoint_of_a_lineage_that_leaves_out_is_restored_with_its_ranges(
     home = restored.stage.stream_home
     restored.restore(leave_out=["clicks-*3.json"])
     first = restored.stage.lineage
-    make_savepoint(spark, home, standing_of(home), Wish(home.savepoints, "tests", "later"), lambda _: None)
+    make_savepoint(spark, home, standing_of(home), SavepointRequest(home.savepoints, "tests", "later"), lambda _: None)
     restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "later", epoch_ms())
     catch_up(spark, restored.stage)
 

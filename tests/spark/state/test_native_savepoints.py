@@ -20,7 +20,7 @@ from sessionizer.lineage.native_copy import move_schema
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.savepoint_state import SavepointState
@@ -65,8 +65,8 @@ def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
 
 def saved(stage: Stage, batch_id: int) -> tuple[SavepointHome, Manifest]:
     home, savepoint = stage.stream_home, f"after-{batch_id}"
-    wish = Wish(home.savepoints, "tests", savepoint)
-    made = make_native_savepoint(home, standing_of(home, batch_id), wish, lambda _: None)
+    asked = SavepointRequest(home.savepoints, "tests", savepoint)
+    made = make_native_savepoint(home, standing_of(home, batch_id), asked, lambda _: None)
     return savepoint_of(home.savepoints, savepoint, epoch_ms()).home, made
 
 

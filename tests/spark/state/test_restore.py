@@ -29,7 +29,7 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files, require_undamaged
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import write_manifest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.landed import landed
@@ -130,7 +130,11 @@ def test_what_clients_were_given_is_known_to_have_been_passed_on(restored: Resto
     change_timeouts(home.punctuations(restored.before), {"web": 60_000, "shop": 5_000})
     catch_up(restored.spark, restored.stage)
     make_savepoint(
-        restored.spark, home, standing_of(home), Wish(home.savepoints, "tests", "with_timeouts"), lambda _: None
+        restored.spark,
+        home,
+        standing_of(home),
+        SavepointRequest(home.savepoints, "tests", "with_timeouts"),
+        lambda _: None,
     )
     restored.savepoint, restored.manifest = complete_savepoint(home.savepoints, "with_timeouts", epoch_ms())
     lineage = restored.restore().lineage_to

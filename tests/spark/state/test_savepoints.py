@@ -28,7 +28,7 @@ from sessionizer.spark.state.savepoints.counting import recounted
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import Manifest, read_manifest
 from sessionizer.state.savepoints.savepoint_state import SavepointState
 from sessionizer.state.savepoints.shelf import examined, savepoint_of
@@ -91,9 +91,9 @@ def save(
     after: Callable[[str], None] = lambda _: None,
 ) -> tuple[SavepointHome, Manifest]:
     home = streamed.stage.stream_home
-    wish = Wish(folder or streamed.folder, "tests", savepoint)
-    made = make_savepoint(spark, home, standing_of(home, batch), wish, after)
-    return savepoint_of(wish.folder, savepoint, epoch_ms()).home, made
+    asked = SavepointRequest(folder or streamed.folder, "tests", savepoint)
+    made = make_savepoint(spark, home, standing_of(home, batch), asked, after)
+    return savepoint_of(asked.folder, savepoint, epoch_ms()).home, made
 
 
 @pytest.fixture(scope="module")

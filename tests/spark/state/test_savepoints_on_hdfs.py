@@ -18,7 +18,7 @@ from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.beginning import Condemned, reading, write_data_record
 from sessionizer.state.savepoints.data_digest import found_files
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.manifest import read_manifest
 from sessionizer.state.savepoints.native import install, make_native_savepoint
 from sessionizer.state.savepoints.removing import remove
@@ -67,8 +67,8 @@ def test_they_are_made_used_and_removed_there(
 ) -> None:
     home, standing = stage.stream_home, standing_of(stage.stream_home)
     assert uri_of(folder).startswith("hdfs://")
-    made = make_savepoint(spark, home, standing, Wish(folder, "tests", "a"), lambda _: None)
-    native = make_native_savepoint(home, standing, Wish(folder, "tests", "b"), lambda _: None)
+    made = make_savepoint(spark, home, standing, SavepointRequest(folder, "tests", "a"), lambda _: None)
+    native = make_native_savepoint(home, standing, SavepointRequest(folder, "tests", "b"), lambda _: None)
     canonical, copied = savepoints_in(folder, epoch_ms())
     assert [canonical.manifest, copied.manifest] == [made, native]
     assert savepoint_table(spark, canonical.home, OPEN_EVENTS).count() == made.counts.events if made.counts else 0

@@ -17,7 +17,7 @@ from sessionizer.spark.state.open_events import KeptState, open_event_schema, re
 from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.shelf import savepoint_of
 from support.processes.in_process import catch_up
 from support.streams.payload_sql import as_sql
@@ -86,7 +86,7 @@ def test_the_tables_have_what_the_state_has(spark: SparkSession, stage: Stage) -
     state = KeptState(stage.checkpoint, standing.batch_id, 2, events)
     with reading_state(spark):
         expected = as_text(read_open_events(spark, state).toArrow())
-    make_savepoint(spark, home, standing, Wish(home.savepoints, "tests", "a"), lambda _: None)
+    make_savepoint(spark, home, standing, SavepointRequest(home.savepoints, "tests", "a"), lambda _: None)
     saved = savepoint_table(spark, savepoint_of(home.savepoints, "a", epoch_ms()).home, OPEN_EVENTS).toArrow()
     assert as_text(saved) == expected
     assert len(saved) == 2 * EVENTS

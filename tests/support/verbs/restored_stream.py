@@ -17,7 +17,7 @@ from sessionizer.spark.state.restores.restore_planning import move_of, plan_rest
 from sessionizer.spark.state.restores.restoring import Restoring
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from support.expected.checkpoint_log import CheckpointLog
@@ -77,11 +77,11 @@ class Restored:
         home, lineage = stage.stream_home, stage.lineage
         assert lineage
         write_lineage_spec(home, lineage, new_record(home, stage.spec()))
-        standing, wish = standing_of(home, batch_id), Wish(home.savepoints, "tests", "middle")
+        standing, asked = standing_of(home, batch_id), SavepointRequest(home.savepoints, "tests", "middle")
         if native:
-            make_native_savepoint(home, standing, wish, lambda _: None)
+            make_native_savepoint(home, standing, asked, lambda _: None)
         else:
-            make_savepoint(spark, home, standing, wish, lambda _: None)
+            make_savepoint(spark, home, standing, asked, lambda _: None)
         return cls(spark, stage, files, lineage, *complete_savepoint(home.savepoints, "middle", epoch_ms()))
 
     def plan(self, *leave_out: str) -> RestorePlan:

@@ -28,7 +28,7 @@ from sessionizer.state.lineages.rescale_plan import plan_rescale
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.lineages.switch_plan import Start
 from sessionizer.state.restores import restore_plan, rollback_plan
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.state.savepoints.shelf import complete_savepoint
 from sessionizer.state.seeds import seed_plan
 from support.streams.stage import CLICK_COLUMNS, clicks_spec
@@ -157,8 +157,8 @@ def start_a_driver_that_goes_back(scene: Scene) -> OperationRecord:
 def saved_and_gone_on(scene: Scene) -> None:
     """A savepoint beside the data, of a lineage that is no longer the active one."""
     home = scene.home
-    wish = Wish(scene.stage.root / "savepoints", "tests", SAVEPOINT)
-    make_savepoint(scene.spark, home, standing_of(home), wish, lambda _: None)
+    asked = SavepointRequest(scene.stage.root / "savepoints", "tests", SAVEPOINT)
+    make_savepoint(scene.spark, home, standing_of(home), asked, lambda _: None)
     reseed(scene.spark, scene.stage)
     scene.read(BEFORE, LATER)
 

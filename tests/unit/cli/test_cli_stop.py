@@ -15,7 +15,7 @@ from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, wri
 from sessionizer.control.records.stop_marker import StopRequest, stop_requested
 from sessionizer.errors import UnknownStream
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import read_record
+from sessionizer.home.json_file import read_record
 
 if TYPE_CHECKING:
     from support.processes.fabricated_platform import Platform

@@ -30,8 +30,7 @@ from sessionizer.control.records.heartbeat import Heartbeat, Phase, examine_hear
 from sessionizer.control.records.stop_marker import StopRequest, request_stop, stop_requested
 from sessionizer.errors import DamagedFile, InvalidSpec, UnwritablePath
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import write_json
-from sessionizer.home.json_record import read_record
+from sessionizer.home.json_file import read_record, write_json
 from sessionizer.home.names import minted_id
 from sessionizer.lineage.active import active_lineage, read_lineage, require_no_history, start_lineage
 from sessionizer.lineage.kept_types import KeptTypes, write_kept_types

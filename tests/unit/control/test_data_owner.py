@@ -9,7 +9,7 @@ from upath import UPath
 
 from sessionizer.errors import DamagedFile, DataOwned
 from sessionizer.home.data_files import names_in
-from sessionizer.home.json_record import create_record
+from sessionizer.home.json_file import create_record
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.data_owner import OWNER_FILE, DataOwner, claim_data, require_own_data
 

@@ -25,8 +25,8 @@ from sessionizer.control.records.told_record import TOLD_OF_ORPHAN, TOLD_OF_UNWA
 from sessionizer.control.records.watch_record import WatchRecord, read_watch, write_watch
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.errors import DamagedFile
-from sessionizer.home.json_file import write_json
-from sessionizer.home.json_record import JsonRecord, examine_record
+from sessionizer.home.json_file import examine_record, write_json
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import home_id
 from sessionizer.lineage.active import read_lineage, start_lineage
 from sessionizer.lineage.drained import begin_drain, read_drain

@@ -23,3 +23,20 @@ def test_the_owner_of_the_lease_and_one_that_waits_for_it(home: StreamHome) -> N
     assert said == [f"driver {uid} is asked to stop: a test" for uid in ("driver-1", "driver-2")]
     assert stop_requested(home, "driver-1")
     assert stop_requested(home, "driver-2")
+
+
+def test_one_that_its_cluster_refused_is_not_asked(home: StreamHome) -> None:
+    write_launch(home, LaunchRecord(uid="refused", at=epoch_ms(), log="a", master="yarn", submission="refused"))
+    exit_code = home.own_files.submission("refused")
+    exit_code.write_text("0\n")
+    assert ask_to_stop(home, "a test") == {"refused"}
+    exit_code.write_text("1\n")
+    assert ask_to_stop(home, "a test") == set()
+
+
+def test_one_that_gave_its_lease_back_is_not_asked_as_one_that_waits(home: StreamHome) -> None:
+    lease = acquire(home, "a")
+    write_launch(home, LaunchRecord(uid="a", at=epoch_ms(), log="a", master="yarn", submission="a"))
+    assert ask_to_stop(home, "a test") == {"a"}
+    lease.release()
+    assert ask_to_stop(home, "a test") == set()

@@ -29,7 +29,7 @@ STANDING = Standing(
 )
 
 
-def test_what_is_not_wished_stays() -> None:
+def test_what_nobody_asks_for_stays() -> None:
     plan = plan_rescale("clicks", STANDING, 32, None)
     assert (plan.before, plan.now) == (Division(16, 2), Division(32, 2))
     assert plan.changes_something

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.control_store import changed_at_ms, record_names, remove, unreachable
-from sessionizer.home.json_record import RecordReading, create_record, examine_record, write_record
+from sessionizer.home.json_file import RecordReading, create_record, examine_record, write_record
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -41,11 +41,13 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
     A damaged record reads as one of an unknown owner: somebody holds it, only the heartbeat can say whether they live.
     """
     while token := highest_token(home):
-        reading = examine_token(home, token)
+        reading = examine_record(LeaseRecord, home.control_files.lease(token))
         if reading.value is not None:
             return reading.value
         if reading.damage is not None:
-            return LeaseRecord(token, _changed_at(home.control_files.lease(token)))
+            with suppress(OSError):
+                return LeaseRecord(token, changed_at_ms(home.control_files.lease(token)))
+            return LeaseRecord(token, 0)
         # It was pruned since it was listed, so there is a higher one.
     return None
 
@@ -75,13 +77,6 @@ def _prune(home: StreamHome, newest: int) -> None:
 def _remove(path: ControlPath) -> None:
     with suppress(OSError):
         remove(path)
-
-
-def _changed_at(path: ControlPath) -> int:
-    try:
-        return changed_at_ms(path)
-    except OSError:
-        return 0
 
 
 def _token(name: str) -> int:

@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, require_undamaged, write_record
+from sessionizer.home.json_file import RecordReading, examine_record, require_undamaged, write_record
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, write_record
+from sessionizer.home.json_file import RecordReading, examine_record, write_record
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.redaction import redacted_and_cut
 
 if TYPE_CHECKING:

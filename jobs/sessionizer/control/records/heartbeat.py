@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.json_record import JsonRecord, RecordReading, examine_record, write_record
+from sessionizer.home.json_file import RecordReading, examine_record, write_record
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

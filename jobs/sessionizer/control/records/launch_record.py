@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.process_identity import ProcessIdentity, is_alive
 from sessionizer.errors import HomeNotShared
-from sessionizer.home.json_record import JsonRecord, read_record, write_record
+from sessionizer.home.json_file import read_record, write_record
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessionizer.control.records.exit_record import ExitRecord
     from sessionizer.home.stream_home import StreamHome
 
 SUBMITTED: Final = "SESSIONIZER_SUBMITTED"
@@ -61,17 +62,28 @@ class LaunchRecord(JsonRecord):
             return None
         return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.namespace)
 
-    def may_start(self, end: ExitRecord | None, *, refused: bool) -> bool:
-        """Whether it may still take the lease, which it has not; ``refused``: it was not handed over to its cluster."""
-        if self.ended_at is not None or end is not None or refused:
+    @property
+    def may_start(self) -> bool:
+        """Whether it may still take the lease, which it has not; a driver that said how it ended may not either."""
+        if self.ended_at is not None:
             return False
         # what was handed over is the cluster's to start, however long ago its client ended
         return self.submission is not None or self.process is None or is_alive(self.process) is not False
 
 
 def read_launch(home: StreamHome) -> LaunchRecord | None:
-    """The newest launch; None if nothing was launched from here, or the file is damaged."""
-    return read_record(LaunchRecord, home.control_files.launch)
+    """The newest launch; None if nothing was launched from here, or the file is damaged.
+
+    One that spark-submit ended without having handed over to its cluster has failed.
+    """
+    launch = read_record(LaunchRecord, home.control_files.launch)
+    if launch is None or launch.ended_at is not None:
+        return launch
+    exit_code = home.own_files.submission(launch.uid)
+    with suppress(OSError):  # few are submitted, and on this machine
+        if exit_code.read_text().strip() not in {"", "0"}:
+            return replace(launch, ended_at=exit_code.stat().st_mtime_ns // 1_000_000)
+    return launch
 
 
 def own_file(home: StreamHome, named: str) -> Path | None:
@@ -106,11 +118,3 @@ def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, st
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
     """Raises UnwritablePath: the control directory cannot be written."""
     write_record(home.control_files.launch, launch)
-
-
-def submission_failed(home: StreamHome, uid: str) -> bool:
-    """Whether spark-submit ended without having handed driver ``uid`` over to its cluster."""
-    try:
-        return home.own_files.submission(uid).read_text().strip() not in {"", "0"}
-    except OSError:
-        return False

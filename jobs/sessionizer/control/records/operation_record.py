@@ -13,8 +13,8 @@ from sessionizer.control.records.desired_state import DesiredState  # noqa: TC00
 from sessionizer.errors import OperationPending
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable
-from sessionizer.home.json_file import have_folder
-from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.json_file import have_folder, require_undamaged, write_record
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

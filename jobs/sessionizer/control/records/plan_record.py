@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import DamagedFile
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.json_file import have_folder
-from sessionizer.home.json_record import JsonRecord, create_record, require_undamaged
+from sessionizer.home.json_file import create_record, have_folder, require_undamaged
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there, unreachable
-from sessionizer.home.json_record import JsonRecord, write_record
+from sessionizer.home.json_file import write_record
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

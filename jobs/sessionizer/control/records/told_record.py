@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SessionizerError
 from sessionizer.home.control_store import remove
-from sessionizer.home.json_record import JsonRecord, read_record, write_record
+from sessionizer.home.json_file import read_record, write_record
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.home.json_record import JsonRecord, read_record, write_record
+from sessionizer.home.json_file import read_record, write_record
+from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

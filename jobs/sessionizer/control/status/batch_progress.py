@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sessionizer.home.json_file import JsonObject
+    from sessionizer.home.json_record import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

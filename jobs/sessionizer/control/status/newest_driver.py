@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
-from sessionizer.control.records.launch_record import LaunchRecord, read_launch, submission_failed
+from sessionizer.control.records.launch_record import LaunchRecord, read_launch
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.status.observation import Observation, State
 from sessionizer.control.status.observe import read_observation
@@ -55,10 +55,10 @@ def newest_driver(
     if launch is None:
         return NewestDriver(owner, owner)
     if launch.uid == owner.uid:
-        return _put_right(home, owner, owner, launch)
+        return _put_right(owner, owner, launch)
     if owner.state.is_live or acquired_at(owner) > launch.at:
         return NewestDriver(owner, owner)
-    return _put_right(home, look(launch), owner, launch)
+    return _put_right(look(launch), owner, launch)
 
 
 def acquired_at(seen: Observation) -> int:
@@ -66,18 +66,18 @@ def acquired_at(seen: Observation) -> int:
     return seen.lease.acquired_at if seen.lease else 0
 
 
-def _put_right(home: StreamHome, seen: Observation, owner: Observation, launch: LaunchRecord) -> NewestDriver:
-    lives = _launched_lives(home, launch)
+def _put_right(seen: Observation, owner: Observation, launch: LaunchRecord) -> NewestDriver:
+    lives = _launched_lives(launch)
     without_jvm = lives is False and _python_lives(seen)
     state = State.STALLED if without_jvm else _state_of(seen, launch, lives=lives)
     return NewestDriver(replace(seen, state=state), owner, launch, lives, without_jvm)
 
 
-def _launched_lives(home: StreamHome, launch: LaunchRecord) -> bool | None:
+def _launched_lives(launch: LaunchRecord) -> bool | None:
     if launch.ended_at is not None:
         return False
     if launch.submission is not None:
-        return False if submission_failed(home, launch.uid) else None
+        return None
     return is_alive(launch.process) if launch.process else None
 
 

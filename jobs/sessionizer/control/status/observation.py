@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.exit_record import ExitRecord
     from sessionizer.control.records.heartbeat import Heartbeat
     from sessionizer.control.records.lease_record import LeaseRecord
-    from sessionizer.home.json_file import JsonObject
+    from sessionizer.home.json_record import JsonObject
 
 
 class State(StrEnum):

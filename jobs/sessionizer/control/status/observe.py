@@ -14,7 +14,7 @@ from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.observation import ControlReading, Observation, Stall, State
-from sessionizer.home.json_record import RecordReading
+from sessionizer.home.json_file import RecordReading
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Self
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.json_file import examine_json, write_json
-from sessionizer.home.json_record import JsonRecord, unreadable
+from sessionizer.home.json_file import examine_json, unreadable, write_json
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import owner_name
 from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.active import active_lineage
@@ -19,7 +19,7 @@ from sessionizer.lineage.trial.judging import Baseline, Outcome, Terms
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
-    from sessionizer.home.json_file import JsonObject
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
 
 _SETTLED: Final = {Outcome.PASSED, Outcome.ACCEPTED}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
-    from sessionizer.home.json_file import JsonObject
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.lineage_home import LineageHome
     from sessionizer.stream_spec.document.stream import StreamSpec
 

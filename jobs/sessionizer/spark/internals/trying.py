@@ -3,8 +3,8 @@
 **Private**: Catalyst's ``TryEval``, which backs Spark's ``try_*`` functions and has no public name.
 **Public**: ``try_add`` of a day and a number of days, which is null where either cannot be evaluated: the number is the
 size of an array that holds the value. A bare name cannot fail and is not tried.
-**Lost**: a value is evaluated twice. That ``try_add`` forgives what is inside it is what Spark does, not what it
-promises: where a release no longer does, one absurd value ends the stream, as it would without a door.
+**Lost**: a value is evaluated twice. That ``try_add`` is null where what is inside it fails is what Spark does, not
+what it promises: where a release no longer does, one absurd value ends the stream, as it would without a door.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sessionizer.home.data_files import examine_data_json, names_in, publish_json
-from sessionizer.home.json_file import JsonObject, examine_json, write_json
+from sessionizer.home.json_file import examine_json, write_json
 from sessionizer.home.lineage_home import LEFT_OUT
 from sessionizer.lineage.checkpoint import PUNCTUATIONS, files_until
 from sessionizer.lineage.kept_types import read_kept_types, write_kept_types
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.checkpoint import SeenFile
     from sessionizer.lineage.kept_spec import LineageSpec

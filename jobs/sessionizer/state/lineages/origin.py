@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import NoWayBack
 from sessionizer.home.control_store import record_names
-from sessionizer.home.json_record import JsonRecord, require_undamaged, write_record
+from sessionizer.home.json_file import require_undamaged, write_record
+from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import is_identifier
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.active import active_lineage

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.errors import BatchOutrun, DamagedFile, NothingToSave, StreamDrained
-from sessionizer.home.json_record import require_undamaged
+from sessionizer.home.json_file import require_undamaged
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import (
     EVENTS,

@@ -47,7 +47,7 @@ _PACKAGES: Final = {"spark": "pyspark", "delta-spark": "delta-spark", "pyarrow":
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SavepointRequest:
     """What a person wants: a savepoint ``id`` (None: made up) in ``folder``. ``live``: the stream may run meanwhile."""
 
     folder: DataPath
@@ -63,14 +63,16 @@ class Making:
     stream: StreamHome
     standing: Standing
     home: SavepointHome
-    wish: Wish
+    asked: SavepointRequest
     after: Callable[[str], None]
 
     @classmethod
-    def of(cls, stream: StreamHome, standing: Standing, wish: Wish, after: Callable[[str], None]) -> Making:
-        """Of what is wished. Nothing is written."""
-        home = SavepointHome.of(wish.folder, wish.id or minted_id(epoch_ms()))
-        return cls(stream, standing, home, wish, after)
+    def of(
+        cls, stream: StreamHome, standing: Standing, asked: SavepointRequest, after: Callable[[str], None]
+    ) -> Making:
+        """Of what is asked for. Nothing is written."""
+        home = SavepointHome.of(asked.folder, asked.id or minted_id(epoch_ms()))
+        return cls(stream, standing, home, asked, after)
 
     def begin(self) -> Manifest | None:
         """Say that it is being made; what a killed process left of it is removed. The manifest if it is complete.
@@ -89,7 +91,7 @@ class Making:
                 remove_tree(home.root)
             except OSError as error:
                 raise unwritable(uri_of(home.root), "a savepoint", error) from error
-        write_data_record(home.begun, Engaged.now(self.wish.why))
+        write_data_record(home.begun, Engaged.now(self.asked.why))
         if home.condemned.exists():  # looked for after: who removes it looks for us after that was written
             raise UnusableSavepoint(home.id, "it is being removed")
         self.after("begun")
@@ -119,7 +121,7 @@ class Making:
             batch_id=standing.batch_id,
             batch_at=standing.batch_at,
             made_at=epoch_ms(),
-            live=self.wish.live,
+            live=self.asked.live,
             checkpoint_format=standing.record.checkpoint_format,
             revision=standing.record.revision,
             spec=standing.spec,

@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.lineages.standing import Standing
-    from sessionizer.state.savepoints.making import Wish
+    from sessionizer.state.savepoints.making import SavepointRequest
     from sessionizer.state.savepoints.manifest import Manifest
 
 
-def make_native_savepoint(stream: StreamHome, standing: Standing, wish: Wish, after: Callable[[str], None]) -> Manifest:
-    """Make the savepoint that is wished; one that is complete already under its id is returned as it is.
+def make_native_savepoint(
+    stream: StreamHome, standing: Standing, asked: SavepointRequest, after: Callable[[str], None]
+) -> Manifest:
+    """Make the savepoint that is asked for; one that is complete already under its id is returned as it is.
 
     Raises BatchOutrun, UnusableSavepoint, UnwritablePath, DiskFull, and ValueError where Spark's files are not known.
     """
-    making = Making.of(stream, standing, wish, after)
+    making = Making.of(stream, standing, asked, after)
     done = making.begin()
     if done is not None:
         return done

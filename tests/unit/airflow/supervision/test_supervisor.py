@@ -400,10 +400,10 @@ def test_a_driver_that_ends_while_it_is_looked_at_is_not_taken_for_half_of_one(
     assert process is not None
     look_at_launched = newest_driver._launched_lives
 
-    def end_it_before_looking(home: StreamHome, launch: LaunchRecord) -> bool | None:
+    def end_it_before_looking(launch: LaunchRecord) -> bool | None:
         os.kill(process.pid, signal.SIGKILL)
         eventually(lambda: is_alive(process) is False)
-        return look_at_launched(home, launch)
+        return look_at_launched(launch)
 
     monkeypatch.setattr(newest_driver, "_launched_lives", end_it_before_looking)
     driver = read_situation(home, supervisor.policy, epoch_ms()).driver

@@ -25,7 +25,7 @@ from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.origin import Origin, activated_by
 from sessionizer.state.lineages.standing import standing_of
-from sessionizer.state.savepoints.making import Wish
+from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ class Applying:
         plan.require_possible()
         examined = self._examined(standing)
         operation.reached(Reached.STOPPED)
-        wish = Wish(
+        asked = SavepointRequest(
             self.savepoints, f"before {VERB} {operation.record.id}", f"{VERB}-{operation.record.id}", live=False
         )
-        after(f"savepoint: {make_savepoint(self.spark, self.home, standing, wish, lambda _: None).id}")
+        after(f"savepoint: {make_savepoint(self.spark, self.home, standing, asked, lambda _: None).id}")
         operation.reached(Reached.SAVED)
         have_tables(self.spark, self.home, self.spec, examined.shapes(self.spec))
         if plan.anew:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.state.open_events import KeptState
     from sessionizer.spark.state.savepoints.counting import Held
     from sessionizer.state.lineages.standing import Standing
-    from sessionizer.state.savepoints.making import Wish
+    from sessionizer.state.savepoints.making import SavepointRequest
     from sessionizer.state.savepoints.manifest import Manifest
 
 _READ_WHOLE: Final = {"delta.dataSkippingNumIndexedCols": "0"}
@@ -43,15 +43,15 @@ def make_savepoint(
     spark: SparkSession,
     stream: StreamHome,
     standing: Standing,
-    wish: Wish,
+    asked: SavepointRequest,
     after: Callable[[str], None],
 ) -> Manifest:
-    """Make the savepoint that is wished; one that is complete already under its id is returned as it is.
+    """Make the savepoint that is asked for; one that is complete already under its id is returned as it is.
 
     ``after`` is told each step that is over. Raises BatchOutrun, UnusableSavepoint while another process makes it,
     UnwritablePath, DiskFull and what Spark raises; all of that is noted in the savepoint, which is failed then.
     """
-    making = Making.of(stream, standing, wish, after)
+    making = Making.of(stream, standing, asked, after)
     done = making.begin()
     if done is not None:
         return done
