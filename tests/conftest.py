@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
+def tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what only the private ways of Spark and Delta do: as it is by default, also where all tests are run plain."""
+    monkeypatch.setenv("SESSIONIZER_PLAIN_SPARK", "0")
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compare a text with the golden file of a name (relative to tests/golden)."""
 

@@ -40,6 +40,7 @@ CONNECTIONS = {
 }
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.parametrize("kind", CONNECTIONS)
 def test_submit_commands(
     kind: str, dag_bag: DagBag, jars: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.home.bounded_log import LIMIT_BYTES, BoundedLog
 from sessionizer.launch.local_settings import WORKER_DAEMON
+from sessionizer.launch.plain_spark import plain
 from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
@@ -44,7 +45,9 @@ def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, m
         beat = _first_batch(home_beat=lambda: read_heartbeat(home))
         assert log.stat().st_size < LIMIT_BYTES
         assert BoundedLog(log).parts()[0].read_bytes().startswith(OLD)
-        assert daemons_of(launch) == {WORKER_DAEMON}, "and all its workers are forked by that"
+        assert daemons_of(launch) == {"pyspark.daemon" if plain() else WORKER_DAEMON}, (
+            "and all its workers are forked by that"
+        )
         assert beat.spark_ui is not None
         with urllib.request.urlopen(beat.spark_ui, timeout=20) as page:  # noqa: S310 - our own loopback address
             assert page.status == 200

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from sessionizer.launch.plain_spark import plain
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,4 +17,5 @@ def test_a_local_checkpoint_names_its_files_by_the_older_interface(spark: SparkS
     companion = getattr(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "CheckpointFileManager$")
     settings = cast("Any", spark._jsparkSession).sessionState().newHadoopConf()
     manager = getattr(companion, "MODULE$").create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), settings)
-    assert manager.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
+    expected = "FileContextBasedCheckpointFileManager" if plain() else "FileSystemBasedCheckpointFileManager"
+    assert manager.getClass().getSimpleName() == expected

@@ -115,11 +115,13 @@ def name_of(door: ModuleType) -> str:
     return door.__name__.rpartition(".")[2]
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.parametrize("door", DOORS, ids=name_of)
 def test_the_door_opens_in_this_spark(spark: SparkSession, tmp_path: Path, door: ModuleType) -> None:
     DOORS[door](spark, tmp_path / "table")
 
 
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.parametrize("door", LEADS_THROUGH, ids=name_of)
 def test_a_class_that_has_moved_is_told_with_its_door(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: ModuleType
@@ -138,6 +140,7 @@ def test_a_class_that_has_moved_is_told_with_its_door(
     assert "hasmoved" in caught.value.missing.lower()
 
 
+@pytest.mark.usefixtures("tuned")
 def test_a_member_that_has_moved_is_told_with_its_door(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = cast("Any", SimpleNamespace(sparkContext=SimpleNamespace()))
     gone: dict[ModuleType, Callable[[], Any]] = {

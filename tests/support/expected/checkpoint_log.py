@@ -55,9 +55,11 @@ class CheckpointLog:
 
     def forget_last_commit(self) -> None:
         """Make the last batch one that was killed before its commit. Only while no query runs."""
-        log, last = commit_log(self.location), max(committed_batches(self.location))
-        (log / str(last)).unlink()
-        (log / f".{last}.crc").unlink(missing_ok=True)
+        _forget(commit_log(self.location), max(committed_batches(self.location)))
+
+    def forget_last_offsets(self) -> None:
+        """Make the last batch, whose commit is forgotten, one that never began. Only while no query runs."""
+        _forget(offset_log(self.location), max(begun_batches(self.location)))
 
     def set_clock(self, batch_id: int, at_ms: int) -> None:
         """Make the batch one that began at ``at_ms``. Only while no query runs."""
@@ -73,3 +75,9 @@ class CheckpointLog:
             after = -1 if before is None else before.last_file_offset(source)
             uris.update(files_between(self.location, source, after, now.last_file_offset(source)))
         return frozenset(uri.rpartition("/")[2] for uri in uris)
+
+
+def _forget(log: DataPath, batch_id: int) -> None:
+    """With the checksum of Hadoop's: Spark's own way to name a file refuses one whose checksum is there."""
+    (log / str(batch_id)).unlink()
+    (log / f".{batch_id}.crc").unlink(missing_ok=True)

@@ -24,6 +24,7 @@ def options_on(master: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return conf
 
 
+@pytest.mark.usefixtures("tuned")
 def test_the_daemon_of_python_workers_is_a_module_of_ours() -> None:
     assert importlib.util.find_spec(WORKER_DAEMON) is not None
     assert launch_settings(JARS)["spark.python.daemon.module"] == WORKER_DAEMON
