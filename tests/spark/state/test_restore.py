@@ -186,6 +186,7 @@ def test_killed_after_a_step_no_driver_starts_and_a_second_run_finishes(
     restored.assert_exact()
 
 
+@pytest.mark.long
 def test_killed_when_its_lineage_is_active_only_the_record_is_left_to_write(
     restored: Restored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
