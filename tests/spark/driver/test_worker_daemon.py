@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROCESSOR = "sessionizer.spark.query.processor"
 IMPORTED = 40_000
-"""Objects. The daemon of ours leaves 75,000, the operator alone 48,000, an empty Python 7,000; none is frozen unasked."""
+"""Objects. Our daemon leaves 75,000, the operator alone 48,000, an empty Python 7,000; none are frozen unasked."""
 
 
 def test_a_worker_has_its_imports_frozen(spark: SparkSession) -> None:
