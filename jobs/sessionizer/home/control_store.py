@@ -52,10 +52,8 @@ def replace_whole(path: ControlPath, content: bytes, *, durable: bool) -> None:
 
     ``durable`` makes it survive a power cut.
     """
-    if not isinstance(path, Path) and path.protocol == "hdfs":
-        _answered(path, lambda: _by_rename(path, content, durable=durable, overwrite=True))
-    elif not isinstance(path, Path):
-        _answered(path, lambda: _store_of(path).pipe_file(path.path, content))
+    if not isinstance(path, Path):
+        _answered(path, lambda: _replace_in_store(path, content, durable=durable))
     else:
         replace_file(path, content, durable=durable)
 
@@ -145,6 +143,13 @@ def refused_by_store(path: UPath, purpose: str, error: OSError) -> ControlUnreac
 def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable:
     """That nobody can tell just now what is at ``path``."""
     return ControlUnreachable(uri_of(path), error.strerror or first_line(error))
+
+
+def _replace_in_store(path: UPath, content: bytes, *, durable: bool) -> None:
+    if path.protocol == "hdfs":
+        _by_rename(path, content, durable=durable, overwrite=True)
+    else:
+        _store_of(path).pipe_file(path.path, content)
 
 
 def _by_rename(path: UPath, content: bytes, *, durable: bool, overwrite: bool) -> None:
