@@ -92,6 +92,7 @@ def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: Spar
         plan_restore(spark, home, restored.savepoint, other)
 
 
+@pytest.mark.long
 def test_a_savepoint_without_logs_is_gone_back_to_by_its_rows(restored: Restored) -> None:
     """So are those of earlier releases, and those whose blobs are of another revision."""
     remove_tree(restored.savepoint.part(GROUP_LOGS))
