@@ -34,12 +34,6 @@ def table(spark: SparkSession, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the test is about is what plain Spark does without."""
-    monkeypatch.setenv(PLAIN_SPARK, "0")
-
-
 def permitted() -> None:
     """The lease is ours."""
 
@@ -70,7 +64,7 @@ def test_the_next_batch_and_the_first_of_another_lineage_land(spark: SparkSessio
     assert ids_in(spark, table) == [1, 2, 3]
 
 
-@pytest.mark.usefixtures("quick_way")
+@pytest.mark.usefixtures("tuned")
 def test_a_batch_costs_the_job_that_writes_it_and_no_other(spark: SparkSession, table: Path) -> None:
     """What a table holds is read from the checksum: to rebuild it from the log would be a job of its own."""
     append_once(rows(spark, 1), str(table), Transaction("lineage", 0), permitted)
@@ -126,7 +120,7 @@ def test_of_two_that_write_one_batch_at_the_same_time_one_loses(
     assert ids_in(spark, table) == [2]
 
 
-@pytest.mark.usefixtures("quick_way")
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.parametrize("question", [1, 2])
 def test_without_a_permit_nothing_becomes_part_of_the_table(spark: SparkSession, table: Path, question: int) -> None:
     asked = []
@@ -158,7 +152,7 @@ def test_columns_are_matched_by_name_and_may_be_missing(spark: SparkSession, tab
     assert [(row.id, row.name) for row in landed] == [(1, "n1"), (2, None)]
 
 
-@pytest.mark.usefixtures("quick_way")
+@pytest.mark.usefixtures("tuned")
 def test_the_history_says_which_batch_of_which_lineage_it_was(spark: SparkSession, table: Path) -> None:
     append_once(rows(spark, 1, 2), str(table), Transaction("lineage", 12), permitted)
     newest = DeltaTable.forPath(spark, str(table)).history(1).collect()[0]

@@ -13,12 +13,12 @@ import pytest
 
 import sessionizer
 from sessionizer.control.lease.lease import acquire
-from sessionizer.control.lease.ledger import examine_token
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.health_record import Ailment, Health, read_health, write_health
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, read_heartbeat, write_heartbeat
 from sessionizer.control.records.launch_record import LaunchRecord, read_launch, write_launch
+from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.records.supervision_record import SupervisionRecord, read_supervision, write_supervision
 from sessionizer.control.records.told_record import TOLD_OF_ORPHAN, TOLD_OF_UNWATCHED
@@ -189,7 +189,7 @@ def everything_read(home: StreamHome, lineage: str) -> list[object]:
     return [
         home_id(home.root.parent.parent),
         read_lineage(home),
-        examine_token(home, 1),
+        examine_record(LeaseRecord, home.control_files.lease(1)),
         read_desired(home),
         read_heartbeat(home),
         read_launch(home),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.housekeeping import sweep
-from sessionizer.control.lease.ledger import examine_token, give_out, highest_token, read_lease
+from sessionizer.control.lease.ledger import give_out, highest_token, read_lease
 from sessionizer.control.patience import TAKEOVER_AFTER_MS
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.heartbeat import read_heartbeat
@@ -17,6 +17,7 @@ from sessionizer.control.records.process_identity import is_alive, this_process
 from sessionizer.errors import ControlUnreachable, DiskFull, LeaseHeld, LeaseLost, UnwritablePath
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.json_file import examine_record
 from sessionizer.home.names import checked_identifier
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Lease:
         """
         newest = highest_token(self.home)
         if newest == self.token:
-            reading = examine_token(self.home, newest)
+            reading = examine_record(LeaseRecord, self.home.control_files.lease(newest))
             if reading.damage is not None:
                 raise ControlUnreachable(uri_of(self.home.leases), reading.damage)
             # The record is compared too: a control directory that was removed and made anew counts from 1 again.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.control.records.lease_record import LeaseRecord
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.control_store import changed_at_ms, record_names, remove, unreachable
-from sessionizer.home.json_file import RecordReading, create_record, examine_record, write_record
+from sessionizer.home.json_file import create_record, examine_record, write_record
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -28,11 +28,6 @@ def highest_token(home: StreamHome) -> int:
         return max(map(_token, record_names(home.leases)), default=0)
     except OSError as error:
         raise unreachable(home.leases, error) from error
-
-
-def examine_token(home: StreamHome, token: int) -> RecordReading[LeaseRecord]:
-    """The record of ``token``, telling an absent one from a damaged one. Never raises."""
-    return examine_record(LeaseRecord, home.control_files.lease(token))
 
 
 def read_lease(home: StreamHome) -> LeaseRecord | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sessionizer.control.lease.ledger import examine_token, read_lease
+from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.patience import STALE_AFTER_MS, STARTUP_GRACE_MS
 from sessionizer.control.records.desired_state import Desired, DesiredState, examine_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, examine_exit
@@ -14,7 +14,7 @@ from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.process_identity import is_alive
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.status.observation import ControlReading, Observation, Stall, State
-from sessionizer.home.json_file import RecordReading
+from sessionizer.home.json_file import RecordReading, examine_record
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -73,7 +73,9 @@ def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Contr
     desired, heartbeat = examine_desired(home), examine_heartbeat(home)
     subject = uid or (lease.uid if lease else None)
     ended: RecordReading[ExitRecord] = examine_exit(home, subject) if subject else RecordReading()
-    owner: RecordReading[LeaseRecord] = examine_token(home, lease.token) if lease else RecordReading()
+    owner: RecordReading[LeaseRecord] = (
+        examine_record(LeaseRecord, home.control_files.lease(lease.token)) if lease else RecordReading()
+    )
     damages = (desired.damage, owner.damage, heartbeat.damage, ended.damage)
     return ControlReading(
         desired=desired.value or Desired(DesiredState.RUNNING),
