@@ -1,4 +1,8 @@
-"""Real drivers in processes of their own: started, watched, frozen, killed."""
+"""Real drivers in processes of their own: started, watched, frozen, killed.
+
+Who is remembered is remembered as psutil's Process, which signals nobody else: numbers of processes are given out anew
+within minutes, to threads as well, and a signal to a thread's number reaches the whole process.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import psutil  # type: ignore[import-untyped]
 import pyspark
 
 from support.places import REPOSITORY, SUPPORT
@@ -45,8 +50,8 @@ class DriverProcess:
     process: subprocess.Popen[bytes]
     uid: str
     log: Path
-    _frozen: list[int] = field(default_factory=list)
-    _seen: set[int] = field(default_factory=set)
+    _frozen: list[psutil.Process] = field(default_factory=list)
+    _seen: set[psutil.Process] = field(default_factory=set)
 
     @classmethod
     def start(
@@ -71,8 +76,10 @@ class DriverProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for pid in {*self._seen, *self.family()}:
-            _signal(pid, signal.SIGKILL)
+        self.family()
+        for process in self._seen:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait()
 
     @property
@@ -82,8 +89,8 @@ class DriverProcess:
 
     @property
     def jvm(self) -> int | None:
-        """The JVM, None before it runs."""
-        return jvm_of(self.pid)
+        """The JVM, None before it runs and after its driver has ended."""
+        return None if self.ended else jvm_of(self.pid)
 
     @property
     def ended(self) -> bool:
@@ -97,14 +104,15 @@ class DriverProcess:
 
     def family(self) -> list[int]:
         """Its process and all that descend from it; remembered, as those of a dead parent cannot be found."""
-        found = list(_descendants(self.pid))
-        self._seen.update(found)
+        found = [] if self.ended else list(_descendants(self.pid))
+        for pid in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._seen.add(psutil.Process(pid))
         return found
 
     def executors(self) -> list[int]:
         """The JVMs of the executors that run apart from the driver's."""
-        self.family()
-        return executors_of(self.pid)
+        return [pid for pid in self.family() if _is_executor(pid)]
 
     def wait(self, within_s: float = ENDED_WITHIN_S) -> int:
         """Its exit code, once it has ended."""
@@ -129,15 +137,16 @@ class DriverProcess:
 
     def freeze(self) -> None:
         """SIGSTOP to the JVM and to Python: nothing of it moves until ``thaw``."""
-        self._frozen = [pid for pid in (self.jvm, self.pid) if pid]
+        self._frozen = [psutil.Process(pid) for pid in (self.jvm, self.pid) if pid]
         self.family()
-        for pid in self._frozen:
-            _signal(pid, signal.SIGSTOP)
+        for process in self._frozen:
+            process.suspend()
 
     def thaw(self) -> None:
         """Let what ``freeze`` stopped run on."""
-        for pid in self._frozen:
-            _signal(pid, signal.SIGCONT)
+        for process in self._frozen:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
         self._frozen = []
 
     def kill_python(self) -> None:
@@ -180,7 +189,7 @@ def run_to_end(
 
 def executors_of(driver: int) -> list[int]:
     """The JVMs of the executors that run apart from that of the driver with this process id."""
-    return [pid for pid in _descendants(driver) if "CoarseGrainedExecutorBackend" in _command_line(pid)]
+    return [pid for pid in _descendants(driver) if _is_executor(pid)]
 
 
 def jvm_of(driver: int) -> int | None:
@@ -239,6 +248,10 @@ def _children(pid: int) -> list[int]:
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
     except OSError:
         return []
+
+
+def _is_executor(pid: int) -> bool:
+    return "CoarseGrainedExecutorBackend" in _command_line(pid)
 
 
 def _command(pid: int) -> str:

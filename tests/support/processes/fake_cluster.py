@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
 
 from sessionizer.control.records.process_identity import identify, is_alive
 
@@ -81,9 +82,12 @@ def lives(pid: int) -> bool:
     return identity is not None and bool(is_alive(identity))
 
 
-def end(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def end(pid: int, cluster: Path = STATE) -> None:
+    """SIGKILL to a driver of ``cluster``: by now its number may be that of another process."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        if process.environ().get("FAKE_CLUSTER") == str(cluster):
+            process.kill()
 
 
 def remove(file: Path) -> None:

@@ -6,7 +6,6 @@ batches would stand in the code that Spark generates, which would then be compil
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
@@ -14,9 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.wire.codec import opened
 from sessionizer.spark.internals.worker_daemon import freeze_imports
+from sessionizer.spark.temporary_settings import temporary_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -28,15 +29,9 @@ BLOBS_TO_PYTHON_BYTES: Final = 2**25
 """Of an Arrow batch of blobs on the way into Python, give or take a blob. A partition may have any number of them."""
 
 
-@contextmanager
-def few_blobs_at_a_time(spark: SparkSession) -> Iterator[None]:
+def few_blobs_at_a_time(spark: SparkSession) -> AbstractContextManager[None]:
     """Have Spark weigh the Arrow batches of what is planned and run meanwhile (see ``session.spare_small_rows``)."""
-    before = str(spark.conf.get(ARROW_LIMIT))
-    spark.conf.set(ARROW_LIMIT, BLOBS_TO_PYTHON_BYTES)
-    try:
-        yield
-    finally:
-        spark.conf.set(ARROW_LIMIT, before)
+    return temporary_settings(spark, {ARROW_LIMIT: str(BLOBS_TO_PYTHON_BYTES)})
 
 
 def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> DataFrame:

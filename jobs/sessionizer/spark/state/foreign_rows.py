@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.state.open_events import reading_state
+from sessionizer.spark.temporary_settings import temporary_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
@@ -46,15 +47,9 @@ def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
     return counts
 
 
-@contextmanager
-def state_format(spark: SparkSession, number: int | None) -> Iterator[None]:
+def state_format(spark: SparkSession, number: int | None) -> AbstractContextManager[None]:
     """In here Spark takes a state for one of this format: it goes by the session, not by what it finds."""
-    before = str(spark.conf.get(_FORMAT))
-    spark.conf.set(_FORMAT, str(number or 1))
-    try:
-        yield
-    finally:
-        spark.conf.set(_FORMAT, before)
+    return temporary_settings(spark, {_FORMAT: str(number or 1)})
 
 
 def parts_of(operator: Operator) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:

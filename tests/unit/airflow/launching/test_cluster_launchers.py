@@ -68,7 +68,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield state
     for file in state.glob("*.pid"):
         if int(file.read_text()):
-            fake_cluster.end(int(file.read_text()))
+            fake_cluster.end(int(file.read_text()), state)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_killed_driver_is_replaced_with_the_word_of_the_cluster(
     in_cluster: NewSupervisor, home: StreamHome, cluster: Path
 ) -> None:
     uid = launch_and_wait(in_cluster())
-    fake_cluster.end(pid_of(cluster, home))
+    fake_cluster.end(pid_of(cluster, home), cluster)
     eventually(lambda: look_at(home, PATIENT_ENOUGH).call)
     eventually(lambda: replaced(in_cluster, home, uid))
     assert "its pod is Failed" in recorded(home).last_failure

@@ -5,7 +5,6 @@ Nothing of the lineage before it is touched, and nobody reads the new one before
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -32,12 +31,14 @@ from sessionizer.spark.state.open_events import (
     read_timeouts,
     reading_state,
 )
+from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.lineages.abandoned import remove_abandoned, remove_lineage
 from sessionizer.state.lineages.handover import Step, disagreement, furnish
 from sessionizer.state.lineages.origin import lineage_before, write_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -144,18 +145,9 @@ class Seeding:
         nothing = self.spark.readStream.schema(guarded.rows.schema).parquet(uri_of(folder))
         return Guarded(nothing, guarded.payload, guarded.clock)
 
-    @contextmanager
-    def _settings(self) -> Iterator[None]:
+    def _settings(self) -> AbstractContextManager[None]:
         """What is pinned in the checkpoint from its first batch on, and one batch alone."""
-        wanted = {PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"}
-        before = {name: str(self.spark.conf.get(name)) for name in wanted}
-        try:
-            for name, value in wanted.items():
-                self.spark.conf.set(name, value)
-            yield
-        finally:
-            for name, value in before.items():
-                self.spark.conf.set(name, value)
+        return temporary_settings(self.spark, {PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"})
 
     def _compare(self, lineage: str, handed_over: Mapping[int, Blobs], handover: Handover) -> None:
         checkpoint = self.home.checkpoint(lineage)

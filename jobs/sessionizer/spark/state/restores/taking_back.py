@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import RowsLeft
 from sessionizer.spark.sinks.tables import table_exists
+from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.restores.later_rows import RowsOfTable
 
 if TYPE_CHECKING:
@@ -70,8 +71,5 @@ def take_back(spark: SparkSession, name: str, location: str, later: LaterRows, n
     """Remove the rows from one table. ``note`` stands with the commit in the table's history."""
     if not table_exists(spark, name, location):
         return
-    spark.conf.set(_NOTE, note)
-    try:
+    with temporary_settings(spark, {_NOTE: note}):
         DeltaTable.forPath(spark, location).delete(later.condition)
-    finally:
-        spark.conf.unset(_NOTE)

@@ -1,0 +1,37 @@
+"""Settings that are put back however the work in between ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.spark.temporary_settings import temporary_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SET = "spark.sql.shuffle.partitions"
+NEVER_SET = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def test_what_was_set_is_put_back_and_what_was_not_is_unset(spark: SparkSession) -> None:
+    before = spark.conf.get(SET)
+    with temporary_settings(spark, {SET: "7", NEVER_SET: "a note"}):
+        assert (spark.conf.get(SET), spark.conf.get(NEVER_SET)) == ("7", "a note")
+    assert (spark.conf.get(SET), spark.conf.get(NEVER_SET, None)) == (before, None)
+
+
+def test_what_fails_puts_them_back_as_well(spark: SparkSession) -> None:
+    before = spark.conf.get(SET)
+    with pytest.raises(ZeroDivisionError), temporary_settings(spark, {SET: "7", NEVER_SET: "a note"}):
+        1 / 0  # noqa: B018  what fails
+    assert (spark.conf.get(SET), spark.conf.get(NEVER_SET, None)) == (before, None)
+
+
+def test_a_setting_that_spark_refuses_leaves_those_before_it_as_they_were(spark: SparkSession) -> None:
+    before = spark.conf.get(SET)
+    with pytest.raises(Exception, match=r"ansi\.enabled"):  # noqa: SIM117  the block must not be entered
+        with temporary_settings(spark, {SET: "7", "spark.sql.ansi.enabled": "perhaps"}):
+            pytest.fail("the block was entered")
+    assert spark.conf.get(SET) == before
