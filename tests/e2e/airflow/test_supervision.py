@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.supervision_record import SupervisionRecord
     from support.processes.live_airflow import Platform
 
-BUDGET = 4
+BUDGET = 3
 SETTINGS = {"SESSIONIZER_RESTART_BUDGET": str(BUDGET)}
 """For the fixture `platform`."""
 

@@ -122,7 +122,7 @@ def is_drained(log: Log) -> bool:
 
 
 CASES = cases()
-QUICK = 20
+QUICK = 16
 """So many run with all other tests."""
 NUMBERS = [number if number < QUICK else pytest.param(number, marks=pytest.mark.long) for number in range(len(CASES))]
 
