@@ -12,6 +12,7 @@ import pytest
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.processes.file_notifier import told
+from support.processes.known_pid import known
 
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
@@ -86,7 +87,7 @@ def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform)
     assert launch is not None
     with open(launch.log, "a") as log:  # noqa: PTH123 - as its driver would
         log.write("password=hunter2\nits last words\n")
-    os.killpg(launch.pid or 0, signal.SIGKILL)
+    os.killpg(known(launch.pid), signal.SIGKILL)
     platform.wait_for_driver(other_than=uid)
     (alert,) = [alert for alert in alerts(platform) if alert["kind"] == "replaced"]
     assert (alert["stream"], alert["lineage"]) == ("clicks", "of-the-script")

@@ -27,6 +27,7 @@ from sessionizer.home.control_store import make_folder, record_names
 from sessionizer.home.stream_home import StreamHome
 from support.expected.file_accesses import file_accesses
 from support.places import mounted
+from support.processes.known_pid import known
 from support.stores.control_fixtures import ON_A_PATH, home_with
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def test_a_killed_holder_is_taken_over_at_once_even_as_a_zombie(home: StreamHome
         acquire(home, "second")
     assert (caught.value.uid, caught.value.pid) == ("first", process.pid)
     _kill(process)
-    os.waitid(os.P_PID, process.pid or 0, os.WEXITED | os.WNOWAIT)
+    os.waitid(os.P_PID, known(process.pid), os.WEXITED | os.WNOWAIT)
     lease = acquire(home, "second")
     assert lease.token == 2
     lease.check()
@@ -153,7 +154,7 @@ def test_a_killed_holder_is_taken_over_at_once_even_as_a_zombie(home: StreamHome
 
 def test_a_hung_holder_is_not_taken_over_however_silent(home: StreamHome) -> None:
     process = _holder(home, "hung")
-    os.kill(process.pid or 0, signal.SIGSTOP)
+    os.kill(known(process.pid), signal.SIGSTOP)
     with pytest.raises(LeaseHeld):
         acquire(home, "second", takeover_after_ms=0)
     assert fence(home, "hung") == 2
@@ -358,9 +359,9 @@ def test_an_owner_that_was_paused_finds_its_lease_lost(home: StreamHome) -> None
         time.sleep(0.02)
     with pytest.raises(LeaseHeld):
         acquire(home, "near", takeover_after_ms=10_000)
-    os.kill(owner.pid or 0, signal.SIGSTOP)
+    os.kill(known(owner.pid), signal.SIGSTOP)
     assert acquire(home, "near", takeover_after_ms=2_000).token == 2
-    os.kill(owner.pid or 0, signal.SIGCONT)
+    os.kill(known(owner.pid), signal.SIGCONT)
     owner.join(timeout=30)
     assert owner.exitcode == 42, "it learned of token 2 before it could do anything"
 

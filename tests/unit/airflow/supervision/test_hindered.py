@@ -30,6 +30,7 @@ from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
 from support.processes.fabricated_platform import Platform
+from support.processes.known_pid import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -246,7 +247,7 @@ def test_a_hang_that_the_supervisor_ended_is_not_laid_at_the_door_of_another(
     eventually(lambda: works(home))
     launch = read_launch(home)
     assert launch is not None
-    os.kill(launch.pid or 0, signal.SIGSTOP)
+    os.kill(known(launch.pid), signal.SIGSTOP)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     wait = new_supervisor().settle()
     assert isinstance(wait, Wait)
@@ -269,7 +270,7 @@ def test_a_driver_whose_machine_is_gone_gets_a_successor_without_a_person(
     assert lease is not None
     monkeypatch.delenv("PRETENDED_HOST")
     write_launch(home, replace(launch, host="container-1"))
-    os.kill(launch.pid or 0, signal.SIGKILL)
+    os.kill(known(launch.pid), signal.SIGKILL)
 
     def successor() -> bool:
         patient = new_supervisor()

@@ -35,6 +35,7 @@ from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
+from support.processes.known_pid import known
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +116,7 @@ def test_killed_driver_is_noticed_and_replaced_after_the_backoff(
     new_supervisor: NewSupervisor, home: StreamHome, said: list[str]
 ) -> None:
     uid = launch_and_wait(new_supervisor())
-    os.kill(live_process(home).pid or 0, signal.SIGKILL)
+    os.kill(known(live_process(home).pid), signal.SIGKILL)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     assert isinstance(new_supervisor().settle(), Wait)
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
@@ -127,7 +128,7 @@ def test_killed_driver_is_noticed_and_replaced_after_the_backoff(
 def test_frozen_driver_is_fenced_then_killed(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     uid = launch_and_wait(new_supervisor())
     old = live_process(home)
-    os.kill(old.pid or 0, signal.SIGSTOP)
+    os.kill(known(old.pid), signal.SIGSTOP)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
     assert old.process is not None
@@ -188,7 +189,7 @@ def test_a_file_outside_of_the_logs_is_not_shown_whatever_the_launch_record_name
     (tmp_path / "passwords").write_text("ModuleNotFoundError: No module named 'secret matter'\n")
     (home.logs / "link").symlink_to(tmp_path / "passwords")
     write_launch(home, replace(launch, log=named.format(tmp=tmp_path, logs=home.logs)))
-    os.kill(launch.pid or 0, signal.SIGKILL)
+    os.kill(known(launch.pid), signal.SIGKILL)
     eventually(lambda: look_at(home, new_supervisor().policy).call)
     assert isinstance(new_supervisor().settle(), Wait)
     assert any("vanished without an exit record" in line for line in said)
@@ -372,7 +373,7 @@ def test_second_driver_is_refused_and_the_first_kept(new_supervisor: NewSupervis
     lease = read_lease(home)
     assert lease is not None
     assert lease.uid == uid
-    os.kill(owner.pid or 0, signal.SIGKILL)
+    os.kill(known(owner.pid), signal.SIGKILL)
     eventually(lambda: isinstance(new_supervisor().settle(), Wait))
 
 

@@ -15,6 +15,7 @@ from support.expected.supervision_records import launched, works
 from support.expected.told_causes import made
 from support.faults.dead_mounts import mount_that_hangs
 from support.processes.driver_commands import scripted_driver
+from support.processes.known_pid import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def on_another_machine(call: DriverCall) -> list[str]:
 
 
 def send(number: signal.Signals) -> Callable[[StreamHome], None]:
-    return lambda home: os.kill(launched(home).pid or 0, number)
+    return lambda home: os.kill(known(launched(home).pid), number)
 
 
 def nothing(_: StreamHome) -> None:
@@ -86,7 +87,7 @@ def test_what_people_are_told_of_a_driver_whose_machine_is_gone(watched: Watched
     """It was started there by hand, or by a worker that is gone as well."""
     watched.platform.add("clicks")
     watched.watch(on_another_machine, lambda: works(watched.home))
-    process = launched(watched.home).pid or 0
+    process = known(launched(watched.home).pid)
     watched.home.control_files.launch.unlink()
     os.kill(process, signal.SIGKILL)
     watched.watch(on_another_machine, patience={**IMPATIENT, "takeover_after_ms": 2_000})
