@@ -20,6 +20,7 @@ from sessionizer_airflow.launching.argv import DriverCall, Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.launching.local import kill
 from sessionizer_airflow.project import Project
+from support.processes.found_process import command_of
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
@@ -97,17 +98,8 @@ def launched(stage: Stage) -> LaunchRecord:
 
 def daemons_of(launch: LaunchRecord) -> set[str]:
     """The modules by which the JVM's Python processes run, forked workers included; the driver itself runs a file."""
-    jvm = psutil.Process(launch.pid)
-    commands = [command_of(child) for process in (jvm, *jvm.children()) for child in process.children()]
+    commands = [command_of(child) for child in psutil.Process(launch.pid).children(recursive=True)]
     return {command[2] for command in commands if command[1:2] == ["-m"]}
-
-
-def command_of(process: psutil.Process) -> list[str]:
-    """Its command line; that of a process that has just ended is empty."""
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
 
 
 def _first_batch(home_beat: Callable[[], Heartbeat | None]) -> Heartbeat:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +17,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family
 from support.places import REPOSITORY
+from support.processes.found_process import command_of
 from support.streams.many_clicks import write_many_clicks
 
 if TYPE_CHECKING:
@@ -90,10 +89,10 @@ def test_a_stuck_task_is_noticed_though_its_driver_beats(platform: Platform) -> 
     launch = read_launch(platform.home)
     assert launch is not None
     assert launch.pid is not None
-    workers = [process.pid for process in family(launch.pid) if "daemon pyspark.worker" in _command(process.pid)]
+    workers = [process for process in family(launch.pid) if "pyspark.worker" in command_of(process)]
     assert workers
-    for pid in workers:
-        os.kill(pid, signal.SIGSTOP)
+    for worker in workers:
+        worker.suspend()
     wait_until(lambda: look(platform).stall is Stall.NO_PROGRESS or platform.look().uid != uid, 90, "a stuck task")
     wait_until(lambda: look(platform).uid != uid, 120, "another driver")
 
@@ -108,10 +107,3 @@ def test_a_stop_is_heard_at_the_end_of_the_batch(platform: Platform) -> None:
     ended = read_exit(platform.home, uid)
     assert ended is not None
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.STOPPED, 1)
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""

@@ -12,7 +12,7 @@ import pytest
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.processes.file_notifier import told
-from support.processes.known_pid import known
+from support.processes.found_process import known
 
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform

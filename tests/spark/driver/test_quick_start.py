@@ -11,16 +11,9 @@ from sessionizer.launch.local_settings import WORKER_DAEMON
 from sessionizer.spark.session import jar_folder
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
+from support.processes.found_process import command_of
 from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
-
-
-def command_of(process: psutil.Process) -> list[str]:
-    """Its command line; that of a process that has just ended is empty."""
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
 
 
 def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from sessionizer.lineage.checkpoint import committed_batches, next_watermark, se
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.native_copy import move_schema
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.temporary_settings import temporary_settings
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.making import SavepointRequest
@@ -53,11 +54,8 @@ SAVED = (1, 10)
 def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Stage, ClickFiles]:
     stage = Stage.set_up(tmp_path_factory.mktemp("stage"), clicks_spec())
     files = write_click_files(stage.feed, FILES, rate=6)
-    spark.conf.set(DELTAS_UNTIL_SNAPSHOT, "4")
-    try:
+    with temporary_settings(spark, {DELTAS_UNTIL_SNAPSHOT: "4"}):
         catch_up(spark, stage)
-    finally:
-        spark.conf.unset(DELTAS_UNTIL_SNAPSHOT)
     assert stage.lineage
     write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
     return stage, files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +10,11 @@ import pandas as pd
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from sessionizer.spark.temporary_settings import temporary_settings
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -121,20 +123,9 @@ QUERIES: Final[Mapping[str, Callable[[SparkSession, Path], DataFrame]]] = {
 }
 
 
-@contextmanager
-def made(spark: SparkSession, make: Make) -> Iterator[None]:
+def made(spark: SparkSession, make: Make) -> AbstractContextManager[None]:
     """In here Spark is set as ``make`` says."""
-    before = {name: spark.conf.get(name, None) for name in make.settings}
-    try:
-        for name, value in make.settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, earlier in before.items():
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)
+    return temporary_settings(spark, make.settings)
 
 
 def run(spark: SparkSession, kind: str, folder: Path, checkpoint: Path) -> dict[int, list[str]]:

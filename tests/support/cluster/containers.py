@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import psutil  # type: ignore[import-untyped]
-
 from support.places import REPOSITORY
+from support.processes.found_process import command_of
 
 if TYPE_CHECKING:
+    import psutil  # type: ignore[import-untyped]
+
     from support.processes.live_airflow import Platform
     from support.processes.yarn import Yarn
 
@@ -31,7 +32,7 @@ def executors_see_no_control(platform: Platform, yarn: Yarn) -> None:
     executors = [process for process in seen if is_executor(process)]
     assert executors
     family = {child for executor in executors for child in (executor, *executor.children(recursive=True))}
-    assert any("pyspark" in command_of(process) for process in family), "Python workers"
+    assert any("pyspark" in " ".join(command_of(process)) for process in family), "Python workers"
     assert {process.pid for process in family if seen.get(process)} == set()
     assert any(seen.values()), "the driver"
     for executor in executors:
@@ -62,7 +63,7 @@ def is_driver(process: psutil.Process) -> bool:
 
 def _is_jvm_of(process: psutil.Process, main_class: str) -> bool:
     command = command_of(process)
-    return main_class in command and command.partition(" ")[0].endswith("java")
+    return main_class in " ".join(command) and command[0].endswith("java")
 
 
 def names_in(folder: Path) -> list[str]:
@@ -71,10 +72,3 @@ def names_in(folder: Path) -> list[str]:
         return [entry.name for entry in folder.iterdir()]
     except OSError:
         return []
-
-
-def command_of(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""

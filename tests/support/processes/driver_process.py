@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -21,9 +20,10 @@ import psutil  # type: ignore[import-untyped]
 import pyspark
 
 from support.places import REPOSITORY, SUPPORT
+from support.processes.found_process import command_of, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import TracebackType
 
     from support.streams.stage import Stage
@@ -32,6 +32,9 @@ JOBS = REPOSITORY / "jobs"
 SPARK_SETTINGS = SUPPORT / "spark_settings" / "spark-defaults.conf"
 """Settings that spare short-lived drivers the cost of compiling for a long life."""
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+"""The main class of an executor's JVM."""
 
 UP_WITHIN_S = 180.0
 ENDED_WITHIN_S = 300.0
@@ -104,15 +107,14 @@ class DriverProcess:
 
     def family(self) -> list[int]:
         """Its process and all that descend from it; remembered, as those of a dead parent cannot be found."""
-        found = [] if self.ended else list(_descendants(self.pid))
-        for pid in found:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self._seen.add(psutil.Process(pid))
-        return found
+        found = [] if self.ended else _family_of(self.pid)
+        self._seen.update(found)
+        return [process.pid for process in found]
 
     def executors(self) -> list[int]:
         """The JVMs of the executors that run apart from the driver's."""
-        return [pid for pid in self.family() if _is_executor(pid)]
+        self.family()
+        return [] if self.ended else executors_of(self.pid)
 
     def wait(self, within_s: float = ENDED_WITHIN_S) -> int:
         """Its exit code, once it has ended."""
@@ -151,10 +153,10 @@ class DriverProcess:
 
     def kill_python(self) -> None:
         """SIGKILL to the Python process alone; its JVM sees that and ends."""
-        jvm = self.jvm
+        jvm = psutil.Process(self.jvm) if self.jvm else None
         self._kill(self.pid)
         if jvm:
-            _await(lambda: not _runs(jvm), f"the end of JVM {jvm}")
+            _await(lambda: not runs(jvm), f"the end of JVM {jvm.pid}")
 
     def kill_jvm(self) -> int:
         """SIGKILL to the JVM alone; the exit code with which Python then ends."""
@@ -170,7 +172,7 @@ class DriverProcess:
     def _kill(self, *pids: int) -> None:
         self.family()
         for pid in pids:
-            _signal(pid, signal.SIGKILL)
+            kill_process(pid)
         self.thaw()
         if self.pid in pids:
             self.process.wait()
@@ -189,22 +191,23 @@ def run_to_end(
 
 def executors_of(driver: int) -> list[int]:
     """The JVMs of the executors that run apart from that of the driver with this process id."""
-    return [pid for pid in _descendants(driver) if _is_executor(pid)]
+    return [process.pid for process in _family_of(driver) if EXECUTOR in command_of(process)]
 
 
 def jvm_of(driver: int) -> int | None:
     """The JVM that the driver with this process id has started, None before it runs."""
-    return next((pid for pid in _children(driver) if _command(pid) == "java"), None)
+    return next((process.pid for process in _family_of(driver)[1:] if _name(process) == "java"), None)
 
 
 def workers_of(driver: int) -> list[int]:
     """The processes of Python that work for the JVM of the driver with this process id."""
-    return [pid for pid in _descendants(driver) if pid != driver and _command(pid).startswith("python")]
+    return [process.pid for process in _family_of(driver)[1:] if _name(process).startswith("python")]
 
 
 def kill_process(pid: int) -> None:
     """SIGKILL to a process of a driver's family."""
-    _signal(pid, signal.SIGKILL)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).kill()
 
 
 def environment() -> dict[str, str]:
@@ -222,47 +225,17 @@ def _await(condition: Callable[[], bool], what: str, within_s: float = 60.0) -> 
         time.sleep(0.05)
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
-def _runs(pid: int) -> bool:
-    """Whether ``pid`` lives; one that ended but was not waited for does not."""
+def _family_of(pid: int) -> list[psutil.Process]:
+    """The process that has this number, and after it all that descend from it; nobody once it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
-    except OSError:
-        return False
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    if _runs(pid):
-        yield pid
-    for child in _children(pid):
-        yield from _descendants(child)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    except OSError:
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
         return []
 
 
-def _is_executor(pid: int) -> bool:
-    return "CoarseGrainedExecutorBackend" in _command_line(pid)
-
-
-def _command(pid: int) -> str:
+def _name(process: psutil.Process) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
+        return str(process.name())
+    except psutil.NoSuchProcess:
         return ""

@@ -30,7 +30,7 @@ from sessionizer_airflow.supervision.decide import Adopt, Wait
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
 from support.processes.fabricated_platform import Platform
-from support.processes.known_pid import known
+from support.processes.found_process import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from sessionizer_airflow.alerting.alert import Alert
     from sessionizer_airflow.supervision.act import Supervisor
+    from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
     NewSupervisor = Callable[[], Supervisor]
 
@@ -136,10 +137,18 @@ def test_a_full_disk_is_waited_for_even_where_nothing_can_be_recorded(
     assert [alert.kind for alert in alerts] == [Kind.WAITING, Kind.RECOVERED]
 
 
+def patient(supervisor: Supervisor) -> Supervisor:
+    """Its back-off outlasts whatever a busy machine does before somebody reads of it."""
+    return _with(supervisor, replace(supervisor.policy, first_backoff_ms=60_000, longest_backoff_ms=60_000))
+
+
 def impatient_to_tell(supervisor: Supervisor) -> Supervisor:
     """It tells of a wait when it has lasted for a second."""
-    supervisor.policy = replace(supervisor.policy, waiting_alert_ms=1_000)
-    supervisor.ledger.policy = supervisor.policy
+    return _with(supervisor, replace(supervisor.policy, waiting_alert_ms=1_000))
+
+
+def _with(supervisor: Supervisor, policy: SupervisionPolicy) -> Supervisor:
+    supervisor.policy = supervisor.ledger.policy = policy
     return supervisor
 
 
@@ -221,11 +230,15 @@ def test_a_source_that_is_away_outlasts_the_restart_budget(
 
 def test_back_off_and_its_remedy_are_seen_by_status(new_supervisor: NewSupervisor, home: StreamHome) -> None:
     behave(home, "crash")
-    eventually(lambda: isinstance(new_supervisor().settle(), Wait))
+    eventually(lambda: isinstance(patient(new_supervisor()).settle(), Wait))
     shown = status_of(home)
     assert "backing off until " in shown
     assert "after failure 1 in a row: driver " in shown
     assert "find out who ended it: the machine's memory killer" in shown
+
+
+def test_giving_up_and_its_remedy_are_seen_by_status(new_supervisor: NewSupervisor, home: StreamHome) -> None:
+    behave(home, "crash")
 
     def given_up() -> bool:
         try:

@@ -35,7 +35,7 @@ from sessionizer_airflow.supervision.decide import Adopt, StandBy, Wait
 from sessionizer_airflow.supervision.observe import read_situation
 from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
-from support.processes.known_pid import known
+from support.processes.found_process import known
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from support.expected.supervision_records import launched, works
 from support.expected.told_causes import made
 from support.faults.dead_mounts import mount_that_hangs
 from support.processes.driver_commands import scripted_driver
-from support.processes.known_pid import known
+from support.processes.found_process import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
