@@ -17,8 +17,9 @@ from sessionizer.lineage.checkpoint import begun_batches, committed_batches
 from sessionizer.spark.driver.drive import drive
 from sessionizer.spark.driver.options import DriverOptions
 from sessionizer.stream_spec.loading.spec_file import SpecFile
+from support.streams.click_files import write_click_files
 from support.streams.many_clicks import many_clicks_spec, write_many_clicks
-from support.streams.stage import Stage
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,20 @@ def stage(tmp_path: Path) -> Stage:
     stage = Stage.set_up(tmp_path, many_clicks_spec())
     write_many_clicks(stage.feed, EVENTS)
     return stage
+
+
+class LooksAwayUntilItIsOver:
+    """The clock of a driver that is asked to stop while it sleeps, and wakes when its query has ended."""
+
+    def __init__(self, spark: SparkSession, stage: Stage) -> None:
+        self.spark, self.stage = spark, stage
+
+    def sleep(self, _seconds: float) -> None:
+        request_stop(self.stage.stream_home, "a", "a test")
+        deadline = time.monotonic() + 120
+        while self.spark.streams.active:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
 
 def run(stage: Stage, say: Callable[[str], None]) -> None:
@@ -101,3 +116,18 @@ def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: Spar
     assert ended
     assert (ended.outcome, ended.batch_id) == (ExitOutcome.FAILED, None)
     assert not committed_batches(stage.checkpoint)
+
+
+def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch asks before the driver's own look does; Spark then prints an error of forty lines beside it."""
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    write_click_files(stage.feed, 4)
+    monkeypatch.setattr("sessionizer.spark.driver.life.time", LooksAwayUntilItIsOver(spark, stage))
+    said: list[str] = []
+    run(stage, said.append)
+    assert [line for line in said if "stop requested: the next batch was turned away" in line], said
+    ended = read_exit(stage.stream_home, "a")
+    assert ended is not None
+    assert ended.outcome is ExitOutcome.STOPPED

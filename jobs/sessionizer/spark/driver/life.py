@@ -51,6 +51,9 @@ ANNOUNCED: Final = (
     "when it has read what there is now, every session is closed for good and the stream is over; "
     "to go on another time, stop it now and use --until caught-up"
 )
+TURNED_AWAY: Final = (
+    "stop requested: the next batch was turned away; what Spark says of GateClosed tells of that and is no failure"
+)
 
 
 class DriverLife:
@@ -207,6 +210,8 @@ class DriverLife:
             self._chores.do(query)
             self._judge(query)
             time.sleep(self._poll_s)
+        if self._gate.refused:
+            self._say(TURNED_AWAY)
         error = query.exception()
         if error is not None and not self._gate.refused:
             self._lease_watch.look()
