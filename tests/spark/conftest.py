@@ -38,3 +38,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session("tests", master="local[2]", extra=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def nobody_stops_the_spark_of_all(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test that stopped it, such as by a driver that ends well, instead of every one after it."""
+    yield
+    if "spark" in request.fixturenames:
+        session: SparkSession = request.getfixturevalue("spark")
+        assert session.sparkContext.applicationId
