@@ -62,14 +62,14 @@ REDELIVERED: Final = replace(
     name="redelivered",
     title="2 M events in 200 k-event batches, every one sent twice",
     dataset=replace(LARGE.dataset, name="redelivered", sent_twice=True),
-    contestants=(OURS, PASS_THROUGH),
+    contestants=(OURS, PASS_THROUGH, OURS_PLAIN),
     only_first=(),
 )
 SMALL: Final = Workload(
     name="small",
     title="40 k-event batches over 1 M open sessions",
     dataset=Dataset("small", batch_events=40_000, batches=60, traffic=PATIENT, warm_up_batches=10, history_events=3),
-    contestants=(OURS, SESSION_WINDOW, PASS_THROUGH),
+    contestants=(OURS, SESSION_WINDOW, PASS_THROUGH, OURS_PLAIN),
     emit_every_s=120,
 )
 _GROWTH: Final = Dataset(
@@ -90,7 +90,7 @@ def growth(level: int, dataset: Dataset = _GROWTH) -> Workload:
         name=f"growth-{level // 1000}k",
         title=f"40 k-event batches over {level // 1000} k sessions that stay open",
         dataset=replace(dataset, name=f"growth-{level // 1000}k", background=level),
-        contestants=(OURS, SESSION_WINDOW),
+        contestants=(OURS, SESSION_WINDOW, OURS_PLAIN),
         emit_every_s=120,
     )
 
