@@ -133,7 +133,8 @@ class KafkaBroker:
 
     def _format_storage(self) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        options = ("format", "--cluster-id", cluster_id, "--config", str(self._properties))
+        # as one word: an id may begin with a dash
+        options = ("format", f"--cluster-id={cluster_id}", "--config", str(self._properties))
         with self.log.open("ab") as log:
             subprocess.run(
                 self._java("kafka.tools.StorageTool", *options), stdout=log, stderr=subprocess.STDOUT, check=True
