@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer.launch.local_settings import is_local, launch_settings, session_settings
-from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
+from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +144,7 @@ def _fill_in_local_settings(spark: SparkSession, *, local_data: bool) -> None:
         return
     for name, value in _on_one_machine(local_data=local_data).items():
         if submitted.get(name) is None:
-            spark.conf.set(name, value)
+            spark.conf.set(name.removeprefix(HADOOPS), value)
 
 
 def _on_one_machine(*, local_data: bool) -> dict[str, str]:

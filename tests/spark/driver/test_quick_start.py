@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
+import pytest
 
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import WORKER_DAEMON
@@ -16,6 +17,7 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
 
+@pytest.mark.usefixtures("tuned")
 def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))
     write_click_files(stage.feed, 4)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sessionizer.launch.plain_spark import PLAIN_SPARK
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
+from support.processes.driver_process import run_to_end
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
 
@@ -35,3 +37,20 @@ def test_a_stream_goes_on_the_other_way(spark: SparkSession, tmp_path: Path, mon
     assert found == {"ann": (12, 18.0, 12)} | {f"user-{number}": (1, 1.5, 1) for number in range(4)}
     assert len(table_rows(stage.table("quarantine"))) == 4
     assert table_rows(stage.table("late_events")) == []
+
+
+@pytest.mark.parametrize("turns", ["010", "101"])
+def test_drivers_take_up_a_checkpoint_of_the_other_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: str
+) -> None:
+    """Hadoop's checksums are beside the files of the one way, and not beside those of the other."""
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    checked: dict[str, tuple[str, bool]] = {}
+    for number, plain in enumerate(turns):
+        monkeypatch.setenv(PLAIN_SPARK, plain)
+        (stage.feed / f"{number}.json").write_bytes(line(number * 10, "ann"))
+        run_to_end(stage, f"turn-{number}", "drained" if number == len(turns) - 1 else "caught-up")
+        for offsets in (file for file in (stage.checkpoint / "offsets").iterdir() if file.name.isdecimal()):
+            checked.setdefault(offsets.name, (plain, offsets.with_name(f".{offsets.name}.crc").exists()))
+    assert set(checked.values()) == {("0", True), ("1", False)}
+    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [3]

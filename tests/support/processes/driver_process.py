@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 import psutil  # type: ignore[import-untyped]
 import pyspark
 
+from sessionizer.launch.plain_spark import PLAIN_SPARK
 from support.places import REPOSITORY, SUPPORT
 from support.processes.found_process import command_of, runs
 
@@ -211,7 +212,8 @@ def kill_process(pid: int) -> None:
 
 
 def environment() -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SESSIONIZER_")}
+    ours = {name for name in os.environ if name.startswith("SESSIONIZER_")} - {PLAIN_SPARK}
+    inherited = {name: value for name, value in os.environ.items() if name not in ours}
     home = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     submit = f"--properties-file {shlex.quote(str(SPARK_SETTINGS))} pyspark-shell"
     quick = {"PYSPARK_SUBMIT_ARGS": submit, "JAVA_TOOL_OPTIONS": QUICK_JVM}
