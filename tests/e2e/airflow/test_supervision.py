@@ -224,6 +224,7 @@ def last_launch(platform: Platform) -> str | None:
 
 
 def start(platform: Platform) -> None:
+    platform.api.unpause(platform.dag)
     before = succeeded(platform, "clicks.start")
     platform.run_now("clicks.start")
     wait_until(lambda: succeeded(platform, "clicks.start") > before, 60, "what people want")
