@@ -40,6 +40,7 @@ def test_people_read_what_happens_to_each_table() -> None:
     assert "goes back to savepoint 20261123T080000-abc123: 2026-11-23 08:00:00 UTC" in text
     assert "sessions: 42 rows are taken back, of 2026-11-22 (10), 2026-11-23 (32)" in text
     assert "late_events: no row was written since" in text
+    assert "spec  the savepoint's" in text
     assert "1,200 sessions of 5,400 events" in text
     assert "7 of them to be read again" in text
     assert PLAN.days == ("2026-11-22", "2026-11-23")
@@ -55,7 +56,7 @@ def test_people_read_what_is_left_out_of_the_source() -> None:
     assert not any("quarantine as" in line for line in PLAN.lines())
     leaving = replace(PLAN, decision=replace(DECISION, left_out=LEFT_OUT), remarks=("2 more of it",))
     text, records = list(leaving.lines()), LEFT_OUT.ranges[1]
-    assert text[4:7] == [
+    assert text[5:8] == [
         "  out   clicks-7.json (1 file): its rows go to quarantine as left_out",
         f"  out   {records}: its rows go to quarantine as left_out",
         "        2 more of it",

@@ -110,6 +110,7 @@ class RestorePlan:
         yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
         yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
+        yield "  spec  the savepoint's; the stream's file takes effect afterwards, with `run --apply`"
         yield f"  open  {_open_text(self.sessions, self.events)}"
         for each in decision.left_out.lines():
             yield f"  out   {each}: its rows go to quarantine as {QuarantineReason.LEFT_OUT}"
