@@ -17,7 +17,7 @@ SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
 
 STARTUP_GRACE_MS: Final = 3 * MINUTE
-"""From the lease (or launch) until the first batch shows progress: Spark's start, plus reading the state."""
+"""From the lease (or launch), or the last progress of the start, until the start or its first batch gets on."""
 
 STALE_AFTER_MS: Final = 150 * SECOND
 """Without a beat, or without progress. A driver beats and shows progress within a batch too: neither the length of a

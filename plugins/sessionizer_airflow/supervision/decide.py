@@ -192,7 +192,10 @@ def left_over(driver: Driver) -> Replace:
 
 
 def _no_batch(driver: Driver, now_ms: int) -> str:
-    return f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch"
+    launched = f"no batch {_seconds(now_ms - driver.launched_ms)} after its launch"
+    if driver.progress_ms is None:
+        return launched
+    return f"{launched}, and no progress of its start for {_seconds(now_ms - driver.progress_ms)}"
 
 
 def _seconds(ms: int) -> str:

@@ -24,7 +24,8 @@ DURATIONS = (
 class SupervisionPolicy:
     """When a silent driver is hung, and how often a dead one is started again.
 
-    ``startup_grace_ms`` runs from the launch to the first sign of a batch: Spark takes its time to start.
+    ``startup_grace_ms`` runs from the launch, then from the lease and each step of the start, to the next such step or
+    the first progress of a batch.
     ``stale_limit_ms`` runs from the newest heartbeat, and from the newest sign of progress. A driver whose process
     cannot be seen from here counts as gone when it has been silent for ``takeover_after_ms``. A restart waits
     ``first_backoff_ms``, doubled at each further failure up to ``longest_backoff_ms``. After ``restart_budget``

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from sessionizer.control.records.heartbeat import Phase, read_heartbeat
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import WORKER_DAEMON
 from sessionizer.spark.session import jar_folder
@@ -17,11 +18,18 @@ from support.streams.click_files import write_click_files
 from support.streams.stage import Stage, clicks_spec
 
 
+def _has_done_a_step(stage: Stage) -> bool:
+    """Whether the start shows progress before there is a query. A supervisor goes by that."""
+    beat = read_heartbeat(stage.stream_home)
+    return beat is not None and beat.phase is Phase.STARTING and beat.lineage is None and beat.progress_at is not None
+
+
 @pytest.mark.usefixtures("tuned")
 def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))
     write_click_files(stage.feed, 4)
     with DriverProcess.start(stage, "a", until="stopped") as driver:
+        driver.wait_for(lambda: _has_done_a_step(stage), "a step of its start")
         driver.wait_for(lambda: bool(stage.lineage and CheckpointLog(stage.checkpoint).committed()), "a first batch")
         assert driver.jvm
         mapped = Path(f"/proc/{driver.jvm}/maps").read_text()

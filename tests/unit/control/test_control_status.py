@@ -49,6 +49,25 @@ CASES: dict[str, tuple[ControlReading, State, int | None]] = {
     "leased": (ControlReading(lease=replace(LEASE, acquired_at=NOW - GRACE), alive=True), State.STARTING, GRACE),
     "leased long ago": (ControlReading(lease=LEASE, alive=True), State.STALLED, 1_000),
     "starting for ever": (replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STARTING)), State.STALLED, 10),
+    "a start that gets on, long after the lease": (
+        replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STARTING, progress_at=NOW - GRACE)),
+        State.STARTING,
+        10,
+    ),
+    "a start that no longer gets on": (
+        replace(LIVE, heartbeat=replace(BEAT, phase=Phase.STARTING, progress_at=NOW - GRACE - 1)),
+        State.STALLED,
+        10,
+    ),
+    "progress of a driver before, in a start": (
+        replace(
+            LIVE,
+            lease=replace(LEASE, acquired_at=NOW - GRACE),
+            heartbeat=replace(BEAT, phase=Phase.STARTING, progress_at=1),
+        ),
+        State.STARTING,
+        10,
+    ),
     "beating": (LIVE, State.RUNNING, 10),
     "beating elsewhere": (replace(LIVE, alive=None), State.RUNNING, 10),
     "beating from the future": (replace(LIVE, heartbeat=replace(BEAT, at=NOW + 9)), State.RUNNING, 0),
@@ -109,6 +128,7 @@ def test_the_state_follows_from_the_reading(case: str) -> None:
 STALLS = {
     "leased long ago": Stall.NO_START,
     "starting for ever": Stall.NO_START,
+    "a start that no longer gets on": Stall.NO_START,
     "silent": Stall.SILENT,
     "silent elsewhere": Stall.SILENT,
     "asked to stop, silent": Stall.SILENT,

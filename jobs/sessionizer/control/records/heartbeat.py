@@ -65,7 +65,7 @@ class Heartbeat(JsonRecord):
     spark_ui: str | None = None
     """Address of the driver's Spark UI, where it has one."""
     progress_at: int | None = None
-    """When the query was last seen to get on: a task, a record, a batch more, or no batch due."""
+    """When the driver was last seen to get on: a step of its start, a task, a record, a batch more, or no batch due."""
     running_batch: int | None = None
     """The batch under way; None between two, and of one that has not got its id yet."""
     running_since: int | None = None

@@ -42,7 +42,7 @@ class Stall(StrEnum):
     """How it shows that a driver which should live does not work."""
 
     NO_START = "no_start"
-    """No batch showed progress within the startup grace."""
+    """Its start showed no progress for the startup grace."""
     SILENT = "silent"
     """It does not beat: the process hangs or is stopped, or its machine is."""
     NO_PROGRESS = "no_progress"
@@ -73,7 +73,7 @@ class Observation:
     """The verdict on a stream. ``age_ms`` is the time since its last sign of life; None if it never gave any.
 
     Heartbeat and exit record are those of driver ``uid``, or None. ``stall`` is there in the state STALLED only;
-    ``progress_age_ms`` is the time since the query was last seen to get on, None before its first batch did.
+    ``progress_age_ms`` is the time since the driver's start, or its query, was last seen to get on; None before.
     """
 
     state: State

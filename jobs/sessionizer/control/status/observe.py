@@ -148,8 +148,9 @@ def _stall(
     lease: LeaseRecord, heartbeat: Heartbeat | None, now: int, startup_grace_ms: int, stale_after_ms: int
 ) -> Stall | None:
     if heartbeat is None or heartbeat.phase is Phase.STARTING:
-        # A driver may beat for ever without reaching its first batch, so the grace runs from the lease.
-        return Stall.NO_START if now - lease.acquired_at > startup_grace_ms else None
+        # A beat alone is no progress: a driver may beat for ever without reaching its first batch.
+        got_on_at = (heartbeat.progress_at if heartbeat else None) or lease.acquired_at
+        return Stall.NO_START if now - max(got_on_at, lease.acquired_at) > startup_grace_ms else None
     if now - heartbeat.at > stale_after_ms:
         return Stall.SILENT
     # a driver of an earlier release tells nothing of its progress

@@ -122,6 +122,7 @@ class DriverLife:
         local_data = is_local(self._home.data)
         spark = spark_session(f"sessionizer {self._spec.name}", self._options.master, local_data=local_data)
         self._signals.take_over()
+        self._signs.came_on()
         preparation = Preparation(
             running=self._running,
             home=self._home,

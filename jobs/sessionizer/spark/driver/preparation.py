@@ -48,15 +48,17 @@ class Preparation:
         spec, lineage = self.running.spec, active_lineage(self.home)
         if not is_local(spark.sparkContext.master or ""):
             require_fit_executors(spark, self.home.data)
+            self.signs.came_on()
         with python_starting(spark):
             if lineage is not None:
                 require_continuity(spark, self.running, self.home, lineage)
+                self.signs.came_on()
             examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self.signs))
         lineage = self._lineage_to_go_on_in(lineage)
         remember_types(self.home, lineage, spec, examined.guarded.payload)
         counts = OpenSessions(self.home.lineage(lineage).open_sessions)
-        self.signs.say(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
+        self.signs.came_on(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
         return PreparedQuery(
             spark=spark,
             spec=spec,
@@ -82,6 +84,7 @@ class Preparation:
         left_out = read_left_out(self.home, lineage)
         examined = examine(spark, self.running.spec, self.home.platform, unreadable, left_out)
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
+        self.signs.came_on()
         spec = self.running.spec
         have_tables(spark, self.home, spec, examined.shapes(spec))
         return examined

@@ -87,6 +87,10 @@ class VitalSigns:
             self._lease.check()
             write_heartbeat(self._home, self._beat)
 
+    def came_on(self, **changes: Any) -> None:
+        """Beat after a step of the start, with these fields changed: on a busy machine each step may take minutes."""
+        self.say(progress_at=epoch_ms(), **changes)
+
     @contextmanager
     def beating(self, *, works: bool = False) -> Iterator[None]:
         """Beat on while the driver is busy with what it cannot be called away from, such as the start of Spark.
