@@ -33,10 +33,10 @@ class Driver:
     """The driver that matters: the lease's owner while it lives, else the newest one.
 
     ``present`` tells whether a process of it may still exist; ``heard_ms`` is its newest sign of life, ``progress_ms``
-    the newest sign that its start or its query gets on; ``without_jvm``, that its Python lives on without its JVM; ``out_of_sight``
-    names the machine whose processes neither we nor a cluster can see from here; ``log`` is the file that has what it
-    printed, if it was launched from here; ``start_problem``, what kept it from its first batch, if that is known;
-    ``under_way`` says how far a long batch has come that began at ``under_way_since``.
+    the newest sign that its start or its query gets on; ``without_jvm``, that its Python lives on without its JVM;
+    ``out_of_sight`` names the machine whose processes neither we nor a cluster can see from here; ``log`` is the file
+    that has what it printed, if it was launched from here; ``start_problem``, what kept it from its first batch, if
+    that is known; ``under_way`` says how far a long batch has come that began at ``under_way_since``.
     """
 
     uid: str

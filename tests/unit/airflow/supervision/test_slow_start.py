@@ -27,7 +27,7 @@ GRACE = POLICY.startup_grace_ms
 
 
 class Start(NamedTuple):
-    """Times in ms before now; None: it has not come so far."""
+    """Times in ms before now. None: it has not come so far."""
 
     submitted: int
     leased: int | None = None
