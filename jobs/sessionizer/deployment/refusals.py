@@ -16,6 +16,8 @@ WHICH_SOURCE: Final = ("source.format", "source.path", "source.topic")
 """What says which events there are. Brokers may move, and how rows are written may change."""
 
 SETTLED_FIELDS: Final = frozenset({"trigger_interval", "source.bootstrap_servers", "source.starting_offsets"})
+ISOLATION: Final = "source.options.kafka.isolation.level"
+"""The option of a consumer, in lower case, that decides which records are read at all."""
 SETTLED_BLOCKS: Final = ("source.options.kafka.", "source.options_from_environment.")
 SETTLED_OPTIONS: Final = frozenset(
     {
@@ -55,6 +57,8 @@ def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
 
 def _concerns_a_batch(change: Change) -> bool:
     """Whether a batch that was begun would come to other rows by it."""
+    if change.field.lower() == ISOLATION:
+        return True
     if change.field in SETTLED_FIELDS or change.field.startswith(SETTLED_BLOCKS):
         return False
     block, _, option = change.field.rpartition(".")

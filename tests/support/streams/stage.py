@@ -10,7 +10,9 @@ import yaml
 from sessionizer.home.control_root import control_root
 from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.stream_spec.decisions import document_of
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
@@ -88,6 +90,14 @@ class Stage:
         for folder in (stage.streams, stage.feed):
             folder.mkdir(parents=True, exist_ok=True)
         stage.write_spec(spec)
+        return stage
+
+    @classmethod
+    def begun(cls, root: Path, spec: Mapping[str, Any]) -> Stage:
+        """A new stage whose stream has a lineage, as a driver makes one, and has read nothing yet."""
+        stage = cls.set_up(root, spec)
+        stage.stream_home.prepare()
+        start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
         return stage
 
     @property

@@ -83,6 +83,20 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"source/options/PATH": "x"}, "source.options.PATH", "'x'", "the stream sets it"),
     ({"source/options": {"a": {"b": 1}}}, "source.options.a", "a block", "text"),
     ({"source": KAFKA | {"topic": "ok,a b"}}, "source.topic", "'ok,a b'", "text that matches"),
+    *(
+        ({"source": KAFKA | {"bootstrap_servers": wrong}}, "source.bootstrap_servers", repr(wrong), f"such as {right}")
+        for wrong, right in (
+            ("localhost", "localhost:9092"),
+            ("a:9092,b", "b:9092"),
+            ("a:", "a:9092"),
+            ("a:9092,", "localhost:9092"),
+            ("a:0", "a:9092"),
+            ("a:65536", "a:9092"),
+            ("a:kafka", "a:9092"),
+            (":9092", "localhost:9092"),
+            ("PLAINTEXT://a:9092", "a:9092"),
+        )
+    ),
     ({"source": KAFKA | {"starting_offsets": "end"}}, "source.starting_offsets", "'end'", "'earliest' or 'latest'"),
     (
         {"source": KAFKA | {"options": {"failOnDataLoss": False}}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from sessionizer.spark.ingest.files import Reader
     from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource, Source
+
+
+ISOLATION: Final = "kafka.isolation.level"
 
 
 def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes: int, *, stream: bool) -> DataFrame:
@@ -58,7 +61,7 @@ def check_reachable(source: Source, timeout_s: float = 5.0) -> None:
 def _connection_failure(address: str, timeout_s: float) -> str | None:
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=timeout_s):
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s):
             return None
     except (OSError, ValueError) as error:
         return str(error)
@@ -88,6 +91,7 @@ def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
 def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFrame:
     options = {
         "startingOffsets": source.starting_offsets,
+        **isolation(source),
         **source.options,
         **{option: _environment(option, name) for option, name in source.options_from_environment.items()},
         "kafka.bootstrap.servers": source.bootstrap_servers,
@@ -103,6 +107,12 @@ def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFra
     lines = reader.format("kafka").options(**options).load()
     lines = lines.select(F.col("value").cast("string").alias("value"), position.alias(POSITION), about)
     return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
+
+
+def isolation(source: KafkaSource) -> dict[str, str]:
+    """The option that leaves out records of aborted transactions, unless the spec sets that option itself."""
+    given = {option.lower() for option in (*source.options, *source.options_from_environment)}
+    return {} if ISOLATION.lower() in given else {ISOLATION: "read_committed"}
 
 
 def _environment(option: str, name: str) -> str:

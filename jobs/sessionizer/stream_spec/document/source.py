@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from sessionizer.stream_spec.document.brokers import Brokers
 from sessionizer.stream_spec.document.names import EnvironmentVariable, Text
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
@@ -113,7 +114,7 @@ class KafkaSource(SourceWithOptions):
         description="Kafka topics. A mapping may also use the struct kafka: key (string), topic, partition, offset, "
         "timestamp and headers of the record.",
     )
-    bootstrap_servers: Text = Field(
+    bootstrap_servers: Brokers = Field(
         description="Brokers to ask first, as host:port, separated by commas.",
         examples=["broker-1:9092,broker-2:9092"],
     )
