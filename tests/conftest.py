@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,14 +22,20 @@ _ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "demo", "tests"))
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
-# a real Kafka broker, a real HDFS, a disk that can be filled
+# a real Kafka broker, a real HDFS, a disk that can be filled, a made-up platform, supervisors of scripted drivers
 pytest_plugins = [
     "support.processes.kafka_fixtures",
     "support.processes.hadoop_fixtures",
     "support.stores.data_fixtures",
     "support.stores.control_fixtures",
     "support.faults.small_disk",
+    "support.fixtures.platform",
+    "support.fixtures.supervisor",
 ]
+
+# a limit for each example would be a timing in a test: it breaks where the machine is busy
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 GOLDEN = Path(__file__).parent / "golden"
 

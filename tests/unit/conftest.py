@@ -1,4 +1,4 @@
-"""A real stream home on a real disk."""
+"""Pure tests: none starts a process. And a real stream home on a real disk."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.home.stream_home import StreamHome
+from support.fixtures.no_process import no_process
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None]:
+    """Watch the fixtures of a test too, those of its module included."""
+    with no_process():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    with no_process():
+        return (yield)
 
 
 @pytest.fixture

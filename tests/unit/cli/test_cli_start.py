@@ -1,38 +1,17 @@
-"""What the commands refuse before Spark is started, and that help never loads it."""
+"""Refusals of the commands before Spark starts."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.home.stream_home import StreamHome
-from support.places import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.processes.fabricated_platform import Platform
-
-JOBS = REPOSITORY / "jobs"
-
-
-def test_help_does_not_load_spark() -> None:
-    program = "import sys, sessionizer.cli.app; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(JOBS)}
-    ).stdout.split()
-    assert not {"pyspark", "pandas", "delta"} & set(loaded)
-
-
-def test_a_closed_pipe_is_no_traceback(platform: Platform) -> None:
-    platform.add("visits")
-    command = f"{sys.executable} {JOBS / 'main.py'} spec schema | head -1"
-    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert ended.stdout == "{\n"
-    assert ended.stderr == ""
 
 
 def test_until_is_a_choice(platform: Platform) -> None:

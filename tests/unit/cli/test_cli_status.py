@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner
 
-from sessionizer.causes.of_drivers import HUNG
 from sessionizer.cli.app import app
 from sessionizer.cli.operations import given
 from sessionizer.control.failed_exit import record_failure
@@ -17,12 +15,10 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import write_operation
-from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import QueryInterrupted, UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_file import write_json
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange
@@ -34,8 +30,6 @@ from support.processes.fabricated_platform import beat, put_on_trial
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from support.processes.fabricated_platform import Platform
 
 
@@ -128,21 +122,6 @@ def test_a_failure_is_explained(platform: Platform) -> None:
     assert "at java" not in result.stdout
 
 
-def _take_the_lease_and_die(root: Path) -> None:
-    acquire(StreamHome(root), "driver-1")
-
-
-def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
-    home = platform.add("visits")
-    home.prepare()
-    driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
-    driver.start()
-    driver.join()
-    result = platform.call("status")
-    assert "VANISHED" in result.stdout
-    assert "to go on where it was: `sessionizer run visits`" in result.stdout
-
-
 def test_only_an_expressed_wish_is_missed(platform: Platform) -> None:
     home = platform.add("visits")
     lease, _ = platform.drive("visits")
@@ -210,22 +189,6 @@ def test_a_changed_spec_is_shown_until_it_is_applied(platform: Platform) -> None
         {"field": "mapping.key", "before": "u", "now": "lower(u)"},
         {"field": "rules.gap_timeout", "before": "30 minutes", "now": "5 minutes"},
     ]
-
-
-def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: Platform) -> None:
-    home = platform.add("visits")
-    home.prepare()
-    driver = multiprocessing.get_context("fork").Process(target=_take_the_lease_and_die, args=(home.root,))
-    driver.start()
-    driver.join()
-    record = SupervisionRecord(
-        failures=1, last_failure="driver driver-1 was replaced: silent for 160 s", cause="hung", remedy=HUNG.remedy,
-        counted_uid="driver-1", restart_at=epoch_ms() - 1,
-    )  # fmt: skip
-    write_supervision(home, record)
-    shown = platform.call("status").stdout
-    assert f"was replaced: silent for 160 s; what to do: {HUNG.remedy}" in shown
-    assert "unpause the DAG visits.supervise" in shown
 
 
 def test_a_drained_stream_is_over(platform: Platform) -> None:

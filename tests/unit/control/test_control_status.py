@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.control.lease.lease import acquire, fence
-from sessionizer.control.lease.ledger import give_out
+from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.desired_state import Desired, DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
-from sessionizer.control.records.lease_record import LeaseRecord, Vacancy, owned_by
-from sessionizer.control.records.process_identity import identify
+from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.control.status.observation import ControlReading, Stall, State
 from sessionizer.control.status.observe import observe, read_observation
@@ -229,18 +224,6 @@ def test_the_life_of_a_driver_as_read_from_disk(home: StreamHome) -> None:
     assert observation.state is State.STOPPED
     assert observation.as_desired
     assert read_observation(home, epoch_ms(), uid="b", launched_at=epoch_ms()).state is State.STARTING
-
-
-def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> None:
-    with subprocess.Popen(["/bin/sleep", "60"]) as child:
-        identity = identify(child.pid)
-        assert identity is not None
-        give_out(home, owned_by(1, "a", identity, epoch_ms()))
-        assert read_observation(home, epoch_ms()).state is State.STARTING
-        os.kill(child.pid, signal.SIGKILL)
-    assert read_observation(home, epoch_ms()).state is State.VANISHED
-    fence(home)
-    assert read_observation(home, epoch_ms()).state is State.VANISHED
 
 
 def test_damage_is_reported_not_raised(home: StreamHome) -> None:

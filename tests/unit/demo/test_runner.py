@@ -1,12 +1,8 @@
-"""A feed into a folder: complete files only, counted truly, ended by a signal."""
+"""A feed into a folder: complete files only, counted truly."""
 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,18 +83,3 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UnwritablePath):
         run_feed(options(tmp_path / "file" / "folder"))
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_an_endless_feed_with_its_ground_truth(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", "import typer; from sessionizer_demo.feed.commands import feed; typer.run(feed)"]
-    arguments = ["--to", "folder", "--path", str(tmp_path), "--rate", "200", "--tick", "0.2", "--json"]
-    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE)
-    deadline = time.monotonic() + 30
-    while not visible_files(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(number)
-    printed, _ = process.communicate(timeout=10)
-    assert process.returncode == 0
-    assert json.loads(printed)["rows"] == len(lines_of(tmp_path)) > 0
-    assert visible_files(tmp_path) == sorted(tmp_path.iterdir())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -172,19 +170,3 @@ def test_specs_are_read_once_and_by_libyaml(tmp_path: Path) -> None:
         assert len(load_streams(tmp_path)) == 50
     assert Counter(seen) == Counter([f"list {tmp_path}", *(f"open {file}" for file in tmp_path.iterdir())])
     assert SafeLoader is yaml.CSafeLoader
-
-
-def test_reading_specs_needs_neither_spark_nor_airflow() -> None:
-    program = (
-        "import sys, sessionizer.stream_spec.loading.folder; "
-        "from sessionizer.stream_spec import decisions, json_schema;"
-        "print([m for m in ('pyspark', 'airflow', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "[]\n"

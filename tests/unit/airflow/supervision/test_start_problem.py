@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sessionizer.causes.of_launches import OF_STARTS
 from sessionizer.causes.start_problem import StartFault, StartProblem, start_problem
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import Desired, DesiredState
-from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import State
-from sessionizer.home.clock import epoch_ms
-from sessionizer_airflow.errors import SupervisionEnded
-from sessionizer_airflow.launching.argv import Folders
-from sessionizer_airflow.launching.local import LocalLauncher
-from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import GiveUp, Replace, Wait, decide
 from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.places import SUPPORT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sessionizer.home.stream_home import StreamHome
-    from support.expected.heard import Heard
 
 LOGS = SUPPORT / "start_logs"
 NOW = 1_800_000_000_000
@@ -108,46 +92,5 @@ def test_a_start_that_never_comes_says_what_it_waits_for() -> None:
     assert decision == Replace("abc123", why, CAUSES["no_resources"])
 
 
-def test_supervisor_gives_up_on_a_missing_java_at_once(home: StreamHome, tmp_path: Path, said: Heard) -> None:
-    """The real spark-submit, before the real absence of Java."""
-    command = ["env", "JAVA_HOME=/nowhere/java", "spark-submit", "--master", "local[1]", "main.py"]
-    with pytest.raises(SupervisionEnded, match="there is no Java at /nowhere/java/bin/java") as caught:
-        _settle_until_the_end(_supervisor(home, tmp_path, said, lambda _: command))
-    assert "install Java 17 or 21" in caught.value.remedy
-    assert sum("launching" in line for line in said) == 1
-
-
-def test_exit_record_that_knows_better_is_believed(home: StreamHome, tmp_path: Path, said: Heard) -> None:
-    log = (LOGS / "no_workers.log").as_posix()
-
-    def command(call: object) -> list[str]:
-        home.prepare()
-        write_exit(home, ExitRecord(call.uid, epoch_ms() + 1, ExitOutcome.FAILED, True, "InvalidSpec", "gap is 'x'"))  # type: ignore[attr-defined]
-        return ["cat", log]
-
-    with pytest.raises(SupervisionEnded, match="InvalidSpec: gap is 'x'"):
-        _settle_until_the_end(_supervisor(home, tmp_path, said, command))
-
-
 def _situation(seen: Driver) -> Situation:
     return Situation(desired=Desired(DesiredState.RUNNING), driver=seen)
-
-
-def _supervisor(
-    home: StreamHome, tmp_path: Path, said: Heard, command: Callable[..., list[str]]
-) -> Callable[[], Supervisor]:
-    return lambda: Supervisor(
-        stream="clicks",
-        home=home,
-        folders=Folders(home=tmp_path, streams=tmp_path),
-        launcher=LocalLauncher(command),
-        policy=SupervisionPolicy(),
-        say=said,
-    )
-
-
-def _settle_until_the_end(new_supervisor: Callable[[], Supervisor]) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        new_supervisor().settle()
-        time.sleep(0.1)

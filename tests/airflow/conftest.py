@@ -1,0 +1,25 @@
+"""A stream whose driver ends with the test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.launching.local import kill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[StreamHome]:
+    found = StreamHome.of(tmp_path, "clicks")
+    yield found
+    for record in (read_launch(found), read_lease(found)):
+        if record is not None and record.process is not None:
+            kill(record.process)

@@ -1,0 +1,31 @@
+"""The status of a stream whose driver was killed, as read from disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from sessionizer.control.lease.lease import fence
+from sessionizer.control.lease.ledger import give_out
+from sessionizer.control.records.lease_record import owned_by
+from sessionizer.control.records.process_identity import identify
+from sessionizer.control.status.observation import State
+from sessionizer.control.status.observe import read_observation
+from sessionizer.home.clock import epoch_ms
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+
+def test_a_killed_driver_vanished_and_stays_so_when_fenced(home: StreamHome) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        identity = identify(child.pid)
+        assert identity is not None
+        give_out(home, owned_by(1, "a", identity, epoch_ms()))
+        assert read_observation(home, epoch_ms()).state is State.STARTING
+        os.kill(child.pid, signal.SIGKILL)
+    assert read_observation(home, epoch_ms()).state is State.VANISHED
+    fence(home)
+    assert read_observation(home, epoch_ms()).state is State.VANISHED
