@@ -14,6 +14,7 @@ AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZ
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmF0dXJl"
 PEM = "-----BEGIN RSA PRIVATE KEY-----"
 SLACK = "https://hooks.slack.com/services/"
+XML = "<property><name>{}</name><value>{}</value></property>"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,41 @@ SLACK = "https://hooks.slack.com/services/"
             "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nnext",
             "-----BEGIN RSA PRIVATE KEY-----***\nnext",
         ),
+        ("password is 'x'", "password is ***"),
+        ("the db password was hunter2, again", "the db password was ***, again"),
+        ("login with password 'x' failed", "login with password *** failed"),
+        ("pass=hunter2", "pass=***"),
+        ("db_pass=hunter2 n=1", "db_pass=*** n=1"),
+        ("dbPass: hunter2", "dbPass: ***"),
+        ("mysqldump --pass hunter2 db", "mysqldump --pass *** db"),
+        ("PGPASSWORD=hunter2 psql", "PGPASSWORD=*** psql"),
+        (
+            "https://a.blob.core.windows.net/c?sv=2&sr=c&sig=A%2Fb%3D",
+            "https://a.blob.core.windows.net/c?sv=2&sr=c&sig=***",
+        ),
+        ("c?sv=2022&amp;sig=A%2Fb", "c?sv=2022&amp;sig=***"),
+        ("next=c%3Fsv%3D2%26sig%3DAbC", "next=c%3Fsv%3D2%26sig%3D***"),
+        ("?X-Amz-Credential=A/b&X-Amz-Signature=0f1e", "?X-Amz-Credential=***&X-Amz-Signature=***"),
+        ("SharedAccessSignature sr=x&sig=abc&se=1", "SharedAccessSignature sr=x&sig=***&se=1"),
+        ("clone https://hunter2@host/x.git", "clone https://***@host/x.git"),
+        ("clone https://hunter2:x-oauth-basic@host/x.git", "clone https://***@host/x.git"),
+        ("mongodb+srv://hunter2@host/x", "mongodb+srv://***@host/x"),
+        ("curl -s -u me:hunter2 https://host", "curl -s -u me:*** https://host"),
+        (XML.format("fs.s3a.secret.key", "x"), XML.format("fs.s3a.secret.key", "***")),
+        (XML.format("fs.azure.account.key.me", "x"), XML.format("fs.azure.account.key.me", "***")),
+        (
+            "<name>my.key</name>\n  <final>true</final>\n  <value>x",
+            "<name>my.key</name>\n  <final>true</final>\n  <value>***",
+        ),
+        ("<password>hunter2</password>", "<password>***</password>"),
+        ('<property name="db.password" value="x"/>', '<property name="db.password" value=***/>'),
+        ("Cookie: session=abc; other=def", "Cookie: ***"),
+        ("set-cookie: id=abc; Secure\nnext", "set-cookie: ***\nnext"),
+        ('{"Cookie": "a=b; c=d", "n": 1}', '{"Cookie": ***, "n": 1}'),
+        ("key sk-proj-abcdefgh12345678 used", "key *** used"),
+        ("key sk_live_abcdefghijklmnopqrst used", "key *** used"),
+        ('{\\"password\\": \\"hunter2\\"}', '{\\"password\\": ***}'),
+        ("hdfs://me:hunter2@name-node:8020/x", "hdfs://me:***@name-node:8020/x"),
     ],
 )
 def test_credentials_are_hidden(line: str, shown: str) -> None:
@@ -65,6 +101,20 @@ def test_credentials_are_hidden(line: str, shown: str) -> None:
         "mapping.key is 'lower(user_id)'; allowed: an expression over u, ts, id",
         "driver 1f2e holds fencing token 3, but 4 was given out",
         "the token count is 7",
+        "hdfs://host:port/… cannot be reached",
+        "hdfs://name-node:8020: connection refused",
+        "hdfs://name-node:8020.",
+        "tables={hdfs://name-node:8020}, <hdfs://name-node:8020>",
+        "hdfs://token-store:8020/x and kafka://user-secrets:9092/",
+        "hdfs://me@name-node:8020/user/a@b/x",
+        "abfss://container@account.dfs.core.windows.net/x",
+        "--driver-url spark://CoarseGrainedScheduler@host:7078",
+        "the token is expired and the password is wrong",
+        "the fencing token was held by driver 1f2e",
+        "control/leases/<token>.json is damaged, <name> is not known",
+        XML.format("fs.defaultFS", "hdfs://name-node:8020"),
+        "bypass=true compass=north passed=3 passes: 7",
+        "risk-averse-and-desk-bound-words, task-12345678901234",
         "session_id 8c1d4c5f9b0e4b7a8c1d4c5f9b0e4b7a8c1d4c5f9b0e4b7a8c1d4c5f9b0e4b7a",
     ],
 )
@@ -72,7 +122,13 @@ def test_what_is_none_stays_as_it_is(line: str) -> None:
     assert redacted(line) == line
 
 
-SHAPES = ("password={}", 'secret: "{}"', "amqp://me:{}@host/x", "Authorization: Bearer {}", "--token {} x", "pwd='{}';")
+SHAPES = (
+    "password={}", 'secret: "{}"', "amqp://me:{}@host/x", "Authorization: Bearer {}", "--token {} x", "pwd='{}';",
+    "password is '{}'", "password is {}", "the secret was {}", "pass={}", "db_pass: {}", "?sv=1&sig={}&se=2",
+    "https://{}@host/x", "https://{}:x@host/x", "http://{}:@host", "<token>{}</token>",
+    "<name>my.key</name><value>{}</value>",
+    "Cookie: a={}; b=c", "Set-Cookie: {}", "Cookie: a=b; c={}", 'api_key => "{}"', "curl -u me:{} x", "sig%3D{}",
+)  # fmt: skip
 
 
 @settings(deadline=None)
@@ -85,6 +141,33 @@ SHAPES = ("password={}", 'secret: "{}"', "amqp://me:{}@host/x", "Authorization: 
 def test_wherever_a_text_is_cut_no_half_of_a_secret_is_left(shape: str, secret: str, before: str, limit: int) -> None:
     text = f"{before} {shape.format('s3cr3t' + secret)}"
     assert "s3cr3t" not in redacted_and_cut(text, limit)
+
+
+NAMES = (
+    "password",
+    "db_pass",
+    "fs.s3a.secret.key",
+    "API-KEY",
+    "sasToken",
+    "x-auth-token",
+    "ssl.key.password",
+    "PGPASSWORD",
+)
+MEANS = ("{}={}", "{}: {}", "{} = '{}'", '"{}": "{}"', "{} => {}", "--{} {}", "{} is '{}'", "{} is {}", "{}%3D{}")
+ENDS = ("", " and more", "\nnext line", ", x=1", "; y", ")")
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(NAMES),
+    st.sampled_from(MEANS),
+    st.sampled_from(ENDS),
+    st.text(string.ascii_letters + string.digits + "-_.~+/=%!@#$^*:", min_size=4, max_size=40),
+    st.text(string.ascii_lowercase + " \n", max_size=30),
+)
+def test_a_named_secret_never_survives(name: str, means: str, end: str, secret: str, before: str) -> None:
+    whole = f"S3{secret}"
+    assert whole not in redacted(f"{before} {means.format(name, whole)}{end}")
 
 
 def test_it_is_done_once() -> None:
