@@ -21,6 +21,7 @@ from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.forks import outlive_connections_of_the_parent
 from sessionizer.home.names import TEMPORARY_SUFFIX
+from sessionizer.home.private_folder import make_private
 from sessionizer.home.room import first_line
 from sessionizer.home.whole_file import create_file, replace_file
 
@@ -108,9 +109,9 @@ def remove(path: ControlPath) -> None:
 
 
 def make_folder(folder: ControlPath) -> None:
-    """Make the folder with those above it; harmless when it is there. Raises OSError."""
+    """Make the folder, closed to others, with those above it; harmless when it is there. Raises OSError."""
     if isinstance(folder, Path):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
     elif folder.protocol == "hdfs":
         _answered(folder, lambda: _store_of(folder).makedirs(folder.path, exist_ok=True))
     # an object store has none: a folder is there when something is in it

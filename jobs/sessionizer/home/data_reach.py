@@ -15,6 +15,7 @@ from sessionizer.home.control_store import as_os_error, make_folder, refused_by_
 from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
 from sessionizer.home.json_file import create_json, write_json
 from sessionizer.home.names import TEMPORARY_SUFFIX
+from sessionizer.home.private_folder import close_to_others
 from sessionizer.home.room import first_line, is_away, unwritable
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def make_writable_control(folders: Iterable[ControlPath]) -> None:
     for folder in folders:
         if isinstance(folder, Path):
             make_writable(folder, f"the stream's {folder.name} directory")
+            close_to_others(folder)
         else:
             stores.append(folder)
     if stores:

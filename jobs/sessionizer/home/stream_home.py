@@ -19,6 +19,7 @@ from sessionizer.home.data_reach import make_writable, make_writable_control
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD, LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
 from sessionizer.home.platform_home import STREAMS, streams_folder
+from sessionizer.home.private_folder import close_to_others
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
@@ -174,11 +175,14 @@ class StreamHome:
         """The same of what is in the home wherever control is, for who launches. Raises UnwritablePath, DiskFull."""
         for directory in (self.logs,) if self.control_root is None else (self.own, self.logs):
             make_writable(directory, f"the stream's {directory.name} directory")
+            close_to_others(directory)
 
     def prepare_data(self) -> None:
         """The same of the data, which only drivers may: raises as ``make_writable``."""
         for directory in (self.lineages, self.tables):
             make_writable(directory, f"the stream's {directory.name} directory")
+        for held in (self.lineages, self.savepoints, self.seeds, self.unpacked):
+            close_to_others(held)
 
 
 def stream_homes(platform_home: Path) -> list[StreamHome]:

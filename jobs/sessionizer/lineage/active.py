@@ -15,6 +15,7 @@ from sessionizer.home.json_file import have_folder, require_undamaged, write_rec
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.lineage_home import TYPES
 from sessionizer.home.names import is_identifier, minted_id
+from sessionizer.home.private_folder import close_to_others
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, write_checkpoint_record
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -85,6 +86,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     for directory in (home.checkpoint(lineage), home.punctuations(lineage)):
         try:
             directory.mkdir(parents=True)
+            close_to_others(directory.parent)
         except OSError as error:
             raise refused(directory, "a directory of a new lineage", error) from error
     have_folder(home.lineage(lineage).records, "a directory of a new lineage")

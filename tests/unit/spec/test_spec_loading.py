@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +19,7 @@ from support.faults.spoiled_specs import changed
 from support.streams.spec_folder import load_streams
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 def write(folder: Path, file: str, name: str) -> Path:
@@ -86,6 +89,46 @@ def test_of_two_suffixes_neither_is_taken(tmp_path: Path) -> None:
     write(tmp_path, "one.yaml", "one")
     write(tmp_path, "one.yml", "one")
     assert survey_streams(tmp_path).specs == {}
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))  # a name of at most 108 bytes
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize("make", [_pipe, _socket, _device, _large, Path.mkdir])
+def test_what_is_no_regular_file_of_bounded_size_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "one.yaml", "one")
+    make(tmp_path / "odd.yaml")
+    found = survey_streams(tmp_path)
+    assert set(found.specs) == {"one"}
+    (problem,) = found.problems
+    assert isinstance(problem, InvalidSpec)
+    assert (problem.field, problem.file) == ("the file", tmp_path / "odd.yaml")
+    with pytest.raises(InvalidSpec):
+        find_stream(tmp_path, "odd")
+
+
+def test_a_link_to_a_spec_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "real", "one").rename(tmp_path / "elsewhere")
+    (tmp_path / "one.yaml").symlink_to(tmp_path / "elsewhere")
+    assert find_stream(tmp_path, "one").name == "one"
 
 
 def test_a_missing_folder_is_a_problem_too(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.names import minted_id
+from sessionizer.home.private_folder import make_private
 from sessionizer.home.stamp import stamped
 from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.lineage.kept_types import KeptTypes
@@ -92,6 +93,7 @@ class Taking:
         if known.value is None:
             remove_tree(folder)
             own = minted_id(epoch_ms())
+            make_private(folder)
             (folder / own / "scratch").mkdir(parents=True)
             found = self._keep(folder / own)
             permit()

@@ -13,6 +13,7 @@ from sessionizer.home.data_files import entries_in, examine_data_json, publish_j
 from sessionizer.home.data_reach import refused
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.names import minted_id
+from sessionizer.home.private_folder import make_private
 from sessionizer.home.stamp import stamped, unknown_format
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Condemned(JsonRecord):
 def write_data_record(path: DataPath, record: JsonRecord) -> None:
     """Write ``record`` with its format and its writer; its folder is made. Raises as ``refused``."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
     except OSError as error:
         raise refused(path.parent, "a savepoint", error) from error
     publish_json(path, stamped(record.to_json(), record.FORMAT))

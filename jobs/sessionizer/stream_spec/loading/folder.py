@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_KINDS: Final = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
@@ -111,10 +120,13 @@ def read_spec(path: Path) -> StreamSpec:
 
 
 def read_text(path: Path) -> str:
-    """Read the file ``path``; raises InvalidSpec when it is not there, too large or not UTF-8."""
+    """Read the file ``path``; raises InvalidSpec when it is not there, no regular file, too large or not UTF-8."""
     try:
-        with path.open("rb") as file:
-            written = file.read(MOST_BYTES + 1)
+        # to open a pipe would wait for its writer, to open a device may do something
+        kind = file_kind(path.stat().st_mode)
+        if kind is not None:
+            raise InvalidSpec("the file", Shown(kind), "a regular file", file=path)
+        written = _beginning(path, MOST_BYTES + 1)
         if len(written) > MOST_BYTES:
             raise InvalidSpec("the file", Shown("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
         return written.decode("utf-8")
@@ -122,6 +134,24 @@ def read_text(path: Path) -> str:
         raise InvalidSpec("the file", Shown("unreadable"), f"a file to read ({error.strerror})", file=path) from error
     except UnicodeDecodeError as error:
         raise InvalidSpec("the file", Shown(f"broken at byte {error.start}"), "UTF-8", file=path) from error
+
+
+def file_kind(mode: int) -> str | None:
+    """Name what a file of ``mode`` is, None for a regular one."""
+    return None if stat.S_ISREG(mode) else next((name for is_one, name in _KINDS if is_one(mode)), "no regular file")
+
+
+def _beginning(path: Path, length: int) -> bytes:
+    """Read at most ``length`` bytes; a pipe that has taken the file's place is not waited for. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    parts: list[bytes] = []
+    try:
+        while length > 0 and (part := os.read(descriptor, length)):
+            parts.append(part)
+            length -= len(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
 
 
 def check_file_name(path: Path, spec: StreamSpec) -> None:

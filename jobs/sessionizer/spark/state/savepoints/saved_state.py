@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.home.data_files import remove_tree
+from sessionizer.home.private_folder import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import SeenFile, seen_files
 from sessionizer.lineage.kept_types import KeptTypes
@@ -64,6 +65,7 @@ def saved_state(
     copy = stream.unpacked / savepoint.id
     try:
         install(savepoint, manifest, copy)
+        close_to_others(stream.unpacked)
         kept = KeptTypes(manifest.time_mode, manifest.payload_types)
         state = KeptState(copy, manifest.batch_id, manifest.key_groups, open_event_schema(kept))
         with reading_state(spark):
