@@ -23,7 +23,7 @@ OTHERS = 0o007
 
 @pytest.fixture(params=[0o022, 0o002])
 def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
-    """That of most systems: others may read."""
+    """Set the umask of most systems, by which others may read."""
     before = os.umask(request.param)
     yield
     os.umask(before)
