@@ -23,6 +23,7 @@ from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.internals.checkpoint_files import local_checkpoint_settings
 from sessionizer.spark.sinks import table_shapes
 from support.expected.emission import owed_by_batch
+from support.streams.drawn_logs import commit, draw
 from support.streams.log_feed import batches_that_bring_something
 from support.streams.plain_rows import (
     Record,
@@ -123,8 +124,11 @@ def is_drained(log: Log) -> bool:
 
 CASES = cases()
 QUICK = 16
-"""So many run with all other tests."""
-NUMBERS = [number if number < QUICK else pytest.param(number, marks=pytest.mark.long) for number in range(len(CASES))]
+"""Logs that `make test` streams."""
+CLOCKS = [case.log.rules.time_mode for case in CASES]
+DRAWN = draw(CLOCKS, QUICK, commit())
+REST = [number for number in range(len(CASES)) if number not in DRAWN]
+NUMBERS = [*DRAWN, *(pytest.param(number, marks=pytest.mark.long) for number in REST)]
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +138,9 @@ def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     running: dict[int, Future[Streamed]] = {}
 
     def run(number: int) -> Streamed:
-        last = QUICK if number < QUICK else len(CASES)
-        for ahead in range(number, min(number + AT_A_TIME, last)):
+        those = DRAWN if number in DRAWN else REST
+        place = those.index(number)
+        for ahead in those[place : place + AT_A_TIME]:
             if ahead not in running:
                 case, home = CASES[ahead], tmp_path_factory.mktemp(f"log-{ahead}-")
                 running[ahead] = pool.submit(stream, sessions[case.partitions], case.log, case.setting, home)
@@ -193,7 +198,9 @@ def test_a_batch_that_runs_again_adds_nothing(streamed: Callable[[int], Streamed
         assert all(content(run) == content(first) for run in again)
 
 
-@pytest.mark.parametrize("number", [known for known, case in zip(NUMBERS, CASES, strict=True) if is_drained(case.log)])
+@pytest.mark.parametrize(
+    "number", [known for known, number in zip(NUMBERS, [*DRAWN, *REST], strict=True) if is_drained(CASES[number].log)]
+)
 def test_a_drain_leaves_no_state(streamed: Callable[[int], Streamed], number: int) -> None:
     assert not any(streamed(number).state.values())
 
@@ -206,15 +213,13 @@ def test_the_logs_are_worth_streaming(streamed: Callable[[int], Streamed]) -> No
     assert all(count >= (3 if is_up_to_the_machine(what) else 10) for what, count in seen.items()), str(seen)
 
 
-def first_of_each_clock() -> set[int]:
-    modes = [case.log.rules.time_mode for case in CASES]
-    return {modes.index(mode) for mode in set(modes)}
+FIRST_OF_EACH_CLOCK = draw(CLOCKS, len(set(CLOCKS)), commit())
 
 
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(number, marks=() if number in first_of_each_clock() else pytest.mark.long)
+        pytest.param(number, marks=() if number in FIRST_OF_EACH_CLOCK else pytest.mark.long)
         for number in range(len(CASES))
     ],
 )
