@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import platform
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
@@ -21,6 +18,7 @@ from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import committed_batches
 from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record
+from sessionizer.state.savepoints.code_digest import code_digest
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
     Counts,
@@ -132,7 +130,7 @@ class Making:
             sinks=tuple(self._sinks()),
             counts=counts,
             earliest_due_ms=earliest_due_ms,
-            fingerprint=Fingerprint(_code_digest(), {**_versions(), **versions}, standing.settings),
+            fingerprint=Fingerprint(code_digest(), {**_versions(), **versions}, standing.settings),
             files=tuple(data_files(self.home)),
         )
         write_manifest(self.home, manifest)
@@ -159,13 +157,3 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         **{name: importlib.metadata.version(package) for name, package in _PACKAGES.items()},
     }
-
-
-@cache
-def _code_digest() -> str:
-    """SHA-256 of all modules of the package, whatever folder it is in; of nothing where they are no files."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    for module in sorted(root.rglob("*.py")):
-        digest.update(module.relative_to(root).as_posix().encode() + b"\0" + module.read_bytes() + b"\0")
-    return digest.hexdigest()
