@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,7 +20,7 @@ from sessionizer.state.lineages.standing import Position
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sessionizer.home.savepoint_home import SavepointHome
     from sessionizer.stream_spec.decisions import Document
@@ -68,7 +69,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """By what it was made: a SHA-256 of our code, the versions below it, and what Spark pins in the checkpoint."""
+    """By what it was made: a digest of our deciding code, the versions below it, and what Spark pins in the checkpoint.
+
+    ``code``: as ``code_digest`` has it. That of an older savepoint covers other modules.
+    """
 
     code: str
     versions: Mapping[str, str]
@@ -133,19 +137,12 @@ class Manifest:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Manifest:
-        """What ``to_json`` wrote; what a newer release added is left out. Raises ValueError."""
+        """Read what ``to_json`` wrote, without what a newer release added. Raises ValueError.
+
+        A field that came later has a default, which an older savepoint gets.
+        """
         try:
-            return cls(
-                **{
-                    **_fields_of(cls, value),
-                    "kind": Kind(value["kind"]),
-                    "position": _part(Position, value["position"]),
-                    "sinks": tuple(_part(SinkTable, sink) for sink in value["sinks"]),
-                    "counts": None if value["counts"] is None else _part(Counts, value["counts"]),
-                    "fingerprint": _part(Fingerprint, value["fingerprint"]),
-                    "files": tuple(_part(DataFile, file) for file in value["files"]),
-                }
-            )
+            return cls(**{name: _READ.get(name, _as_it_is)(part) for name, part in _fields_of(cls, value).items()})
         except (KeyError, TypeError) as error:
             message = f"it lacks what every manifest has ({error})"
             raise ValueError(message) from error
@@ -187,6 +184,25 @@ def _part(kind: type[Part], value: Mapping[str, Any]) -> Part:
     return kind(**_fields_of(kind, value))
 
 
+def _parts(kind: type[Part], values: Iterable[Mapping[str, Any]]) -> tuple[Part, ...]:
+    return tuple(_part(kind, value) for value in values)
+
+
 def _fields_of(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
     known = {each.name for each in fields(kind)}
     return {name: part for name, part in value.items() if name in known}
+
+
+def _as_it_is(part: Part) -> Part:
+    return part
+
+
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "kind": Kind,
+    "position": partial(_part, Position),
+    "sinks": partial(_parts, SinkTable),
+    "counts": lambda counts: None if counts is None else _part(Counts, counts),
+    "fingerprint": partial(_part, Fingerprint),
+    "files": partial(_parts, DataFile),
+}
+"""Fields that JSON does not have as they are."""
