@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -187,3 +188,14 @@ def test_savepoints_are_looked_for_as_soon_as_a_spec_asks(
         (tmp_path / "clicks.yaml").write_text(f"{spec}\n{asked}\n")
         (dag,) = DagBag(str(STREAMS.parent / "savepoints.py")).dags.values()
         assert dag.schedule == schedule
+
+
+def test_the_documentation_names_no_task_that_is_not_there(dags: dict[str, DAG]) -> None:
+    tasks = {task.task_id for dag in dags.values() for task in dag.tasks}
+    named = {
+        (page.name, task)
+        for page in (REPOSITORY / "docs").glob("*.md")
+        for task in re.findall(r"\btask `(\w+)`", page.read_text())
+    }
+    assert len(named) >= 4
+    assert {(page, task) for page, task in named if task not in tasks} == set()
