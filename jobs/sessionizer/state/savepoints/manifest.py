@@ -69,7 +69,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Makers of a savepoint: digest of our deciding code, versions below it, settings that Spark pins in the checkpoint.
+    """Makers of a savepoint: digest of our deciding code, versions below it, settings that the checkpoint pins.
 
     ``code``: as ``code_digest`` has it. That of an older savepoint covers other modules.
     """
