@@ -1,4 +1,4 @@
-"""One DAG for all streams: reports what no watch can. Wiring only; see ``orphans`` and ``unwatched`` of the plugin."""
+"""One DAG for all streams: reports what no watch can. Wiring only; see ``reports`` of the plugin."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from sessionizer.control.patience import MINUTE
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.reports.orphans import ReportOrphans
+from sessionizer_airflow.reports.stuck import ReportStuck
 from sessionizer_airflow.reports.unwatched import ReportUnwatched
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 DOCUMENTATION = """
-Reports drivers that nobody supervises, and streams that should run and do not, while nobody looks after them.
+Reports drivers that nobody supervises, streams that should run and do not, and commands that nobody carries out.
 
 **`report_orphans`**: a driver runs though no spec describes its stream: that was renamed, or removed from the folder.
 Such a driver goes on writing. It is never ended from here: **a failed run** names it, with the command that stops it at
@@ -23,6 +24,10 @@ a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
 
 **`report_unwatched`**: a stream is wanted, its driver is dead or hangs, and nothing has been done about it for several
 minutes: its DAG `supervise` is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
+
+**`report_stuck`**: a restore or the like has a stream, and nobody has carried it out for several minutes: its process
+was killed, its run was marked, or its last try failed. The stream is down until it is over. **A failed run** names it,
+with the command that goes on with it.
 """
 
 # What is found fails at once: no new try mends it. A worker that could not start is Airflow's trouble, and passes.
@@ -41,3 +46,4 @@ with DAG(
 ):
     ReportOrphans(task_id="report_orphans", project=project, **RETRIES)
     ReportUnwatched(task_id="report_unwatched", project=project, patience=UNWATCHED_AFTER, **RETRIES)
+    ReportStuck(task_id="report_stuck", project=project, patience=policy.unattended_after_ms, **RETRIES)

@@ -107,6 +107,14 @@ class UnwatchedStreams(TerminalError):
         super().__init__("; ".join(lines))
 
 
+class StuckOperations(TerminalError):
+    """Commands have streams, and nobody carries them out; ``lines`` has one for each, ``remedy`` says what to do."""
+
+    def __init__(self, lines: list[str], remedy: str) -> None:
+        self.lines, self.remedy = tuple(lines), remedy
+        super().__init__("; ".join(lines))
+
+
 class SavepointsNotRemoved(TerminalError):
     """Savepoints that are old could not be removed; ``lines`` has one for each stream, ``remedy`` says what to do."""
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.lease.holder_beats import holder_beats
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
@@ -53,7 +54,8 @@ def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[s
             end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it did not begin")
         raise
     try:
-        yield lease
+        with holder_beats(lease):
+            yield lease
         lease.check()
     finally:
         _give_back(lease)

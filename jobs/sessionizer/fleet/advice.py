@@ -9,7 +9,6 @@ from sessionizer.causes.of_drivers import HUNG, KILLED, NO_PROGRESS, NO_START
 from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.home.clock import clock_time
@@ -18,21 +17,29 @@ from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.causes.start_problem import StartProblem
-    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.home.stream_home import StreamHome
 
 OF_STALLS = {Stall.SILENT: HUNG, Stall.NO_PROGRESS: NO_PROGRESS, Stall.NO_START: NO_START}
 
 
-def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRecord | None, now: int) -> str | None:
-    """What to do at ``now`` (epoch ms); None where nothing is wrong. What the supervisor has said goes first."""
+def advice_on(
+    home: StreamHome,
+    newest: NewestDriver,
+    supervision: SupervisionRecord | None,
+    unfinished: UnfinishedOperation | None,
+    now: int,
+) -> str | None:
+    """What to do at ``now`` (epoch ms); None where nothing is wrong. What the supervisor has said goes first.
+
+    ``unfinished``: the command that has the stream.
+    """
     seen = newest.seen
-    pending = pending_operation(home)
-    if pending is not None:
-        return _on_operation(pending)
+    if unfinished is not None:
+        return _on_operation(unfinished)
     if supervision is not None and seen.desired.state is DesiredState.RUNNING:
         told = _of_supervisor(home.name, seen, supervision, now)
         if told is not None:
@@ -46,16 +53,11 @@ def advice_on(home: StreamHome, newest: NewestDriver, supervision: SupervisionRe
     return _on_desired_state(home.name, seen) or _on_warning(seen)
 
 
-def _on_operation(pending: OperationRecord) -> str:
-    """Whether somebody carries it out just now cannot be seen from here."""
-    given = " ".join(filter(None, (pending.stream, pending.savepoint, pending.options)))
-    on = f"`sessionizer {pending.verb} {given} --approve {pending.digest}`"
-    to = f" to {pending.savepoint}" if pending.savepoint else ""
-    return (
-        f"{pending.verb}{to}, approved by {pending.by}, has come to {pending.step} at "
-        f"{clock_time(pending.step_at)}, and no driver starts before it is over; if nobody carries it out any more: "
-        f"{on}, or clear its task in Airflow"
-    )
+def _on_operation(unfinished: UnfinishedOperation) -> str:
+    """How far it is, and how a person goes on with it."""
+    standing = f"{unfinished.standing}; no driver starts before it is over"
+    how = "if that process is killed" if unfinished.is_at_work else "what to do"
+    return f"{standing}; {how}: {unfinished.go_on}"
 
 
 def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:

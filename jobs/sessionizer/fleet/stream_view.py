@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.drained import DrainRecord
@@ -27,6 +28,7 @@ class StreamView:
     ``advice``: what to do, if something is wrong; ``changes``: where its file differs from the spec that it runs by;
     ``running``: a line about the batch under way, if it takes long; ``drain``: its sessions are closed for good.
     ``trial``: of its lineage, if a verb made that; ``trial_line`` says where it stands, and what to do if it failed.
+    ``unfinished``: the command that has it and is not over.
     ``left_out``: the ranges of its source whose rows its lineage quarantines.
     """
 
@@ -43,6 +45,7 @@ class StreamView:
     trial: Trial | None = None
     trial_line: str | None = None
     left_out: tuple[str, ...] = ()
+    unfinished: UnfinishedOperation | None = None
 
     @property
     def seen(self) -> Observation | None:
@@ -88,5 +91,6 @@ class StreamView:
         changes = [asdict(change) for change in self.changes]
         drained = self.drain.to_json() if self.drain else None
         said = {"advice": self.advice, "spec_changes": changes, "drained": drained, "left_out": list(self.left_out)}
+        said["operation"] = self.unfinished.to_json() if self.unfinished else None
         said["trial"] = self.trial.to_json() if self.trial else None
         return {"stream": self.name, **observed, **said}

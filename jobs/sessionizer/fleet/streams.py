@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from sessionizer.control.patience import patience
 from sessionizer.control.records.supervision_record import read_supervision
 from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
 from sessionizer.control.status.progress_line import running_line
+from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
@@ -63,18 +65,20 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     newest, supervision = _newest(home, now), read_supervision(home)
     beat, trial = newest.seen.heartbeat, examine_trial(home)
+    unfinished = read_unfinished(home, newest.owner, now)
     return StreamView(
         name=spec.name,
         home=home,
         newest=newest,
         supervision=supervision,
-        advice=advice_on(home, newest, supervision, now),
+        advice=advice_on(home, newest, supervision, unfinished, now),
         changes=pending_changes(home, spec),
         running=running_line(beat, now) if beat and newest.seen.state.is_live else None,
         drain=examine_drain(home),
         trial=trial,
         trial_line=_trial_line(home, trial) if trial else None,
         left_out=tuple(examine_left_out(home).lines()),
+        unfinished=unfinished,
     )
 
 
@@ -101,10 +105,22 @@ def _of_file(file: Path, platform: Path) -> StreamView:
         told = f"{error} → {remedy_for(error)}"
         try:
             home = StreamHome.of(platform, file.stem)
-            newest, supervision = _newest(home, epoch_ms()), read_supervision(home)
+            now = epoch_ms()
+            newest, supervision = _newest(home, now), read_supervision(home)
         except SessionizerError as unseen:
             return StreamView(name=file.stem, home=None, problem=unseen, advice=told)
-        return StreamView(name=file.stem, home=home, problem=error, newest=newest, supervision=supervision, advice=told)
+        unfinished = None
+        with suppress(SessionizerError):
+            unfinished = read_unfinished(home, newest.owner, now)
+        return StreamView(
+            name=file.stem,
+            home=home,
+            problem=error,
+            newest=newest,
+            supervision=supervision,
+            advice=told,
+            unfinished=unfinished,
+        )
 
 
 def _newest(home: StreamHome, now: int) -> NewestDriver:

@@ -75,7 +75,7 @@ class ControlFiles:
         return self.root / "watch.json"
 
     def told(self, of: str) -> ControlPath:
-        """The driver that people have been told ``of``: that it is an orphan, or unwatched."""
+        """The driver or command that people have been told ``of``: an orphan, unwatched, or stuck."""
         return self.root / f"{of}.json"
 
     @property

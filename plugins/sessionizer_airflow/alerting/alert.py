@@ -32,6 +32,8 @@ class Kind(StrEnum):
     """A plan for it waits for somebody to approve or reject it."""
     OPERATION_FAILED = "operation_failed"
     """What was approved for it was not carried out to its end."""
+    OPERATION_STUCK = "operation_stuck"
+    """A command has it, nobody carries that out, and no driver starts before it is over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.control.records.told_record import TOLD_OF_STUCK
+from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.operating.request import Request
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +28,22 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
     """An ``on_failure_callback``: the last try is over. Never raises."""
     try:
         request = Request.of_run(context["run_id"], context["params"])
-        pending = pending_operation(context["task"].project.home_of(request.stream))
+        home = context["task"].project.home_of(request.stream)
+        pending = pending_operation(home)
         alert = failure_alert(request, context.get("exception"), pending)
+        _note_told(home)
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
         log.warning("nobody could be told of it: %s: %s", type(error).__name__, error)
         return
     notify(alert, log.warning)
+
+
+def _note_told(home: StreamHome) -> None:
+    """People know of the command now, so its stream's watch need not tell them again. Raises ControlUnreachable."""
+    now_ms = epoch_ms()
+    unfinished = read_unfinished(home, read_observation(home, now_ms), now_ms)
+    if unfinished is not None:
+        TOLD_OF_STUCK.is_news(home, unfinished.try_key)
 
 
 def failure_alert(request: Request, error: object, pending: OperationRecord | None) -> Alert:

@@ -19,6 +19,7 @@ from sessionizer_airflow.errors import (
     OrphanedDrivers,
     PlanImpossible,
     SavepointsNotRemoved,
+    StuckOperations,
     SupervisionEnded,
     UnwatchedStreams,
 )
@@ -33,7 +34,8 @@ WIDTH: Final = 100
 INDENT: Final = "    "
 WHAT_TO_DO: Final = "What to do:"
 KNOW_THEIR_REMEDY: Final = (
-    SupervisionEnded, OrphanedDrivers, UnwatchedStreams, SavepointsNotRemoved, PlanImpossible, JobFailed,
+    SupervisionEnded, OrphanedDrivers, UnwatchedStreams, StuckOperations, SavepointsNotRemoved, PlanImpossible,
+    JobFailed,
 )  # fmt: skip
 GO_ON: Final = "then unpause this DAG"
 

@@ -1,1 +1,1 @@
-"""What no watch can tell of itself: drivers without a spec, streams that nobody watches."""
+"""Reports on drivers without a spec, streams that nobody watches and commands that nobody carries out."""

@@ -15,6 +15,7 @@ from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.launch_record import read_launch, write_launch
 from sessionizer.control.records.stop_marker import request_stop
+from sessionizer.control.records.told_record import TOLD_OF_STUCK
 from sessionizer.control.status.observation import State
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -42,7 +43,7 @@ from sessionizer_airflow.supervision.failures import (
 )
 from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.observe import read_situation
-from sessionizer_airflow.supervision.tell import describe, level_of
+from sessionizer_airflow.supervision.tell import alert_on_unattended, describe, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +107,7 @@ class Supervisor:
         situation = read_situation(self.home, self.policy, now_ms)
         self._take_note(situation)
         decision = decide(situation, self.ledger.read(), self.policy, now_ms)
+        self._note_command(decision, situation)
         self._tell(decision, situation, now_ms)
         self._act(decision, situation)
         return decision
@@ -121,6 +123,14 @@ class Supervisor:
             self.ledger.note_work(driver)
         elif situation.wanted:
             self.ledger.note_waiting(driver, situation.desired.at)
+
+    def _note_command(self, decision: Decision, situation: Situation) -> None:
+        """Tell people, once, of a command that has the stream and that nobody carries out."""
+        unfinished, is_stuck = situation.unfinished, isinstance(decision, StandBy) and decision.unattended
+        if unfinished is None or not is_stuck:
+            return
+        if TOLD_OF_STUCK.is_news(self.home, unfinished.try_key):
+            self.tell(alert_on_unattended(self.stream, unfinished))
 
     def _conclude(self, failure: Failure, driver: Driver | None) -> None:
         """Show the last words of what failed, once, and have the ledger record it and tell people."""

@@ -76,10 +76,14 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class StandBy:
-    """The stream is not wanted now. ``stop`` is the uid of a driver that still has to be asked to stop."""
+    """The stream is not wanted now. ``stop`` is the uid of a driver that still has to be asked to stop.
+
+    ``unattended``: a command has the stream, and nobody carries it out any more.
+    """
 
     why: str
     stop: str | None = None
+    unattended: bool = False
 
 
 Decision = Launch | Adopt | Wait | Replace | GiveUp | StandBy
@@ -111,17 +115,25 @@ def _decision(situation: Situation, record: SupervisionRecord, policy: Supervisi
 def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     """The stream is not wanted: its driver is asked to stop, and made to if it no longer listens.
 
-    In maintenance a job has the stream, and stops the driver itself: whoever holds the lease may be that job.
+    In maintenance a command has the stream, and stops the driver itself: the lease's owner may be that command.
     """
     driver, desired = situation.driver, situation.desired
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
     why = f"desired state is {desired.state}" + (f" ({asked})" if asked else "")
     if desired.state is DesiredState.MAINTENANCE:
-        return StandBy(why)
+        return _leave_alone(situation, why, policy, now_ms)
     if driver is not None and driver.state is State.STALLED:
         return _judge_live(driver, record, policy, now_ms)
     listens = driver is not None and driver.state.is_live and not driver.stop_requested
     return StandBy(why, stop=driver.uid if driver is not None and listens else None)
+
+
+def _leave_alone(situation: Situation, why: str, policy: SupervisionPolicy, now_ms: int) -> StandBy:
+    """A command is left alone between its tries, too. One that nobody carries out is a person's to go on with."""
+    unfinished = situation.unfinished
+    if unfinished is None or not unfinished.is_unattended(now_ms, policy.unattended_after_ms):
+        return StandBy(why)
+    return StandBy(f"{why}; {unfinished.standing}. What to do: {unfinished.go_on}", unattended=True)
 
 
 def _judge_live(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:

@@ -16,6 +16,7 @@ from sessionizer.control.records.launch_record import own_file
 from sessionizer.control.status.newest_driver import acquired_at, newest_driver
 from sessionizer.control.status.observation import Observation, State
 from sessionizer.control.status.progress_line import running_line
+from sessionizer.control.status.unfinished_operation import read_unfinished
 
 if TYPE_CHECKING:
     from sessionizer.causes.start_problem import StartProblem
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.launch_record import LaunchRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Stall
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer.home.stream_home import StreamHome
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
@@ -80,10 +82,14 @@ class Driver:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What people asked for, and the driver that there is."""
+    """What people asked for, and the driver that there is.
+
+    ``unfinished``: of a stream in maintenance, the command that has it.
+    """
 
     desired: Desired
     driver: Driver | None = None
+    unfinished: UnfinishedOperation | None = None
 
     @property
     def wanted(self) -> bool:
@@ -97,11 +103,18 @@ SICK = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
     """What the stream at ``home`` is doing at ``now_ms``.
 
-    Raises DamagedFile: the desired state cannot be read, and guessing could start a stopped stream.
+    Raises DamagedFile: the desired state or the record of a command that has the stream cannot be read, and guessing
+    could start a stopped stream.
     Raises ControlUnreachable: the control directory cannot be listed.
     """
     newest = newest_driver(home, now_ms, startup_grace_ms=policy.startup_grace_ms, stale_after_ms=policy.stale_limit_ms)
-    return Situation(desired=read_desired(home), driver=_driver_of(home, newest, now_ms))
+    desired = read_desired(home)
+    in_maintenance = desired.state is DesiredState.MAINTENANCE
+    return Situation(
+        desired=desired,
+        driver=_driver_of(home, newest, now_ms),
+        unfinished=read_unfinished(home, newest.owner, now_ms) if in_maintenance else None,
+    )
 
 
 def _driver_of(home: StreamHome, newest: NewestDriver, now_ms: int) -> Driver | None:

@@ -61,6 +61,11 @@ class SupervisionPolicy:
         return cls(**{f"{name}_ms" if f"{name}_ms" in DURATIONS else name: value for name, value in values.items()})
 
     @property
+    def unattended_after_ms(self) -> int:
+        """Ms that a command which nobody carries out is left to Airflow's own retry."""
+        return self.tell_stale_after
+
+    @property
     def tell_stale_after(self) -> int:
         """Ms without a sign of work until people are told: a hang is first dealt with."""
         return max(self.stale_alert_ms, 2 * self.stale_limit_ms)

@@ -17,6 +17,7 @@ from sessionizer_airflow.supervision.failures import GO_ON, first_line, reason_t
 if TYPE_CHECKING:
     from sessionizer.control.records.health_record import Health
     from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
     from sessionizer_airflow.supervision.failures import Failure
     from sessionizer_airflow.supervision.observe import Driver, Situation
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -38,7 +39,7 @@ def describe(decision: Decision, situation: Situation | None, now_ms: int) -> st
             return f"replacing driver {uid}: {why}" if out_of_sight else f"ending driver {uid} by force: {why}"
         case GiveUp(reason, remedy):
             return f"giving up: {reason}. What to do: {remedy}"
-        case StandBy(why, stop):
+        case StandBy(why, stop=stop):
             asked = f"; driver {stop} is asked to stop" if stop else ""
             return f"standing by: {why}{asked}"
 
@@ -48,7 +49,7 @@ def subject(decision: Decision) -> tuple[str, ...]:
     match decision:
         case Adopt(uid, state):
             return ("adopt", uid, _word_for(state))
-        case Wait(_, why) | StandBy(why, _):
+        case Wait(_, why) | StandBy(why):
             return (type(decision).__name__, why)
         case _:
             return (type(decision).__name__,)
@@ -86,8 +87,8 @@ def label_of(decision: Decision, health: Health | None) -> str:
             return f"{word}, {ailment}" if ailment else word
         case Wait(orderly=orderly):
             return "restarting" if orderly else "backing off"
-        case StandBy():
-            return "standing by"
+        case StandBy(unattended=unattended):
+            return "standing by, a command is stuck" if unattended else "standing by"
         case GiveUp():
             return GAVE_UP
         case _:
@@ -106,7 +107,7 @@ def level_of(decision: Decision) -> int:
     match decision:
         case GiveUp():
             return logging.ERROR
-        case Replace():
+        case Replace() | StandBy(unattended=True):
             return logging.WARNING
         case Wait(orderly=orderly):
             return logging.INFO if orderly else logging.WARNING
@@ -145,6 +146,12 @@ def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver
 def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
     """Told once, when what a stream waited for is over."""
     return _alert(stream, Kind.RECOVERED, f"it waited for {_lasted(record, now_ms)}: {_what_for(record)}", "", driver)
+
+
+def alert_on_unattended(stream: str, unfinished: UnfinishedOperation) -> Alert:
+    """Told once of a command that has the stream and that nobody carries out."""
+    reason = f"{unfinished.standing}. The stream is down until it is over"
+    return Alert(stream=stream, kind=Kind.OPERATION_STUCK, reason=reason, what_to_do=unfinished.go_on)
 
 
 def alert_on_surprise(stream: str, error: Exception) -> Alert:

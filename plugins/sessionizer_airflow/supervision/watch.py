@@ -67,7 +67,7 @@ def _needs_worker(
             if driver is not None and driver.state is State.STALLED and driver.out_of_sight is not None:
                 return _is_to_be_noted(driver, record, policy, now_ms)
             return failure is not None and not is_known(record, failure) and failure.uid != record.settled_uid
-        case StandBy(_, stop):
+        case StandBy(stop=stop):
             return stop is not None
         case _:
             return True

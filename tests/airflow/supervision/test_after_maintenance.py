@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import DesiredState
-from sessionizer_airflow.supervision.decide import Adopt
+from sessionizer.control.records.operation_record import Reached, read_operations, write_operation
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.supervision.decide import Adopt, StandBy
+from sessionizer_airflow.supervision.tell import subject
+from sessionizer_airflow.supervision.watch import look_at
 from support.expected.supervision_records import recorded
 
 if TYPE_CHECKING:
@@ -19,6 +25,13 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.act import Supervisor
 
 PATIENCE_S = 30.0
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
 
 
 def hold(home: StreamHome) -> None:
@@ -42,3 +55,36 @@ def test_the_stream_runs_again_and_nobody_is_told_of_a_failure(
     assert alerts == []
     assert (recorded(home).failures, recorded(home).last_failure) == (0, "")
     assert any("driver restore-1 stopped" in line for line in said)
+
+
+def hold_for_ever(home: StreamHome) -> None:
+    with held_for(home, Maintenance("restore-1", "alice", "restore", DesiredState.RUNNING), 10, print):
+        record = new_operation(home, "restore", "13a24ec4dd774b6d", "alice", ("L1", 4), savepoint="monday")
+        write_operation(home, replace(record, step=Reached.TAKEN_BACK))
+        time.sleep(600)
+
+
+def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
+    new_supervisor: Callable[[], Supervisor], home: StreamHome, alerts: list[Alert], said: list[str]
+) -> None:
+    """As a run of `sessionizer.operate` that a person marks failed: nothing tries it again."""
+    home.prepare()
+    job = multiprocessing.get_context("fork").Process(target=hold_for_ever, args=(home,))
+    job.start()
+    eventually(lambda: home.control_files.operations.is_dir() and read_operations(home))
+    supervisor = new_supervisor()
+    supervisor.policy = replace(supervisor.policy, stale_limit_ms=200, stale_alert_ms=400)
+    assert supervisor.settle() == StandBy("desired state is MAINTENANCE (by alice, restore)")
+    known = look_at(home, supervisor.policy).about
+    job.kill()
+    job.join()
+    eventually(lambda: look_at(home, supervisor.policy).about != known)
+    for _ in range(2):
+        decision = supervisor.settle()
+        assert isinstance(decision, StandBy)
+        assert decision.unattended
+    (alert,) = alerts
+    assert alert.kind is Kind.OPERATION_STUCK
+    assert "sessionizer restore clicks monday --approve" in alert.what_to_do
+    assert "nobody has carried it out since" in said[-1]
+    assert look_at(home, supervisor.policy).about == subject(decision)

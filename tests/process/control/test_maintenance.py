@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.control.lease.holder_beats import holder_beats
+from sessionizer.control.lease.lease import acquire, fence
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
+from sessionizer.control.records.heartbeat import Phase, read_heartbeat
 from sessionizer.control.records.lease_record import Vacancy
 from sessionizer.control.status.observe import read_observation
+from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.errors import DriverStillRuns
 from sessionizer.home.clock import epoch_ms
 from support.processes import scripted_driver
@@ -81,3 +85,28 @@ def test_what_fails_in_between_leaves_the_stream_in_maintenance_and_the_lease_fr
     with held_for(home, JOB, 5, print):
         pass
     assert read_desired(home).state is DesiredState.RUNNING
+
+
+def test_a_command_beats_as_long_as_it_has_the_stream(home: StreamHome) -> None:
+    with held_for(home, JOB, 5, print) as lease:
+        deadline = time.monotonic() + 10
+        while (beat := read_heartbeat(home)) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert (beat.uid, beat.phase) == (lease.uid, Phase.STARTING)
+        unfinished = read_unfinished(home, read_observation(home, epoch_ms()), epoch_ms())
+        assert unfinished is not None
+        assert unfinished.is_at_work
+    assert read_unfinished(home, read_observation(home, epoch_ms()), epoch_ms()) is None
+
+
+def test_a_command_that_lost_its_lease_beats_no_more(home: StreamHome) -> None:
+    lease = acquire(home, "restore-1")
+    with holder_beats(lease, every_s=0.01):
+        while read_heartbeat(home) is None:
+            time.sleep(0.01)
+        fence(home, "restore-1")
+        time.sleep(0.05)
+        home.control_files.heartbeat.unlink()
+        time.sleep(0.1)
+        assert read_heartbeat(home) is None

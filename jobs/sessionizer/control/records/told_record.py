@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToldOf(JsonRecord):
-    """People have been told of the driver ``uid``."""
+    """People have been told of the driver, or the command, ``uid``."""
 
     uid: str | None = None
 
 
 @dataclass(frozen=True)
 class OnceToldFile:
-    """People are told once that the driver of a stream is what ``name`` says."""
+    """People are told once that the driver of a stream, or a command on it, is what ``name`` says."""
 
     name: str
 
     def is_news(self, home: StreamHome, uid: str | None) -> bool:
-        """Whether people do not know of this driver yet; from now on they do."""
+        """Whether people do not know of ``uid`` yet. From now on they do."""
         told = read_record(ToldOf, home.control_files.told(self.name))
         if told is not None and told.uid == uid:
             return False
@@ -45,3 +45,4 @@ class OnceToldFile:
 
 TOLD_OF_ORPHAN: Final = OnceToldFile("orphan")
 TOLD_OF_UNWATCHED: Final = OnceToldFile("unwatched")
+TOLD_OF_STUCK: Final = OnceToldFile("stuck")

@@ -15,6 +15,7 @@ from sessionizer.control.records.desired_state import Desired, DesiredState
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (
     Failure,
@@ -87,6 +88,35 @@ def test_in_maintenance_whoever_has_the_stream_is_left_alone(state: State) -> No
     situation = Situation(desired=Desired(DesiredState.MAINTENANCE, by="alice", why="restore"), driver=driver(state))
     decision = decide(situation, SupervisionRecord(), POLICY, NOW)
     assert decision == StandBy("desired state is MAINTENANCE (by alice, restore)")
+
+
+UNATTENDED_MS = POLICY.unattended_after_ms
+
+
+@pytest.mark.parametrize(
+    ("at_work", "silent_ms", "unattended"),
+    [
+        (True, 10 * UNATTENDED_MS, False),
+        (False, 0, False),
+        # longer than Airflow waits between two tries
+        (False, 8 * MINUTE, False),
+        (False, UNATTENDED_MS, False),
+        (False, UNATTENDED_MS + 1, True),
+    ],
+)
+@pytest.mark.parametrize("state", list(State))
+def test_a_command_between_its_tries_is_left_alone_and_one_that_nobody_carries_out_is_told(
+    state: State, at_work: bool, silent_ms: int, unattended: bool
+) -> None:
+    desired = Desired(DesiredState.MAINTENANCE, by="alice", why="restore")
+    command = UnfinishedOperation(
+        key="1", title="restore", process=None, is_at_work=at_work, last_sign_ms=NOW - silent_ms, go_on="clear its task"
+    )
+    situation = Situation(desired=desired, driver=driver(state), unfinished=command)
+    decision = decide(situation, SupervisionRecord(), POLICY, NOW)
+    assert isinstance(decision, StandBy)
+    assert (decision.stop, decision.unattended) == (None, unattended)
+    assert ("clear its task" in decision.why) is unattended
 
 
 def test_backoff_doubles_up_to_its_limit() -> None:

@@ -1,0 +1,143 @@
+"""A command that has a stream and is not over, and whether a process still carries it out.
+
+Until it is over no driver starts. One whose process was killed keeps its stream down until a person goes on with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.patience import MINUTE, STALE_AFTER_MS
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.home.clock import clock_time
+from sessionizer.home.names import Verb, dag_id
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.desired_state import Desired
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.control.status.observation import Observation
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+
+UNATTENDED_AFTER_MS: Final = 10 * MINUTE
+"""Longer than Airflow waits between two tries, plus the start of Spark on a busy machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfinishedOperation:
+    """What is known of the command at a moment.
+
+    ``key`` is its id. ``process`` is the process that has the lease for it, None if
+    none has. ``is_at_work``: that process lives and answers. ``last_sign_ms`` (epoch) is the newest sign of any of its
+    tries. ``go_on`` says how a person goes on with it.
+    """
+
+    key: str
+    title: str
+    process: str | None
+    is_at_work: bool
+    last_sign_ms: int
+    go_on: str
+
+    def is_unattended(self, now_ms: int, patience_ms: int = UNATTENDED_AFTER_MS) -> bool:
+        """Whether nobody has carried it out for so long that no retry is to be expected."""
+        return not self.is_at_work and now_ms - self.last_sign_ms > patience_ms
+
+    @property
+    def try_key(self) -> str:
+        """A name for its newest try: if that dies as well, people are told anew."""
+        return f"{self.key}@{self.last_sign_ms}"
+
+    @property
+    def standing(self) -> str:
+        """How far it is and who carries it out. The same words as long as nothing changes."""
+        return f"{self.title}, and {self._who()}"
+
+    def _who(self) -> str:
+        if self.is_at_work:
+            return f"{self.process} has the stream's lease"
+        since = clock_time(self.last_sign_ms)
+        if self.process is None:
+            return f"nobody has carried it out since {since}"
+        return f"{self.process}, which has the stream's lease, has given no sign since {since}"
+
+    def to_json(self) -> JsonObject:
+        """For programs."""
+        return {
+            "key": self.key,
+            "title": self.title,
+            "process": self.process,
+            "is_at_work": self.is_at_work,
+            "last_sign_ms": self.last_sign_ms,
+            "go_on": self.go_on,
+        }
+
+
+def read_unfinished(home: StreamHome, owner: Observation, now_ms: int) -> UnfinishedOperation | None:
+    """The command that has the stream now; ``owner``: what is seen of the lease's owner. None if there is none.
+
+    Raises DamagedFile, ControlUnreachable.
+    """
+    return unfinished_operation(home.name, pending_operation(home), owner, now_ms)
+
+
+def unfinished_operation(
+    stream: str, pending: OperationRecord | None, owner: Observation, now_ms: int
+) -> UnfinishedOperation | None:
+    """As ``read_unfinished``, from what was read. A command that was killed early has maintenance and no record."""
+    desired = owner.desired
+    if pending is None and desired.state is not DesiredState.MAINTENANCE:
+        return None
+    return UnfinishedOperation(
+        key=f"maintenance-{desired.at}" if pending is None else pending.id,
+        title=_title_of_maintenance(desired) if pending is None else _title(pending),
+        process=_process(owner),
+        is_at_work=_is_at_work(owner, now_ms),
+        last_sign_ms=_last_sign(pending, owner),
+        go_on=_go_on(stream, pending),
+    )
+
+
+def _title(pending: OperationRecord) -> str:
+    to = f" to {pending.savepoint}" if pending.savepoint else ""
+    come = f"has come to {pending.step} at {clock_time(pending.step_at)}"
+    return f"{pending.verb}{to}, approved by {pending.by}, {come}"
+
+
+def _title_of_maintenance(desired: Desired) -> str:
+    asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
+    return f"maintenance ({asked}) began at {clock_time(desired.at)}"
+
+
+def _process(owner: Observation) -> str | None:
+    lease = owner.lease
+    if lease is None or not owner.state.is_live:
+        return None
+    return f"pid {lease.pid} on {lease.host}" if lease.pid is not None else f"{lease.uid or 'an unknown process'}"
+
+
+def _is_at_work(owner: Observation, now_ms: int) -> bool:
+    if owner.lease is None or not owner.state.is_live:
+        return False
+    if owner.heartbeat is None:
+        # A command of an earlier release does not beat.
+        return owner.alive is True
+    return now_ms - owner.heartbeat.at <= STALE_AFTER_MS
+
+
+def _last_sign(pending: OperationRecord | None, owner: Observation) -> int:
+    signs = [owner.desired.at if owner.desired.state is DesiredState.MAINTENANCE else 0]
+    signs += [pending.step_at] if pending else []
+    signs += [owner.lease.acquired_at, owner.lease.vacated_at or 0] if owner.lease else []
+    signs += [part.at for part in (owner.heartbeat, owner.exit_record) if part is not None]
+    return max(signs)
+
+
+def _go_on(stream: str, pending: OperationRecord | None) -> str:
+    if pending is None:
+        return f"run its command again, or run {dag_id(stream, Verb.START)} if the stream shall run as it is"
+    given = " ".join(filter(None, (pending.stream, pending.savepoint, pending.options)))
+    typed = f"`sessionizer {pending.verb} {given} --approve {pending.digest}`"
+    return f"clear its task carry_out in Airflow, or type {typed}: it goes on where it was"

@@ -1,0 +1,92 @@
+"""A command that has a stream and that nobody carries out: told once, by the stream's watch or by the report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.desired_state import DesiredState, write_desired
+from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
+from sessionizer.home.clock import epoch_ms
+from sessionizer_airflow.alerting.alert import Kind
+from sessionizer_airflow.errors import StuckOperations
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.reports.stuck import report_stuck
+from support.processes.fabricated_platform import Platform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.alerting.alert import Alert
+    from support.expected.heard import Heard
+
+MINUTE = 60_000
+PATIENCE = 10 * MINUTE
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    return Platform(tmp_path / "home", tmp_path / "specs")
+
+
+def begun(home: StreamHome, *, minutes_ago: int, desired: DesiredState = DesiredState.STOPPED) -> OperationRecord:
+    """A restore that had taken rows back, and that nobody has carried out since then."""
+    home.prepare()
+    then = epoch_ms() - minutes_ago * MINUTE
+    fresh = new_operation(home, "restore", "13a24ec4dd774b6d", "olga", ("L1", 4), savepoint="monday")
+    record = replace(fresh, begun_at=then, step=Reached.TAKEN_BACK, step_at=then)
+    write_operation(home, record)
+    write_desired(home, desired, by="olga", why="restore to monday")
+    return record
+
+
+def test_a_command_that_nobody_carries_out_is_reported_and_told_once(
+    platform: Platform, said: Heard, alerts: list[Alert]
+) -> None:
+    home = platform.add("clicks")
+    record = begun(home, minutes_ago=20)
+    for _ in range(2):
+        with pytest.raises(StuckOperations) as caught:
+            report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert len(caught.value.lines) == 1
+    assert "sessionizer restore clicks monday --approve" in PersonNeeded.by(caught.value).remedy
+    (alert,) = alerts
+    assert (alert.kind, alert.stream) == (Kind.OPERATION_STUCK, "clicks")
+    write_operation(home, replace(record, outcome=Ending.DONE))
+    report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert said == ["every command that has a stream is carried out"]
+
+
+def test_a_command_that_is_carried_out_or_tried_again_soon_is_let_be(
+    platform: Platform, said: Heard, alerts: list[Alert]
+) -> None:
+    platform.add("carried_out")
+    begun(platform.add("carried_out"), minutes_ago=20)
+    platform.drive("carried_out")
+    begun(platform.add("just_now"), minutes_ago=1)
+    platform.add("untouched")
+    report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert alerts == []
+
+
+def test_a_second_try_that_dies_is_told_anew(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
+    home = platform.add("clicks")
+    record = begun(home, minutes_ago=40)
+    for step_at in (record.step_at, record.step_at + 20 * MINUTE):
+        write_operation(home, replace(record, step_at=step_at))
+        with pytest.raises(StuckOperations):
+            report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert len(alerts) == 2
+
+
+def test_status_says_that_nobody_carries_it_out(platform: Platform) -> None:
+    begun(platform.add("clicks"), minutes_ago=20)
+    shown = platform.call("status", "clicks").output
+    assert "nobody has carried it out since" in shown
+    assert "--approve 13a24ec4dd774b6d" in shown
+    assert '"is_at_work": false' in platform.call("status", "clicks", "--json").output

@@ -1,0 +1,169 @@
+"""A command that has a stream: whether a process carries it out, from any reading of the control directory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessionizer.control.patience import MINUTE, SECOND, STALE_AFTER_MS
+from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.lease_record import LeaseRecord, Vacancy
+from sessionizer.control.records.operation_record import OperationRecord, Reached
+from sessionizer.control.status.observation import ControlReading
+from sessionizer.control.status.observe import observe
+from sessionizer.control.status.unfinished_operation import UNATTENDED_AFTER_MS, unfinished_operation
+
+if TYPE_CHECKING:
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+
+NOW = 1_800_000_000_000
+LONG_AGO, JUST_NOW = NOW - UNATTENDED_AFTER_MS - MINUTE, NOW - 5 * SECOND
+PENDING = OperationRecord(
+    id="20260101T000000-abcdef",
+    verb="restore",
+    stream="clicks",
+    by="olga",
+    digest="13a24ec4dd774b6d",
+    savepoint="monday",
+    lineage_from="L1",
+    batch_from=4,
+    wanted=DesiredState.RUNNING,
+    begun_at=LONG_AGO,
+    step=Reached.TAKEN_BACK,
+    step_at=LONG_AGO,
+)
+MAINTENANCE = Desired(DesiredState.MAINTENANCE, LONG_AGO, "olga", "restore to monday")
+LEASE = LeaseRecord(7, LONG_AGO, "restore-1", 11, 11, "worker-3")
+DEAD = ControlReading(desired=MAINTENANCE, lease=LEASE, alive=False)
+
+
+def beat(at: int) -> Heartbeat:
+    return Heartbeat("restore-1", at, LONG_AGO, Phase.STARTING, progress_at=at)
+
+
+READINGS: dict[str, tuple[ControlReading, bool, bool]] = {
+    # what is read: is the command at work? is it unattended?
+    "its process lives": (replace(DEAD, alive=True, heartbeat=beat(JUST_NOW)), True, False),
+    "its process, of an earlier release, lives": (replace(DEAD, alive=True), True, False),
+    "its process lives elsewhere": (replace(DEAD, alive=None, heartbeat=beat(JUST_NOW)), True, False),
+    "its process was killed long ago": (DEAD, False, True),
+    "its process was killed just now": (replace(DEAD, heartbeat=beat(JUST_NOW)), False, False),
+    "its process was killed a while ago": (replace(DEAD, heartbeat=beat(LONG_AGO)), False, True),
+    "its process hangs": (replace(DEAD, alive=True, heartbeat=beat(LONG_AGO)), False, True),
+    "its machine is gone": (replace(DEAD, alive=None, heartbeat=beat(LONG_AGO)), False, True),
+    "its machine was silent for a moment": (
+        replace(DEAD, alive=None, heartbeat=beat(NOW - STALE_AFTER_MS - 1)),
+        False,
+        False,
+    ),
+    "its try ended long ago": (
+        replace(DEAD, exit_record=ExitRecord("restore-1", LONG_AGO, ExitOutcome.STOPPED)),
+        False,
+        True,
+    ),
+    "its try ended just now, another is due": (
+        replace(DEAD, exit_record=ExitRecord("restore-1", JUST_NOW, ExitOutcome.STOPPED)),
+        False,
+        False,
+    ),
+    "its lease was given back just now": (
+        replace(DEAD, lease=replace(LEASE, vacancy=Vacancy.RELEASED, vacated_at=JUST_NOW)),
+        False,
+        False,
+    ),
+    "its next try has the lease, and did not beat yet": (
+        replace(DEAD, lease=replace(LEASE, acquired_at=JUST_NOW), alive=True, heartbeat=beat(LONG_AGO - 1)),
+        True,
+        False,
+    ),
+    "its next try asks the driver to stop": (
+        replace(DEAD, desired=replace(MAINTENANCE, at=JUST_NOW)),
+        False,
+        False,
+    ),
+    "a person stopped the stream meanwhile": (
+        replace(DEAD, desired=Desired(DesiredState.STOPPED, JUST_NOW)),
+        False,
+        True,
+    ),
+    "a person started the stream meanwhile": (replace(DEAD, desired=Desired(DesiredState.RUNNING)), False, True),
+    "there was never a lease": (ControlReading(desired=MAINTENANCE), False, True),
+}
+
+
+def found(reading: ControlReading, pending: OperationRecord | None = PENDING) -> UnfinishedOperation:
+    unfinished = unfinished_operation("clicks", pending, observe(reading, NOW), NOW)
+    assert unfinished is not None
+    return unfinished
+
+
+@pytest.mark.parametrize("case", READINGS)
+def test_a_command_is_unattended_when_nobody_has_shown_a_sign_for_long(case: str) -> None:
+    reading, at_work, unattended = READINGS[case]
+    unfinished = found(reading)
+    assert (unfinished.is_at_work, unfinished.is_unattended(NOW)) == (at_work, unattended)
+
+
+@pytest.mark.parametrize("case", [name for name, (reading, *_) in READINGS.items() if reading.desired == MAINTENANCE])
+def test_so_is_one_that_was_killed_before_it_had_a_record(case: str) -> None:
+    reading, at_work, unattended = READINGS[case]
+    unfinished = found(reading, None)
+    assert (unfinished.is_at_work, unfinished.is_unattended(NOW)) == (at_work, unattended)
+
+
+def test_a_stream_that_no_command_has() -> None:
+    for state in (DesiredState.RUNNING, DesiredState.STOPPED):
+        seen = observe(replace(DEAD, desired=Desired(state)), NOW)
+        assert unfinished_operation("clicks", None, seen, NOW) is None
+
+
+def test_people_read_how_to_go_on() -> None:
+    unfinished = found(replace(DEAD, heartbeat=beat(LONG_AGO)))
+    assert "`sessionizer restore clicks monday --approve 13a24ec4dd774b6d`" in unfinished.go_on
+    assert "restore to monday, approved by olga, has come to taken_back" in unfinished.standing
+    assert "nobody has carried it out since" in unfinished.standing
+    assert "clicks.start" in found(DEAD, None).go_on
+
+
+def test_a_process_that_hangs_is_named() -> None:
+    assert "pid 11 on worker-3" in found(READINGS["its process hangs"][0]).standing
+
+
+_times = st.integers(NOW - 3 * UNATTENDED_AFTER_MS, NOW + MINUTE)
+_readings = st.builds(
+    ControlReading,
+    desired=st.builds(Desired, st.sampled_from(DesiredState), _times),
+    lease=st.none() | st.builds(LeaseRecord, st.just(7), _times, st.just("restore-1"), st.none() | st.just(11)),
+    alive=st.none() | st.booleans(),
+    heartbeat=st.none() | st.builds(beat, _times),
+    exit_record=st.none()
+    | st.builds(ExitRecord, st.just("restore-1"), _times, st.sampled_from([ExitOutcome.STOPPED, ExitOutcome.FAILED])),
+)
+
+
+@given(_readings)
+def test_nobody_is_told_of_a_command_at_work_and_of_any_other_in_the_end(reading: ControlReading) -> None:
+    now, later = NOW + MINUTE, NOW + 10 * UNATTENDED_AFTER_MS
+    unfinished = unfinished_operation("clicks", PENDING, observe(reading, now), now)
+    assert unfinished is not None
+    assert not (unfinished.is_at_work and unfinished.is_unattended(later))
+    assert unfinished.is_at_work or unfinished.is_unattended(later)
+    json.dumps(unfinished.to_json(), allow_nan=False)
+
+
+@given(_readings, st.integers(1, 100) | st.just(UNATTENDED_AFTER_MS))
+def test_what_is_said_stays_the_same_while_nothing_changes(reading: ControlReading, waited: int) -> None:
+    before = unfinished_operation("clicks", PENDING, observe(reading, NOW), NOW)
+    after = unfinished_operation("clicks", PENDING, observe(reading, NOW + waited), NOW + waited)
+    assert before is not None
+    assert after is not None
+    assert before.try_key == after.try_key
+    if before.is_at_work == after.is_at_work and before.process == after.process:
+        assert before.standing == after.standing
