@@ -16,7 +16,7 @@ from sessionizer_airflow.reports.unwatched import ReportUnwatched
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 DOCUMENTATION = """
-Reports drivers that nobody supervises, streams that should run and do not, and commands that nobody carries out.
+Reports drivers that nobody supervises, streams that should run and do not, and commands that no process carries out.
 
 **`report_orphans`**: a driver runs though no spec describes its stream: that was renamed, or removed from the folder.
 Such a driver goes on writing. It is never ended from here: **a failed run** names it, with the command that stops it at
@@ -25,7 +25,7 @@ a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
 **`report_unwatched`**: a stream is wanted, its driver is dead or hangs, and nothing has been done about it for several
 minutes: its DAG `supervise` is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
 
-**`report_stuck`**: a restore or the like has a stream, and nobody has carried it out for several minutes: its process
+**`report_stuck`**: a restore or the like has a stream, and no process has carried it out for several minutes: its process
 was killed, its run was marked, or its last try failed. The stream is down until it is over. **A failed run** names it,
 with the command that goes on with it.
 """

@@ -33,7 +33,7 @@ class Kind(StrEnum):
     OPERATION_FAILED = "operation_failed"
     """What was approved for it was not carried out to its end."""
     OPERATION_STUCK = "operation_stuck"
-    """A command has it, nobody carries that out, and no driver starts before it is over."""
+    """A command has it, no process carries that out, and no driver starts before it is over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

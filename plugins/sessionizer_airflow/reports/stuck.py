@@ -1,4 +1,4 @@
-"""Reporting commands that have a stream and that nobody carries out: their process was killed, or a person marked them.
+"""Report of commands that have a stream and that no process carries out: killed, or marked by a user in Airflow.
 
 No driver starts before such a command is over, and its stream's supervisor stands by.
 """

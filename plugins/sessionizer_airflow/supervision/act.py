@@ -125,7 +125,7 @@ class Supervisor:
             self.ledger.note_waiting(driver, situation.desired.at)
 
     def _note_command(self, decision: Decision, situation: Situation) -> None:
-        """Tell people, once, of a command that has the stream and that nobody carries out."""
+        """Tell people, once, of a command that has the stream and that no process carries out."""
         unfinished, is_stuck = situation.unfinished, isinstance(decision, StandBy) and decision.unattended
         if unfinished is None or not is_stuck:
             return

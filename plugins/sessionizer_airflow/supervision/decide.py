@@ -78,7 +78,7 @@ class GiveUp:
 class StandBy:
     """The stream is not wanted now. ``stop`` is the uid of a driver that still has to be asked to stop.
 
-    ``unattended``: a command has the stream, and nobody carries it out any more.
+    ``unattended``: a command has the stream, and no process carries it out any more.
     """
 
     why: str
@@ -129,7 +129,7 @@ def _stand_by(situation: Situation, record: SupervisionRecord, policy: Supervisi
 
 
 def _leave_alone(situation: Situation, why: str, policy: SupervisionPolicy, now_ms: int) -> StandBy:
-    """A command is left alone between its tries, too. One that nobody carries out is a person's to go on with."""
+    """A command is left alone between its tries, too. If no process carries it out, a user has to go on with it."""
     unfinished = situation.unfinished
     if unfinished is None or not unfinished.is_unattended(now_ms, policy.unattended_after_ms):
         return StandBy(why)

@@ -82,7 +82,7 @@ class Driver:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What people asked for, and the driver that there is.
+    """Desired state of the stream, and its driver.
 
     ``unfinished``: of a stream in maintenance, the command that has it.
     """

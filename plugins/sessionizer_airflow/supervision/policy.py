@@ -62,7 +62,7 @@ class SupervisionPolicy:
 
     @property
     def unattended_after_ms(self) -> int:
-        """Ms that a command which nobody carries out is left to Airflow's own retry."""
+        """Ms that a command which no process carries out is left to Airflow's own retry."""
         return self.tell_stale_after
 
     @property

@@ -149,7 +149,7 @@ def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: D
 
 
 def alert_on_unattended(stream: str, unfinished: UnfinishedOperation) -> Alert:
-    """Told once of a command that has the stream and that nobody carries out."""
+    """Told once of a command that has the stream and that no process carries out."""
     reason = f"{unfinished.standing}. The stream is down until it is over"
     return Alert(stream=stream, kind=Kind.OPERATION_STUCK, reason=reason, what_to_do=unfinished.go_on)
 

@@ -67,7 +67,7 @@ def hold_for_ever(home: StreamHome) -> None:
 def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
     new_supervisor: Callable[[], Supervisor], home: StreamHome, alerts: list[Alert], said: list[str]
 ) -> None:
-    """As a run of `sessionizer.operate` that a person marks failed: nothing tries it again."""
+    """Stands for a run of `sessionizer.operate` that a user marks failed, because Airflow does not retry it."""
     home.prepare()
     job = multiprocessing.get_context("fork").Process(target=hold_for_ever, args=(home,))
     job.start()
@@ -86,5 +86,5 @@ def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
     (alert,) = alerts
     assert alert.kind is Kind.OPERATION_STUCK
     assert "sessionizer restore clicks monday --approve" in alert.what_to_do
-    assert "nobody has carried it out since" in said[-1]
+    assert "no process has carried it out since" in said[-1]
     assert look_at(home, supervisor.policy).about == subject(decision)

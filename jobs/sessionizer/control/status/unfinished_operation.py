@@ -42,7 +42,7 @@ class UnfinishedOperation:
     go_on: str
 
     def is_unattended(self, now_ms: int, patience_ms: int = UNATTENDED_AFTER_MS) -> bool:
-        """Whether nobody has carried it out for so long that no retry is to be expected."""
+        """Whether no process has carried it out for so long that no retry is to be expected."""
         return not self.is_at_work and now_ms - self.last_sign_ms > patience_ms
 
     @property
@@ -60,7 +60,7 @@ class UnfinishedOperation:
             return f"{self.process} has the stream's lease"
         since = clock_time(self.last_sign_ms)
         if self.process is None:
-            return f"nobody has carried it out since {since}"
+            return f"no process has carried it out since {since}"
         return f"{self.process}, which has the stream's lease, has given no sign since {since}"
 
     def to_json(self) -> JsonObject:

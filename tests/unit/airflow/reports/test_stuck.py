@@ -1,4 +1,4 @@
-"""A command that has a stream and that nobody carries out: told once, by the stream's watch or by the report."""
+"""A command that has a stream and that no process carries out: told once, by the stream's watch or by the report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def platform(tmp_path: Path) -> Platform:
 
 
 def begun(home: StreamHome, *, minutes_ago: int, desired: DesiredState = DesiredState.STOPPED) -> OperationRecord:
-    """A restore that had taken rows back, and that nobody has carried out since then."""
+    """Record a restore that had taken rows back, and had its last sign then."""
     home.prepare()
     then = epoch_ms() - minutes_ago * MINUTE
     fresh = new_operation(home, "restore", "13a24ec4dd774b6d", "olga", ("L1", 4), savepoint="monday")
@@ -87,6 +87,6 @@ def test_a_second_try_that_dies_is_told_anew(platform: Platform, said: Heard, al
 def test_status_says_that_nobody_carries_it_out(platform: Platform) -> None:
     begun(platform.add("clicks"), minutes_ago=20)
     shown = platform.call("status", "clicks").output
-    assert "nobody has carried it out since" in shown
+    assert "no process has carried it out since" in shown
     assert "--approve 13a24ec4dd774b6d" in shown
     assert '"is_at_work": false' in platform.call("status", "clicks", "--json").output
