@@ -25,8 +25,8 @@ a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
 **`report_unwatched`**: a stream is wanted, its driver is dead or hangs, and nothing has been done about it for several
 minutes: its DAG `supervise` is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
 
-**`report_stuck`**: a restore or the like has a stream, and no process has carried it out for several minutes: its process
-was killed, its run was marked, or its last try failed. The stream is down until it is over. **A failed run** names it,
+**`report_stuck`**: a restore or the like has a stream, and no process has carried it out for several minutes: it was
+killed, its run was marked, or its last try failed. The stream is down until it is over. **A failed run** names it,
 with the command that goes on with it.
 """
 

@@ -108,7 +108,7 @@ class UnwatchedStreams(TerminalError):
 
 
 class StuckOperations(TerminalError):
-    """Commands have streams, and no process carries them out; ``lines`` has one for each, ``remedy`` says what to do."""
+    """Commands that have streams and no process. ``lines`` has one for each, ``remedy`` says what to do."""
 
     def __init__(self, lines: list[str], remedy: str) -> None:
         self.lines, self.remedy = tuple(lines), remedy
