@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from support.fixtures.order import in_order
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,6 +45,14 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the one flag that rewrites all golden files: look at the difference before you commit it."""
     parser.addoption("--rewrite-golden", action="store_true", help="write the golden files anew instead of comparing")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hand long files out first, whichever folder they are in; see ``order``."""
+    folder = Path(__file__).parent
+    files = {item: item.path.relative_to(folder).as_posix() for item in items if item.path.is_relative_to(folder)}
+    places = {file: place for place, file in enumerate(in_order(files.values()))}
+    items.sort(key=lambda item: places[files[item]] if item in files else -1)
 
 
 @pytest.fixture

@@ -1,0 +1,28 @@
+"""The order of test files in a run with several workers."""
+
+from __future__ import annotations
+
+from support.fixtures.order import in_order
+
+FILES = [
+    "unit/test_a.py",
+    "airflow/told/test_b.py",
+    "spark/state/test_c.py",
+    "e2e/airflow/test_d.py",
+    "faults/test_e.py",
+]
+
+
+def test_long_files_come_first_and_waiting_ones_between_working_ones() -> None:
+    assert in_order(FILES) == [
+        "e2e/airflow/test_d.py",
+        "faults/test_e.py",
+        "airflow/told/test_b.py",
+        "spark/state/test_c.py",
+        "unit/test_a.py",
+    ]
+
+
+def test_a_file_in_no_known_folder_comes_last_and_none_is_lost() -> None:
+    assert in_order([*FILES, "new/test_f.py", FILES[0]])[-1] == "new/test_f.py"
+    assert sorted(in_order(FILES)) == sorted(FILES)
