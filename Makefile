@@ -6,8 +6,8 @@ PYTHON  ?= python3.11
 BIN     := .venv/bin
 SOURCES := PYTHONPATH=jobs:plugins:demo
 UV      := .tools/bin/uv
-# processes that run tests side by side
-WORKERS ?= 2
+# processes that run tests side by side: one more than the two processors, as a test of Airflow mostly waits
+WORKERS ?= 3
 
 help:
 	@echo "make demo       start Airflow, a stream and events; prints where to look; Ctrl-C ends it all"
@@ -71,7 +71,7 @@ lint: .venv/.synced
 
 # no jars: nothing here starts Spark; what ruff, mypy and import-linter found before is kept in their caches
 quick: lint
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/unit -q -m "not long" -n $(WORKERS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/unit -q -m "not long" -n 2
 
 test: .jars/.archived lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder

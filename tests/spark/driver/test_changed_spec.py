@@ -41,14 +41,19 @@ def options(**given: str) -> dict[str, Any]:
     return {**clicks_spec()["source"], "options": {**clicks_spec()["source"]["options"], **given}}
 
 
-@pytest.fixture
-def stage(spark: SparkSession, tmp_path: Path) -> Stage:
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """A stream whose only batch emitted a session and left an open one."""
-    stage = Stage.set_up(tmp_path, clicks_spec())
+    stage = Stage.set_up(tmp_path_factory.mktemp("begun"), clicks_spec())
     (stage.feed / "clicks.json").write_bytes(line(0, "early") + b"\n" + line(600, "late"))
     catch_up(spark, stage)
     go_on(spark, stage, {})
     return stage
+
+
+@pytest.fixture
+def stage(begun: Stage, tmp_path: Path) -> Stage:
+    return begun.copied_to(tmp_path)
 
 
 def go_on(spark: SparkSession, stage: Stage, changes: dict[str, Any], *, apply: bool = True) -> RunningSpec:

@@ -65,6 +65,7 @@ def test_one_that_fails_says_nothing_and_is_not_tried_again(
     assert not rehearsal.is_due(AFTER_BATCHES)
 
 
+@pytest.mark.long
 def test_a_driver_does_it_when_it_has_caught_up_and_goes_on(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec())
     write_click_files(stage.feed, AFTER_BATCHES)

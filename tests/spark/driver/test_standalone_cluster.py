@@ -63,6 +63,7 @@ def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("master")
 def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
     project = Project(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,14 @@ class Stage:
         stage.stream_home.prepare()
         start_lineage(stage.stream_home, spec=LineageSpec(document_of(stage.spec())))
         return stage
+
+    def copied_to(self, root: Path) -> Stage:
+        """Copy all its folders, so that a test may change what others share.
+
+        A source of files has the files by their old paths: to a driver of the copy all files of the feed are new.
+        """
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
+        return replace(self, root=root, home=root / self.home.relative_to(self.root))
 
     @property
     def streams(self) -> Path:
