@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer_airflow.launching.cluster import ClusterLauncher
 from sessionizer_airflow.launching.connection import CONNECTION, Manager, SparkTarget, manager_of
-from sessionizer_airflow.launching.kubernetes import KubernetesManager
+from sessionizer_airflow.launching.kubernetes_manager import KubernetesManager
 from sessionizer_airflow.launching.local import LocalLauncher
 from sessionizer_airflow.launching.resource_manager import ResourceManager
 from sessionizer_airflow.launching.spark_submit import SparkJob, submit_command

@@ -21,8 +21,8 @@ from sessionizer.home.table_places import place_of, table_locations
 from sessionizer.lineage.active import with_its_data
 from sessionizer.redaction import redacted
 from sessionizer.stream_spec.loading.folder import find_stream
-from sessionizer_airflow.pages.html import log_page, message_page, tables_page
 from sessionizer_airflow.pages.log_tail import tail
+from sessionizer_airflow.pages.markup import log_page, message_page, tables_page
 from sessionizer_airflow.project import Project
 
 LINES_SHOWN = 500

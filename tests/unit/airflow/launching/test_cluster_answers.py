@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.causes.table import CAUSES
-from sessionizer_airflow.launching import kubernetes, yarn
+from sessionizer_airflow.launching import kubernetes_manager, yarn
 from sessionizer_airflow.launching.cluster import cause_in
 from sessionizer_airflow.launching.launcher import DriverObservation
 
@@ -86,7 +86,7 @@ def test_a_driver_without_our_home_is_known_by_its_exit_code(code: int, cause: C
     told = f"User application exited with status {code}"
     assert seen(application("FINISHED", "FAILED", diagnostics=told)).cause == cause
     printed = STATUS.format(phase="Failed", state="terminated") + f"\t\t exit code: {code}\n"
-    found = kubernetes.observation_of(printed)
+    found = kubernetes_manager.observation_of(printed)
     assert found is not None
     assert found.cause == cause
 
@@ -104,18 +104,18 @@ def test_no_application() -> None:
     [("Pending", True), ("Running", True), ("Unknown", True), ("Succeeded", False), ("Failed", False)],
 )
 def test_phases_of_a_pod(phase: str, alive: bool) -> None:
-    found = kubernetes.observation_of(STATUS.format(phase=phase, state="terminated"))
+    found = kubernetes_manager.observation_of(STATUS.format(phase=phase, state="terminated"))
     assert found == DriverObservation(alive, f"Kubernetes says that its pod is {phase} (terminated)")
 
 
 def test_pod_that_is_not_there() -> None:
-    assert kubernetes.observation_of("Submitting a request.\nApplication not found.\n") == DriverObservation(
+    assert kubernetes_manager.observation_of("Submitting a request.\nApplication not found.\n") == DriverObservation(
         False, "Kubernetes knows no pod of it"
     )
 
 
 def test_answer_without_a_pod_is_no_answer() -> None:
-    assert kubernetes.observation_of("WARNING: Using incubator modules: jdk.incubator.vector\n") is None
+    assert kubernetes_manager.observation_of("WARNING: Using incubator modules: jdk.incubator.vector\n") is None
 
 
 @pytest.mark.parametrize(
