@@ -93,7 +93,7 @@ OF_ERRORS: Final = (
     ),
     Cause(
         "StreamBegun", "the stream has begun already", TERMINAL,
-        "`--start-over` leaves its lineage and takes back what it wrote; another name, or another home, leaves both",
+        "`--start-over` leaves its lineage and deletes what it wrote; another name, or another home, leaves both",
     ),
     Cause(
         "NoWayBack", "the lineage before cannot go on", TERMINAL,
@@ -119,6 +119,12 @@ OF_ERRORS: Final = (
         "EventsUnread", "the old source has more", TERMINAL,
         "let the stream read the old source to its end and switch then, or add --leave-unread: what only the old "
         "source has of them is lost. Nothing was changed",
+    ),
+    Cause(
+        "RowsGone", "deleted rows cannot come back", TERMINAL,
+        "restore another savepoint (`sessionizer savepoint list`), one of the lineage that is active now if there is "
+        "one. Or begin anew from the source: `sessionizer seed … --history source --backfill --start-over`. Nothing "
+        "was changed",
     ),
     Cause(
         "RowsLeft", "rows came back", TERMINAL,

@@ -67,7 +67,7 @@ LiveFrom = Annotated[
 ]
 Backfill = Annotated[bool, typer.Option("--backfill", help="Write the finished sessions into the tables.")]
 StartOver = Annotated[
-    bool, typer.Option("--start-over", help="Leave the lineage that the stream has, and take back what it wrote.")
+    bool, typer.Option("--start-over", help="Leave the lineage that the stream has, and delete the rows that it wrote.")
 ]
 
 

@@ -29,6 +29,7 @@
     │   ├── PlanChanged          a plan that is not the one that was approved
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
     │   ├── EventsUnread         what a switch would leave in the old source
+    │   ├── RowsGone             rows that should come back into a table cannot be read any more
     │   ├── RowsLeft             rows that were to leave a table and are there again
     │   ├── HomeNotShared        a driver whose home is not that of its launcher
     │   ├── ExecutorsUnfit       executors without a package, with another Python, or writing elsewhere
@@ -75,6 +76,7 @@ from sessionizer.errors.of_state import (
     NoWayBack,
     OperationPending,
     PlanChanged,
+    RowsGone,
     RowsLeft,
     StreamBegun,
     StreamDrained,
@@ -124,6 +126,7 @@ __all__ = [
     "PrivateDoorBroken",
     "QueryFailed",
     "QueryInterrupted",
+    "RowsGone",
     "RowsLeft",
     "SessionizerError",
     "SourceUnreachable",

@@ -172,14 +172,29 @@ class EventsUnread(TerminalError):
         super().__init__(f"stream {stream!r} has not read {items:,} {unit} of the source that it would leave")
 
 
+class RowsGone(TerminalError):
+    """Rows of ``stream`` that should come back were in ``version`` of the table at ``location``: ``cause``."""
+
+    exit_code = 60
+
+    def __init__(self, stream: str, location: str, version: int, cause: str) -> None:
+        self.stream, self.location, self.version, self.cause = stream, location, version, cause
+        super().__init__(
+            f"rows of stream {stream!r} that an earlier command deleted cannot come back: "
+            f"version {version} of {location} cannot be read: {cause}"
+        )
+
+
 class RowsLeft(TerminalError):
-    """``rows`` that a restore of ``stream`` took back are in the table at ``location`` again: somebody writes there."""
+    """``rows`` that a command of ``stream`` deleted are in the table at ``location`` again: another job writes it."""
 
     exit_code = 32
 
     def __init__(self, stream: str, location: str, rows: int) -> None:
         self.stream, self.location, self.rows = stream, location, rows
-        super().__init__(f"{rows} rows that the restore of {stream!r} takes back are in {location} again")
+        super().__init__(
+            f"{rows} rows that a command of {stream!r} deleted are in {location} again: another job writes this table"
+        )
 
 
 class LineageUnfit(TerminalError):

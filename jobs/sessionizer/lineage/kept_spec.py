@@ -20,11 +20,21 @@ FORMAT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class LineageSpec:
-    """The spec as JSON, since when the lineage runs by it, and since when what people wanted then (epoch ms)."""
+    """The spec as JSON, since when the lineage runs by it, and since when what people wanted then (epoch ms).
+
+    ``former_sinks``: each ``sink.path`` that the lineage ran by before.
+    """
 
     document: JsonObject
     since: int = 0
     desired_at: int = 0
+    former_sinks: tuple[str | None, ...] = ()
+
+    @property
+    def sink(self) -> str | None:
+        """The folder of the tables, as the spec has it. None is the stream's own data."""
+        found = self.document.get("sink", {}).get("path")
+        return None if found is None else str(found)
 
 
 def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
@@ -37,14 +47,26 @@ def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
 
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
-    """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
-    content = {"since": spec.since, "desired_at": spec.desired_at, "spec": spec.document}
+    """Only the holder of the lease may, before its query starts. Raises UnwritablePath, DamagedFile.
+
+    A folder of tables that the lineage leaves is remembered: a restore looks into each.
+    """
+    former = _former_sinks(read_lineage_spec(home, lineage), spec)
+    content = {"since": spec.since, "desired_at": spec.desired_at, "spec": spec.document, "former_sinks": former}
     write_json(home.lineage(lineage).spec, stamped(content, FORMAT))
+
+
+def _former_sinks(before: LineageSpec | None, now: LineageSpec) -> list[str | None]:
+    known = [*now.former_sinks, *((*before.former_sinks, before.sink) if before is not None else ())]
+    return [folder for folder in dict.fromkeys(known) if folder != now.sink]
 
 
 def _decoded(value: JsonObject, path: ControlPath) -> LineageSpec:
     require_known_format(path, value, FORMAT)
     document, since, desired_at = value.get("spec"), value.get("since"), value.get("desired_at")
+    former = value.get("former_sinks", [])
     if not (isinstance(document, dict) and isinstance(since, int) and isinstance(desired_at, int)):
         raise DamagedFile(path, "it lacks the spec, or what belongs to it")
-    return LineageSpec(document, since, desired_at)
+    if not (isinstance(former, list) and all(folder is None or isinstance(folder, str) for folder in former)):
+        raise DamagedFile(path, "its former_sinks are no list of folders")
+    return LineageSpec(document, since, desired_at, tuple(former))

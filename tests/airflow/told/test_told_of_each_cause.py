@@ -13,7 +13,7 @@ from support.places import REPOSITORY
 OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
 SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
-    "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsLeft", "DriverStillRuns",
+    "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft", "DriverStillRuns",
 )  # fmt: skip
 LOOKING: Final = ("NothingToShow", "DamagedCheckpoint")
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"

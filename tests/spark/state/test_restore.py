@@ -24,7 +24,7 @@ from sessionizer.spark.ingest.punctuation import change_timeouts
 from sessionizer.spark.ingest.timeout_table import announced_timeouts
 from sessionizer.spark.state.restores import restoring
 from sessionizer.spark.state.restores.restore_planning import plan_restore
-from sessionizer.spark.state.restores.taking_back import take_back
+from sessionizer.spark.state.restores.table_rows import delete_rows
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
 from sessionizer.state.lineages.origin import read_origin
 from sessionizer.state.lineages.standing import standing_of
@@ -39,8 +39,11 @@ from support.verbs.restored_stream import FILES, SAVED_AFTER, Restored
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     from pyspark.sql import SparkSession
+
+    from sessionizer.state.restores.row_changes import StreamedTable
 
 
 class Killed(BaseException):
@@ -215,13 +218,13 @@ def test_killed_between_two_tables_the_second_run_takes_the_rest(
 ) -> None:
     taken: list[str] = []
 
-    def die_after_one(spark: SparkSession, name: str, *rest: object) -> None:
+    def die_after_one(spark: SparkSession, table: StreamedTable, *rest: Any) -> None:
         if taken:
             raise Killed
-        taken.append(name)
-        take_back(spark, name, *rest)  # type: ignore[arg-type]
+        taken.append(table.name)
+        delete_rows(spark, table, *rest)
 
-    monkeypatch.setattr("sessionizer.spark.state.restores.taking_back.take_back", die_after_one)
+    monkeypatch.setattr("sessionizer.spark.state.restores.table_rows.delete_rows", die_after_one)
     with pytest.raises(Killed):
         restored.restore()
     monkeypatch.undo()

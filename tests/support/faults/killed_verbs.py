@@ -24,7 +24,7 @@ from sessionizer.control.lease.ledger import read_lease
 from sessionizer.errors import LeaseLost
 from sessionizer.home.json_file import examine_json
 from sessionizer.spark.sinks import write
-from sessionizer.spark.state.restores import taking_back
+from sessionizer.spark.state.restores import table_rows
 from support.expected.folder_digest import settled_digest
 from support.faults.lost_lease import lose_lease
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _NAMING: Final = ((os, "replace"), (os, "rename"), (os, "link"), (shutil, "rmtree"))
-_COMMITTING: Final = ((taking_back, "take_back"), (write, "append_once"))
+_COMMITTING: Final = ((table_rows, "delete_rows"), (table_rows, "append_once"), (write, "append_once"))
 """What writes a table, the second argument says which."""
 _IDS: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}|\d{8}(?=\.json)")
 """Of operations and lineages, and tokens."""

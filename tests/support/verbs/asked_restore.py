@@ -20,7 +20,7 @@ PLAN = PlanRecord(
     savepoint="s1",
     digest="0123456789abcdef",
     possible=True,
-    text="stream clicks goes back to savepoint s1\n  sessions: 3 rows are taken back",
+    text="stream clicks goes back to savepoint s1\n  sessions: 3 rows are deleted",
     made_at=1,
 )
 

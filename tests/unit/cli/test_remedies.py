@@ -59,6 +59,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.EventsGone("clicks", ["file:/in/1.json"]),
     errors.EventsUnread("clicks", 12, "files"),
     errors.RowsLeft("clicks", "/lake/sessions", 3),
+    errors.RowsGone("clicks", "/lake/sessions", 3, "the version left the log"),
     errors.HomeNotShared(Path("/platform"), "worker-7"),
     errors.ExecutorsUnfit("their Python lacks pyarrow", "worker-8"),
     errors.PrivateDoorBroken("batch clock", "Method lastExecution([]) does not exist"),

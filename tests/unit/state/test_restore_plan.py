@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, Records
-from sessionizer.state.restores.later_rows import RowsOfTable
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.restores.row_changes import RowsOfTable
 
 DECISION = Decision(
     "clicks", "20261123T080000-abc123", "f" * 64, "20261122T000000-000001", 41, "20261122T000000-000001", "1" * 16
@@ -38,8 +38,8 @@ LEFT_OUT = LeftOut(
 def test_people_read_what_happens_to_each_table() -> None:
     text = "\n".join(PLAN.lines())
     assert "goes back to savepoint 20261123T080000-abc123: 2026-11-23 08:00:00 UTC" in text
-    assert "sessions: 42 rows are taken back, of 2026-11-22 (10), 2026-11-23 (32)" in text
-    assert "late_events: no row was written since" in text
+    assert "sessions: 42 rows are deleted, of 2026-11-22 (10), 2026-11-23 (32)" in text
+    assert "late_events: no row is deleted" in text
     assert "spec  the savepoint's" in text
     assert "1,200 sessions of 5,400 events" in text
     assert "7 of them to be read again" in text

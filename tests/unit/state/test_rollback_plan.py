@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sessionizer.state.restores.later_rows import RowsOfTable
 from sessionizer.state.restores.restore_plan import Replay
 from sessionizer.state.restores.rollback_plan import RollbackPlan
+from sessionizer.state.restores.row_changes import RowsOfTable
 
 PLAN = RollbackPlan(
     stream="clicks",
@@ -25,7 +25,7 @@ def test_what_people_read() -> None:
         "stream clicks goes back to the lineage that it had before the restore",
         "  from  lineage l2, batch 9; it is left, and kept for a look at it",
         "  to    lineage l1, after batch 4: its own state, spec and source",
-        "  sessions: 3 rows are taken back, of 2026-11-23 (3)",
+        "  sessions: 3 rows are deleted, of 2026-11-23 (3)",
         "  source files, but for the 4 that were read by then, 5 of them to be read again",
     ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sessionizer.state.restores.later_rows import rows_of_all
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Decision, Figures, Past, SeedPlan
 
 DECISION = Decision("clicks", "5bec", Past("delta", "/lake/clicks", "version 7"), None, BEGINNING, True, None)
@@ -58,14 +57,7 @@ def test_people_are_told_what_would_be_done() -> None:
         "  closed  200 sessions; no table gets them",
         "  open    40 sessions of 100 events, which go on",
         "  live    from where the history ends, to the row",
-        "  leaves  lineage old, which is kept; what the stream wrote so far is taken back:",
+        "  leaves  lineage old, which is kept; all rows of the stream are deleted:",
         "          sessions: 12 rows",
         "          late_events: 0 rows",
     ]
-
-
-def test_a_start_over_takes_back_what_any_lineage_wrote() -> None:
-    later = rows_of_all(["20261121T105501-3fa9c2", "20261122T105501-3fa9c2"])
-    assert later.condition == (
-        "((lineage = '20261121T105501-3fa9c2' AND batch_id > -1) OR lineage IN ('20261122T105501-3fa9c2'))"
-    )

@@ -1,6 +1,6 @@
 """``operations/<id>.json``: one record of each verb that changes the state of a stream, from approval to outcome.
 
-While one is not over no driver starts: it might go on from a lineage whose rows are half taken back.
+While one is not over no driver starts: it might go on from a lineage of whose rows some are deleted.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ nothing else; the finished sessions are written last, under the new lineage's ba
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -19,17 +20,20 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
+from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.spark.history.first_batch import open_events_in
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables
+from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.sinks.write import Sinks
 from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.spark.state.open_events import open_payload
-from sessionizer.spark.state.restores.taking_back import later_rows_of, take_all_back
+from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
 from sessionizer.state.lineages.handover import Handover, Step, settle
 from sessionizer.state.lineages.origin import Origin, activated_by, origins_of
-from sessionizer.state.restores.later_rows import rows_of_all
+from sessionizer.state.restores.row_changes import deletion_of_all
+from sessionizer.state.restores.row_changes import streamed_tables as tables_in
 from sessionizer.state.seeds.seed_plan import VERB
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.spark.history.taking import Taken, Taking
+    from sessionizer.state.restores.row_changes import StreamedTable
 
 _SEED_BATCH: Final = 0
 
@@ -121,14 +126,13 @@ class Beginning:
         if step is Step.FURNISHED:
             self.operation.reached(Reached.SEEDED)
             if self.taking.decision.leaves is not None:
-                self._take_back()
+                self._delete_all_rows()
                 self.operation.reached(Reached.TAKEN_BACK)
 
-    def _take_back(self) -> None:
+    def _delete_all_rows(self) -> None:
         taking, home = self.taking, self.operation.home
-        tables = streamed_tables(home, taking.spec)
-        everything = rows_of_all(origins_of(home))
-        take_all_back(taking.spark, self.operation, tables, everything, self.lease.check, self.say)
+        changes = deletion_of_all(origins_of(home))
+        change_rows(taking.spark, self.operation, _tables_of(taking, home), changes, self.lease.check, self.say)
 
     def _fill_tables(self, lineage: str, taken: Taken) -> None:
         taking, spec = self.taking, self.taking.spec
@@ -146,7 +150,13 @@ class Beginning:
 
 
 def rows_leaving(taking: Taking, home: StreamHome) -> dict[str, int]:
-    """How many rows of each table a start over would take back. Reads only."""
-    tables = streamed_tables(home, taking.spec)
-    found = later_rows_of(taking.spark, tables, rows_of_all(origins_of(home)))
-    return {table.table: table.rows for table in found}
+    """Count the rows of each table that a start over deletes, in all folders. Reads only."""
+    found = count_changes(taking.spark, home.name, _tables_of(taking, home), deletion_of_all(origins_of(home)))
+    counts = Counter[str]()
+    for each in found:
+        counts[each.table] += each.rows
+    return dict(counts)
+
+
+def _tables_of(taking: Taking, home: StreamHome) -> list[StreamedTable]:
+    return tables_in(home, (taking.spec.sink.path, *sink_folders(home, origins_of(home))), STREAMED, {})

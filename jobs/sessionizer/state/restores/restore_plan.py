@@ -1,7 +1,7 @@
 """What a restore would do, as data: shown before anything is stopped, approved by its digest, checked again then.
 
 The digest covers what is decided (the savepoint, the lineage that is left, by which spec the stream goes on), not the
-figures: a stream that runs on while somebody reads the plan writes more rows that would be taken back.
+figures: a stream that runs on while somebody reads the plan writes more rows that would be deleted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sessionizer.lineage.left_out import LeftOut
     from sessionizer.lineage.trial.judging import Terms
-    from sessionizer.state.restores.later_rows import RowsOfTable
+    from sessionizer.state.restores.row_changes import RowsOfTable
 
 VERB: Final = "restore"
 _LISTED: Final = 5
@@ -92,8 +92,8 @@ class RestorePlan:
 
     @property
     def days(self) -> tuple[str, ...]:
-        """The days (ISO, UTC) of which a table loses rows, until they are written anew."""
-        return tuple(sorted({day for table in self.tables for day in table.by_day}))
+        """The days (ISO, UTC) of which a table loses rows or gets rows back."""
+        return tuple(sorted({day for table in self.tables for day in (*table.by_day, *table.back)}))
 
     @property
     def is_possible(self) -> bool:
@@ -121,9 +121,12 @@ class RestorePlan:
 
 
 def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]:
-    """What leaves the tables and what is read again, for people."""
+    """Yield the rows that leave the tables and come back, and the part of the source that is read again."""
     for table in tables:
-        yield f"  {table.table}: {_taken_back(table)}"
+        yield f"  {table.table}: {_deleted(table)}"
+        if table.back:
+            back = f"{table.rows_back:,} rows that an earlier command deleted come back, {_days(table.back)}"
+            yield f"  {table.table}: {back}"
     again = "" if replay.items is None else f", {replay.items:,} of them to be read again"
     yield f"  source {replay.described}{again}"
     for file in _some(replay.missing):
@@ -138,12 +141,14 @@ def _open_text(sessions: int | None, events: int | None) -> str:
     return f"{sessions:,} sessions of {events:,} events"
 
 
-def _taken_back(table: RowsOfTable) -> str:
-    if not table.rows:
-        return "no row was written since"
-    days = sorted(table.by_day)
-    shown = ", ".join(f"{day} ({table.by_day[day]:,})" for day in days[:_LISTED])
-    return f"{table.rows:,} rows are taken back, of {shown}{_more(days)}"
+def _deleted(table: RowsOfTable) -> str:
+    return f"{table.rows:,} rows are deleted, {_days(table.by_day)}" if table.rows else "no row is deleted"
+
+
+def _days(by_day: Mapping[str, int]) -> str:
+    days = sorted(by_day)
+    shown = ", ".join(f"{day} ({by_day[day]:,})" for day in days[:_LISTED])
+    return f"of {shown}{_more(days)}"
 
 
 def _some(things: tuple[str, ...]) -> Iterator[str]:

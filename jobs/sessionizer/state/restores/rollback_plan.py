@@ -15,8 +15,8 @@ from sessionizer.state.restores.restore_plan import consequences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessionizer.state.restores.later_rows import RowsOfTable
     from sessionizer.state.restores.restore_plan import Replay
+    from sessionizer.state.restores.row_changes import RowsOfTable
 
 VERB: Final = "rollback"
 

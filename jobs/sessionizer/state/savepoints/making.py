@@ -17,12 +17,15 @@ from sessionizer.home.room import first_line, unwritable
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import committed_batches
+from sessionizer.lineage.sink_folders import sink_folders
+from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record
 from sessionizer.state.savepoints.code_digest import code_digest
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
     Counts,
     Fingerprint,
+    FormerSink,
     Kind,
     Manifest,
     SinkTable,
@@ -132,6 +135,7 @@ class Making:
             earliest_due_ms=earliest_due_ms,
             fingerprint=Fingerprint(code_digest(), {**_versions(), **versions}, standing.settings),
             files=tuple(data_files(self.home)),
+            former_sinks=tuple(self._former_sinks()),
         )
         write_manifest(self.home, manifest)
         self.after("manifest")
@@ -146,10 +150,22 @@ class Making:
         return BatchOutrun(self.stream.name, standing.batch_id, first_line(error))
 
     def _sinks(self) -> list[SinkTable]:
-        lineage, batch_id = self.standing.lineage, self.standing.batch_id
         places = table_locations(self.stream, self.standing.spec["sink"]["path"])
-        versions = {name: version_with_batch(folder_at(places[name]), lineage, batch_id) for name in SINKS}
+        versions = {name: self._version(places[name]) for name in SINKS}
         return [SinkTable(name, places[name], version) for name, version in versions.items()]
+
+    def _former_sinks(self) -> list[FormerSink]:
+        """The tables in folders that the stream wrote to before ``sink.path`` was changed."""
+        now = self.standing.spec["sink"]["path"]
+        folders = [each for each in sink_folders(self.stream, origins_of(self.stream)) if each != now]
+        return [
+            FormerSink(folder, name, self._version(table_locations(self.stream, folder)[name]))
+            for folder in folders
+            for name in SINKS
+        ]
+
+    def _version(self, location: str) -> int | None:
+        return version_with_batch(folder_at(location), self.standing.lineage, self.standing.batch_id)
 
 
 def _versions() -> dict[str, str]:

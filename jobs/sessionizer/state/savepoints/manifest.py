@@ -52,6 +52,15 @@ class SinkTable:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerSink:
+    """The table ``name`` in a ``folder`` that ``sink.path`` named before. ``version`` is that of ``SinkTable``."""
+
+    folder: str | None
+    name: str
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """What the state holds.
 
@@ -120,6 +129,14 @@ class Manifest:
     earliest_due_ms: int | None
     fingerprint: Fingerprint
     files: tuple[DataFile, ...] = field(default_factory=tuple)
+    former_sinks: tuple[FormerSink, ...] = field(default_factory=tuple)
+
+    @property
+    def versions(self) -> Mapping[tuple[str | None, str], int | None]:
+        """The version of each table by its folder, as ``sink.path`` has it, and its name."""
+        folder = self.spec["sink"]["path"]
+        here = {(folder, sink.name): sink.version for sink in self.sinks}
+        return {**{(each.folder, each.name): each.version for each in self.former_sinks}, **here}
 
     @property
     def key_groups(self) -> int:
@@ -204,5 +221,6 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "counts": lambda counts: None if counts is None else _part(Counts, counts),
     "fingerprint": partial(_part, Fingerprint),
     "files": partial(_parts, DataFile),
+    "former_sinks": partial(_parts, FormerSink),
 }
 """Fields that JSON does not have as they are."""

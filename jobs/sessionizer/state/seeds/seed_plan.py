@@ -97,7 +97,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class SeedPlan:
-    """The ``decision`` and what it comes to now; ``leaving``: rows of each table that a start over takes back."""
+    """The ``decision`` and its figures now. ``leaving`` counts the rows of each table that a start over deletes."""
 
     decision: Decision
     figures: Figures
@@ -121,7 +121,7 @@ class SeedPlan:
         yield f"  open    {figures.open_sessions:,} sessions of {figures.open_events:,} events, which go on"
         yield f"  live    {_LIVE.get(decision.live_from, f'from {decision.live_from} on')}"
         if decision.leaves is not None:
-            yield f"  leaves  lineage {decision.leaves}, which is kept; what the stream wrote so far is taken back:"
+            yield f"  leaves  lineage {decision.leaves}, which is kept; all rows of the stream are deleted:"
             yield from (f"          {table}: {rows:,} rows" for table, rows in self.leaving.items())
 
 

@@ -46,7 +46,7 @@ def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup() -> N
     body = body_of(PLAN, "a bad deployment\n# **Approve** me", 4 * HOUR)
     assert body.startswith(
         "**stream clicks goes back to savepoint s1**\n\n"
-        "- sessions\\: 3 rows are taken back\n"
+        "- sessions\\: 3 rows are deleted\n"
         "- why\\: a bad deployment \\# \\*\\*Approve\\*\\* me\n\n"
         "Digest `0123456789abcdef`. **Approve** carries out"
     )

@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any
 from sessionizer.errors import NothingToSave
 from sessionizer.home.data_files import entries_in
 from sessionizer.home.data_root import folder_at
-from sessionizer.home.table_places import located, table_locations
+from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.left_out import read_left_out
+from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.lineage.trial.judging import USUAL
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.restores.leaving_out import files_read, leaving_of
-from sessionizer.spark.state.restores.taking_back import later_rows_of
+from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import seen_in
-from sessionizer.state.lineages.origin import parents_of
+from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.standing import FILES
-from sessionizer.state.restores.later_rows import LaterRows, rows_after
 from sessionizer.state.restores.leave_out import Leaving, coming_back_remarks, without_what_is_left_out
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
+from sessionizer.state.restores.row_changes import changes_to, streamed_tables
 from sessionizer.state.restores.table_move import move_to, root_of
 from sessionizer.state.savepoints.data_digest import require_undamaged
 from sessionizer.state.savepoints.manifest import Kind, checksum, saved_spec
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.left_out import LeftOut
     from sessionizer.lineage.trial.judging import Terms
+    from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
@@ -85,7 +88,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         newest_batch=-1 if newest is None else newest,
         sessions=manifest.counts.sessions if manifest.counts else None,
         events=manifest.counts.events if manifest.counts else None,
-        tables=tuple(later_rows_of(spark, tables_of(home, manifest), rows_to_take_back(home, manifest))),
+        tables=tuple(_changed_tables(spark, home, manifest)),
         replay=without_what_is_left_out(_replay(spark, home, savepoint, manifest), found.left_out),
         remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
         move=tuple(move.lines()) if move else (),
@@ -94,18 +97,29 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
 
 def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:
     """How a restore gets to the data root ``root``: tables of a ``sink.path`` stay there. Raises as ``move_to``."""
-    return move_to(home, root, STREAMED if manifest.spec["sink"]["path"] is None else (), begun=begun)
+    folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
+    return move_to(home, root, STREAMED if None in folders else (), begun=begun)
 
 
-def tables_of(home: StreamHome, manifest: Manifest) -> dict[str, str]:
-    """The tables that batches write, by the savepoint's spec: name to location."""
-    places = table_locations(home, manifest.spec["sink"]["path"])
-    return {name: places[name] for name in STREAMED}
+def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
+    """Return every table that a batch of the stream writes or wrote, those of the savepoint's spec first."""
+    folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
+    return streamed_tables(home, folders, STREAMED, manifest.versions)
 
 
-def rows_to_take_back(home: StreamHome, manifest: Manifest) -> LaterRows:
-    """What was written after the savepoint's batch."""
-    return rows_after(manifest.lineage, manifest.batch_id, parents_of(home))
+def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
+    """Return what the tables need so that they hold the rows on the savepoint's path. Raises NothingToSave."""
+    origins, active = origins_of(home), active_lineage(home)
+    if active is None:
+        raise NothingToSave(home.name, "it never ran")
+    target = path_to(manifest.lineage, manifest.batch_id, origins)
+    return changes_to(target, path_to(active, None, origins), origins)
+
+
+def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -> list[RowsOfTable]:
+    """Count the changes of the savepoint's tables, and of those in former folders that change."""
+    found = count_changes(spark, home.name, tables_of(home, manifest), changes_of(home, manifest))
+    return [each for place, each in enumerate(found) if place < len(STREAMED) or each.rows or each.rows_back]
 
 
 def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:

@@ -20,8 +20,8 @@ from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, keep_left_out
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.lineages.seeding import Seeding
-from sessionizer.spark.state.restores.restore_planning import rows_to_take_back, tables_of
-from sessionizer.spark.state.restores.taking_back import take_all_back
+from sessionizer.spark.state.restores.restore_planning import changes_of, tables_of
+from sessionizer.spark.state.restores.table_rows import change_rows
 from sessionizer.spark.state.savepoints.saved_state import saved_state, seen_in
 from sessionizer.state.lineages.handover import Handover, Step
 from sessionizer.state.lineages.origin import Origin, activated_by
@@ -99,16 +99,16 @@ class Restoring:
             return seeding.run(saved.open_events, self._handover(saved))
 
     def _after(self, step: Step) -> None:
-        """The tables lose their later rows when the lineage is whole, just before it becomes the active one."""
+        """Change the rows of the tables when the lineage is whole, just before it becomes the active one."""
         self.say(f"new lineage: {step}")
         if step is Step.FURNISHED:
             self.operation.reached(Reached.SEEDED)
-            self._take_back()
+            self._change_rows()
             self.operation.reached(Reached.TAKEN_BACK)
 
-    def _take_back(self) -> None:
-        later, tables = rows_to_take_back(self.home, self.manifest), tables_of(self.home, self.manifest)
-        take_all_back(self.spark, self.operation, tables, later, self.lease.check, self.say)
+    def _change_rows(self) -> None:
+        changes, tables = changes_of(self.home, self.manifest), tables_of(self.home, self.manifest)
+        change_rows(self.spark, self.operation, tables, changes, self.lease.check, self.say)
 
     def _handover(self, saved: SavedState) -> Handover:
         manifest, now, timeouts = self.manifest, epoch_ms(), saved.timeouts

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
-from sessionizer.errors import NothingToSave, PlanChanged
-from sessionizer.home.table_places import table_locations
+from sessionizer.errors import NothingToSave, NoWayBack, PlanChanged
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.lineage.left_out import read_left_out
+from sessionizer.lineage.sink_folders import sink_folders
+from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.restores.restore_planning import replay_of
-from sessionizer.spark.state.restores.taking_back import later_rows_of, take_all_back
-from sessionizer.state.lineages.origin import parents_of, way_back
+from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
+from sessionizer.state.lineages.origin import origins_of, parents_of, way_back
+from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.standing import FILES
-from sessionizer.state.restores.later_rows import rows_after
 from sessionizer.state.restores.leave_out import coming_back_remarks
 from sessionizer.state.restores.rollback_plan import RollbackPlan
+from sessionizer.state.restores.row_changes import changes_to, streamed_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.state.restores.later_rows import LaterRows
     from sessionizer.state.restores.restore_plan import Replay
+    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
 
 
 def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
@@ -41,6 +43,8 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
     if leaves is None:
         raise NothingToSave(home.name, "it never ran")
     origin, before = way_back(home, leaves)
+    _require_whole(spark, home, leaves, before)
+    changes = _changes(home, leaves, before, origin.batch_id)
     return RollbackPlan(
         stream=home.name,
         leaves=leaves,
@@ -48,7 +52,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         newest_batch=begun_batch(home.checkpoint(leaves)) or 0,
         lineage=before,
         batch_id=origin.batch_id,
-        tables=tuple(later_rows_of(spark, _tables_of(home, leaves), _rows(home, before, origin.batch_id))),
+        tables=tuple(count_changes(spark, home.name, _tables_of(home), changes)),
         replay=_replay(home, leaves, before, origin.batch_id),
         remarks=tuple(coming_back_remarks(leaves, read_left_out(home, leaves), read_left_out(home, before))),
     )
@@ -71,25 +75,34 @@ def roll_back(
             raise PlanChanged(home.name, record.digest, plan.digest)
         operation.reached(Reached.STOPPED)
     operation.reached(Reached.SEEDED)  # its state is there
-    tables, later = _tables_of(home, plan.leaves), _rows(home, plan.lineage, plan.batch_id)
-    take_all_back(spark, operation, tables, later, permit, say)
+    changes = _changes(home, plan.leaves, plan.lineage, plan.batch_id)
+    change_rows(spark, operation, _tables_of(home), changes, permit, say)
     operation.reached(Reached.TAKEN_BACK)
     permit()
     activate_lineage(home, plan.lineage, parents_of(home).get(plan.lineage))
     return operation.over(plan.lineage)
 
 
-def _tables_of(home: StreamHome, lineage: str) -> dict[str, str]:
-    """The tables that batches of the lineage write: name to location. Raises NothingToSave where its spec is lost."""
-    record = read_lineage_spec(home, lineage)
-    if record is None:
-        raise NothingToSave(home.name, f"lineage {lineage} has no spec")
-    places = table_locations(home, record.document["sink"]["path"])
-    return {name: places[name] for name in STREAMED}
+def _tables_of(home: StreamHome) -> list[StreamedTable]:
+    """Every table that a batch of the stream writes or wrote."""
+    return streamed_tables(home, sink_folders(home, origins_of(home)), STREAMED, {})
 
 
-def _rows(home: StreamHome, lineage: str, batch_id: int) -> LaterRows:
-    return rows_after(lineage, batch_id, parents_of(home))
+def _changes(home: StreamHome, leaves: str, before: str, batch_id: int) -> RowChanges:
+    origins = origins_of(home)
+    return changes_to(path_to(before, batch_id, origins), path_to(leaves, None, origins), origins)
+
+
+def _require_whole(spark: SparkSession, home: StreamHome, leaves: str, before: str) -> None:
+    """Raises NoWayBack where a batch of ``before`` was cut short after it had written rows.
+
+    The command that made ``leaves`` deleted them. The table would take the batch for a repeated one and skip it.
+    """
+    tables = [table.location for table in _tables_of(home)]
+    begun = half_written_batch(spark, home.checkpoint(before), before, tables)
+    if begun is not None:
+        cause = f"batch {begun} of lineage {before} was cut short, and the rows that it had written are deleted"
+        raise NoWayBack(home.name, leaves, cause)
 
 
 def _replay(home: StreamHome, leaves: str, before: str, batch_id: int) -> Replay:

@@ -1,0 +1,25 @@
+"""The folders in which a stream's batches write or wrote their tables: ``sink.path`` may change in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from sessionizer.lineage.kept_spec import read_lineage_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessionizer.home.stream_home import StreamHome
+
+SinkFolder: TypeAlias = str | None
+"""As ``sink.path`` of a spec has it; None: the stream's own data."""
+
+
+def sink_folders(home: StreamHome, lineages: Iterable[str]) -> tuple[SinkFolder, ...]:
+    """Return each folder that one of ``lineages`` ran by, once. Raises DamagedFile."""
+    found: dict[SinkFolder, None] = {}
+    for lineage in lineages:
+        record = read_lineage_spec(home, lineage)
+        if record is not None:
+            found.update(dict.fromkeys((*record.former_sinks, record.sink)))
+    return tuple(found)

@@ -1,0 +1,148 @@
+"""Deletes rows from a stream's tables and brings rows back, so that the tables hold the rows on one path.
+
+Each is one commit for a table: readers see all of the rows or none, and the table's history names the command. A second
+call finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from delta.tables import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from sessionizer.errors import RowsGone, RowsLeft
+from sessionizer.spark.failures.query_failure import store_failure
+from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.java_errors import JavaError, first_line
+from sessionizer.spark.sinks.tables import table_exists
+from sessionizer.spark.temporary_settings import temporary_settings
+from sessionizer.state.restores.row_changes import RowsOfTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.control.operation import Operation
+    from sessionizer.state.restores.row_changes import RowChanges, StreamedTable
+
+_NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
+_WROTE: Final = ["lineage", "batch_id"]
+_ONLY: Final = 0
+"""The version of the one transaction in which an operation brings rows back into a table."""
+_GONE: Final = (
+    # the version left the log; a data file of it was vacuumed
+    "Cannot time travel", "DELTA_VERSION_NOT_FOUND", "DELTA_LOG_FILE_NOT_FOUND", "DELTA_NO_RECREATABLE_HISTORY",
+    "DELTA_FILE_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST", "FileNotFoundException", "DELTA_TRUNCATED_TRANSACTION",
+    "DELTA_VERSION_INVALID", "DELTA_UNSUPPORTED_TIME_TRAVEL",
+)  # fmt: skip
+
+
+def count_changes(
+    spark: SparkSession, stream: str, tables: Iterable[StreamedTable], changes: RowChanges
+) -> list[RowsOfTable]:
+    """Count the rows that leave each table and that come back. Reads only.
+
+    Raises RowsGone where the rows that should come back cannot be read any more, and as ``store_failure``.
+    """
+    return [_counted(spark, stream, table, changes) for table in tables]
+
+
+def change_rows(
+    spark: SparkSession,
+    operation: Operation,
+    tables: Iterable[StreamedTable],
+    changes: RowChanges,
+    permit: Callable[[], None],
+    say: Callable[[str], None],
+) -> None:
+    """Make the changes in every table, as a step of ``operation``, which notes how many rows and of which days.
+
+    Rows come back before others leave, so that a killed run finds all that it needs. A second run keeps what the first
+    one noted. Raises RowsGone, and RowsLeft where another writer wrote deleted rows anew.
+    """
+    streamed, record = list(tables), operation.record
+    found = count_changes(spark, record.stream, streamed, changes)
+    operation.note_rows(_counts(found), " ".join(sorted({day for each in found for day in (*each.by_day, *each.back)})))
+    note = f"{record.verb} {record.id}"
+    for table, rows in zip(streamed, found, strict=True):
+        permit()
+        if rows.rows_back:
+            _bring_back(spark, table, changes, Transaction(f"operation-{record.id}", _ONLY), permit, note)
+            say(f"{table.name}: {rows.rows_back:,} rows brought back")
+        permit()
+        if rows.rows:
+            delete_rows(spark, table, changes, note)
+            say(f"{table.name}: {rows.rows:,} rows deleted")
+    left = [each for each in count_changes(spark, record.stream, streamed, changes) if each.rows]
+    if left:
+        raise RowsLeft(record.stream, left[0].location, left[0].rows)
+
+
+def delete_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges, note: str) -> None:
+    """Delete the rows that leave one table. ``note`` stands with the commit in the table's history."""
+    if not table_exists(spark, table.name, table.location):
+        return
+    with temporary_settings(spark, {_NOTE: note}):
+        DeltaTable.forPath(spark, table.location).delete(changes.deleted_rows)
+
+
+def _counted(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> RowsOfTable:
+    if not table_exists(spark, table.name, table.location):
+        _require_none_missing(stream, table, changes)
+        return RowsOfTable(table.name, table.location, {})
+    leaving = _by_day(_now(spark, table).where(changes.deleted_rows))
+    return RowsOfTable(table.name, table.location, leaving, _counted_back(spark, stream, table, changes))
+
+
+def _counted_back(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> Mapping[str, int]:
+    if not changes.missing or table.version is None:
+        return {}
+    try:
+        return _by_day(_coming_back(spark, table, changes))
+    except (PySparkException, JavaError) as error:
+        text = str(error)
+        if any(sign in text for sign in _GONE):
+            raise RowsGone(stream, table.location, table.version, first_line(error)) from error
+        raise store_failure(error, table.location, f"the table {table.name}", first_line(error)) from error
+
+
+def _require_none_missing(stream: str, table: StreamedTable, changes: RowChanges) -> None:
+    if changes.missing and table.version is not None:
+        raise RowsGone(stream, table.location, table.version, "the table is not there")
+
+
+def _bring_back(
+    spark: SparkSession,
+    table: StreamedTable,
+    changes: RowChanges,
+    transaction: Transaction,
+    permit: Callable[[], None],
+    note: str,
+) -> None:
+    """Append the missing rows. The table takes the transaction once: a process that was overtaken adds nothing."""
+    with temporary_settings(spark, {_NOTE: note}):
+        append_once(_coming_back(spark, table, changes), table.location, transaction, permit)
+
+
+def _coming_back(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> DataFrame:
+    """Rows of the missing batches, as the table had them at its version, but for batches of which it has rows now."""
+    then = spark.read.format("delta").option("versionAsOf", table.version).load(table.location)
+    there = _now(spark, table).where(changes.missing_rows).select(*_WROTE).distinct()
+    return then.where(changes.missing_rows).join(F.broadcast(there), _WROTE, "left_anti").select(*then.columns)
+
+
+def _now(spark: SparkSession, table: StreamedTable) -> DataFrame:
+    return spark.read.format("delta").load(table.location)
+
+
+def _by_day(frame: DataFrame) -> Mapping[str, int]:
+    days = frame.groupBy(F.col("date").cast("string").alias("day")).count().collect()
+    return {row["day"]: row["count"] for row in sorted(days)}
+
+
+def _counts(found: Iterable[RowsOfTable]) -> str:
+    back = [f"{each.table} +{each.rows_back}" for each in found if each.rows_back]
+    return ", ".join([*(f"{each.table} {each.rows}" for each in found), *back])

@@ -1,0 +1,121 @@
+"""The rows that leave a stream's tables, and those that come back, so that they hold exactly the rows on one path.
+
+Decided from the records of the lineages alone. An earlier command may have deleted rows that are on the path again:
+these come back from the table version that the savepoint's manifest names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sessionizer.home.names import checked_identifier
+from sessionizer.home.table_places import table_locations
+from sessionizer.state.lineages.path import NO_ROWS, Segment, batches_only_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.sink_folders import SinkFolder
+    from sessionizer.state.lineages.path import BatchRange, Path
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """Deletes the rows that ``others`` wrote and those behind the end of a segment; brings back those of ``missing``.
+
+    ``path``: what the tables hold afterwards. ``others``: the lineages of the stream that are not on it. ``missing``:
+    batches on the path whose rows an earlier command deleted.
+    """
+
+    path: Path
+    others: tuple[str, ...] = ()
+    missing: tuple[BatchRange, ...] = ()
+
+    @property
+    def deleted_rows(self) -> str:
+        """The condition, in SQL, of the rows that leave. Raises InvalidSpec for an id that is none."""
+        ends = [f"(lineage = {_quoted(each.lineage)} AND batch_id > {each.until})" for each in self._ended()]
+        listed = ", ".join(_quoted(name) for name in self.others)
+        return " OR ".join([*ends, *([f"lineage IN ({listed})"] if listed else [])]) or "false"
+
+    @property
+    def missing_rows(self) -> str:
+        """The condition, in SQL, of the rows that come back. Raises InvalidSpec for an id that is none."""
+        return " OR ".join(map(_condition, self.missing)) or "false"
+
+    def _ended(self) -> list[Segment]:
+        return [segment for segment in self.path if segment.until is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedTable:
+    """A table that batches of the stream write or wrote: ``name`` and ``location``.
+
+    ``version``: the one with the rows that come back; None: the table was not there then.
+    """
+
+    name: str
+    location: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOfTable:
+    """Rows of ``table`` that leave, ``by_day`` of its column ``date`` (ISO, UTC), and that come ``back``, by day."""
+
+    table: str
+    location: str
+    by_day: Mapping[str, int]
+    back: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that leave."""
+        return sum(self.by_day.values())
+
+    @property
+    def rows_back(self) -> int:
+        """Number of rows that come back."""
+        return sum(self.back.values())
+
+
+def changes_to(target: Path, active: Path, known: Iterable[str]) -> RowChanges:
+    """Return what the tables need when ``target`` follows ``active``; ``known``: every lineage of the stream.
+
+    By the invariant the tables hold the rows on ``active`` now. More rows than these are deleted where a release before
+    this one left them.
+    """
+    on_path = {segment.lineage for segment in target}
+    others = tuple(sorted({*known, *(segment.lineage for segment in active)} - on_path))
+    return RowChanges(target, others, batches_only_on(target, active))
+
+
+def deletion_of_all(known: Iterable[str]) -> RowChanges:
+    """Return what the tables need when a stream begins anew: the rows of all ``known`` lineages leave."""
+    return changes_to(NO_ROWS, NO_ROWS, known)
+
+
+def streamed_tables(
+    home: StreamHome,
+    folders: Iterable[SinkFolder],
+    names: Iterable[str],
+    versions: Mapping[tuple[SinkFolder, str], int | None],
+) -> list[StreamedTable]:
+    """Return the tables of these ``names`` in each folder; ``versions``: which one has the rows that come back."""
+    listed = list(names)
+    return [
+        StreamedTable(name, table_locations(home, folder)[name], versions.get((folder, name)))
+        for folder in dict.fromkeys(folders)
+        for name in listed
+    ]
+
+
+def _condition(batches: BatchRange) -> str:
+    until = "" if batches.until is None else f" AND batch_id <= {batches.until}"
+    return f"(lineage = {_quoted(batches.lineage)} AND batch_id > {batches.after}{until})"
+
+
+def _quoted(lineage: str) -> str:
+    return f"'{checked_identifier('lineage', lineage)}'"

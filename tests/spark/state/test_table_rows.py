@@ -1,0 +1,161 @@
+"""Rows leave a table and come back into it, in one commit each. Earlier rows stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from delta.tables import DeltaTable
+
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.operation_record import write_operation
+from sessionizer.errors import RowsGone
+from sessionizer.home.data_files import remove_tree
+from sessionizer.spark.internals.delta_append import Transaction
+from sessionizer.spark.state.restores import table_rows
+from sessionizer.spark.state.restores.table_rows import change_rows, count_changes, delete_rows
+from sessionizer.state.lineages.path import BatchRange, Segment
+from sessionizer.state.restores.row_changes import RowChanges, RowsOfTable, StreamedTable
+from support.streams.stage import Stage, clicks_spec
+from support.verbs.begun_restore import begun_restore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+ROWS = [
+    ("before", 3, "2026-11-20"),
+    ("back_to", 6, "2026-11-21"),
+    ("back_to", 7, "2026-11-21"),
+    ("back_to", 8, "2026-11-22"),
+    ("back_to", 9, "2026-11-22"),
+    ("after", 0, "2026-11-23"),
+]
+BACK = RowChanges((Segment("before", 3), Segment("back_to", 7)), ("after",))
+FORWARD = RowChanges((Segment("before", 3), Segment("back_to", 9)), ("after",), (BatchRange("back_to", 7, 9),))
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> StreamedTable:
+    location = str(tmp_path / "sessions")
+    rows = spark.createDataFrame(ROWS, "lineage string, batch_id bigint, date string").selectExpr(
+        "lineage", "batch_id", "cast(date as date) as date"
+    )
+    rows.coalesce(1).write.format("delta").save(location)
+    return StreamedTable("sessions", location, 0)
+
+
+@pytest.fixture
+def operation(tmp_path: Path) -> Operation:
+    home = Stage.set_up(tmp_path / "stage", clicks_spec()).stream_home
+    home.prepare()
+    record = begun_restore("20261123T080000-abc123")
+    write_operation(home, record)
+    return Operation(home, record, lambda: None)
+
+
+def rows_in(spark: SparkSession, table: StreamedTable) -> list[tuple[str, int]]:
+    return sorted((row.lineage, row.batch_id) for row in spark.read.format("delta").load(table.location).collect())
+
+
+def change(spark: SparkSession, operation: Operation, table: StreamedTable, changes: RowChanges) -> list[str]:
+    said: list[str] = []
+    change_rows(spark, operation, [table], changes, lambda: None, said.append)
+    return said
+
+
+def test_they_are_counted_by_day_before_anything_is_done(
+    spark: SparkSession, table: StreamedTable, tmp_path: Path
+) -> None:
+    nowhere = StreamedTable("late_events", str(tmp_path / "late_events"))
+    assert count_changes(spark, "clicks", [table, nowhere], BACK) == [
+        RowsOfTable("sessions", table.location, {"2026-11-22": 2, "2026-11-23": 1}),
+        RowsOfTable("late_events", nowhere.location, {}),
+    ]
+    assert len(rows_in(spark, table)) == len(ROWS)
+
+
+def test_they_leave_in_one_commit_that_says_why(
+    spark: SparkSession, table: StreamedTable, operation: Operation
+) -> None:
+    assert len(change(spark, operation, table, BACK)) == 1
+    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
+    newest = DeltaTable.forPath(spark, table.location).history(1).select("version", "operation", "userMetadata").first()
+    assert newest == (1, "DELETE", "restore 20261123T080000-abc123")
+
+
+def test_a_second_time_nothing_is_written(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
+    delete_rows(spark, table, BACK, "first")
+    files = set((tmp_path / "sessions").rglob("*"))
+    delete_rows(spark, table, BACK, "second")
+    delete_rows(spark, replace(table, location=str(tmp_path / "nowhere")), BACK, "first")
+    assert {file for file in (tmp_path / "sessions").rglob("*") if file.is_file()} <= files
+    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]
+
+
+def test_what_is_written_afterwards_has_no_such_note(spark: SparkSession, table: StreamedTable) -> None:
+    delete_rows(spark, table, BACK, "restore 0815")
+    spark.read.format("delta").load(table.location).limit(1).write.format("delta").mode("append").save(table.location)
+    newest = DeltaTable.forPath(spark, table.location).history(1).select("userMetadata").first()
+    assert newest is not None
+    assert newest.userMetadata is None
+
+
+def test_rows_that_an_earlier_command_deleted_come_back_once(
+    spark: SparkSession, table: StreamedTable, operation: Operation
+) -> None:
+    delete_rows(spark, table, BACK, "an earlier restore")
+    (counted,) = count_changes(spark, "clicks", [table], FORWARD)
+    assert (counted.rows, counted.back) == (0, {"2026-11-22": 2})
+    assert len(change(spark, operation, table, FORWARD)) == 1
+    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("back_to", 8), ("back_to", 9), ("before", 3)]
+    history = DeltaTable.forPath(spark, table.location).history(1).select("userMetadata").first()
+    assert history is not None
+    assert history.userMetadata == "restore 20261123T080000-abc123"
+    assert change(spark, operation, table, FORWARD) == []
+    assert operation.record.counts == "sessions 0, sessions +2"
+
+
+def test_of_a_batch_that_is_there_nothing_comes_back(spark: SparkSession, table: StreamedTable) -> None:
+    DeltaTable.forPath(spark, table.location).delete("batch_id = 9")
+    (counted,) = count_changes(spark, "clicks", [table], FORWARD)
+    assert counted.back == {"2026-11-22": 1}
+
+
+def test_a_process_that_was_overtaken_brings_nothing_back_twice(
+    spark: SparkSession, table: StreamedTable, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete_rows(spark, table, BACK, "an earlier restore")
+    counted_before = table_rows._coming_back(spark, table, FORWARD).localCheckpoint()
+    change(spark, operation, table, FORWARD)
+    monkeypatch.setattr(table_rows, "_coming_back", lambda *_: counted_before)
+    transaction = Transaction(f"operation-{operation.record.id}", 0)
+    table_rows._bring_back(spark, table, FORWARD, transaction, lambda: None, "restore")
+    assert len(rows_in(spark, table)) == 5
+
+
+def test_a_version_that_was_vacuumed_is_refused_by_name(spark: SparkSession, table: StreamedTable) -> None:
+    delete_rows(spark, table, BACK, "an earlier restore")
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        DeltaTable.forPath(spark, table.location).vacuum(0)
+    finally:
+        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    with pytest.raises(RowsGone) as refused:
+        count_changes(spark, "clicks", [table], FORWARD)
+    assert (refused.value.location, refused.value.version) == (table.location, 0)
+
+
+def test_a_version_that_left_the_log_is_refused_by_name(spark: SparkSession, table: StreamedTable) -> None:
+    with pytest.raises(RowsGone) as refused:
+        count_changes(spark, "clicks", [replace(table, version=7)], FORWARD)
+    assert refused.value.version == 7
+
+
+def test_a_table_that_is_gone_is_refused_by_name(spark: SparkSession, table: StreamedTable, tmp_path: Path) -> None:
+    remove_tree(tmp_path / "sessions")
+    with pytest.raises(RowsGone):
+        count_changes(spark, "clicks", [table], FORWARD)
+    assert count_changes(spark, "clicks", [table], BACK) == [RowsOfTable("sessions", table.location, {})]

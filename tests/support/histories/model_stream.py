@@ -1,0 +1,345 @@
+"""A stream, its lineages, savepoints, tables and commands as values: what any order of commands must come to.
+
+Which rows leave the tables and come back is decided by the product's own code. The rest is the least that tells whether
+the tables hold each event exactly once: an event is open until the next one is read, then it is a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from sessionizer.state.lineages.origin import NO_BATCH, Origin
+from sessionizer.state.lineages.path import Path, path_to
+from sessionizer.state.restores.row_changes import RowChanges, changes_to, deletion_of_all
+from support.histories.model_tables import Gone, ModelTable, Row, select
+
+NAMES = ("sessions", "quarantine")
+Folder: TypeAlias = str | None
+ChangesTo: TypeAlias = Callable[[Path, Path, dict[str, Origin | None]], RowChanges]
+
+
+class Refused(Exception):
+    """The command says by name why it does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is kept after a batch: the events read so far, and those of them that are open."""
+
+    read: int = 0
+    open: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class ModelLineage:
+    """``states``: after each committed batch. ``planned``: the end of a batch that is not committed, if any."""
+
+    name: str
+    first: State
+    states: list[State] = field(default_factory=list)
+    planned: int | None = None
+    sink: Folder = None
+    former: tuple[Folder, ...] = ()
+
+    @property
+    def state(self) -> State:
+        return self.states[-1] if self.states else self.first
+
+    @property
+    def newest(self) -> int:
+        """The newest committed batch."""
+        return len(self.states) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSavepoint:
+    lineage: str
+    batch_id: int
+    state: State
+    sink: Folder
+    versions: dict[tuple[Folder, str], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that was begun: what it is called, the savepoint's number for a restore."""
+
+    name: str
+    savepoint: int = 0
+
+
+def by_path(target: Path, active: Path, origins: dict[str, Origin | None]) -> RowChanges:
+    """The product's rule."""
+    return changes_to(target, active, origins)
+
+
+@dataclass(slots=True)
+class ModelStream:
+    """All there is of one stream. ``rule``: which rows a restore and a rollback change."""
+
+    rule: ChangesTo = by_path
+    events: int = 0
+    lineages: dict[str, ModelLineage] = field(default_factory=dict)
+    origins: dict[str, Origin | None] = field(default_factory=dict)
+    savepoints: list[ModelSavepoint] = field(default_factory=list)
+    tables: dict[tuple[Folder, str], ModelTable] = field(default_factory=dict)
+    active: str = ""
+    folders: int = 0
+    operation: int = 0
+    pending: Command | None = None
+    made: str | None = None
+    """The lineage that the pending command has made."""
+    names: int = 0
+    _has_changed_rows: bool = False
+
+    def __post_init__(self) -> None:
+        self.active = self._lineage(State(), None, None)
+
+    def feed(self, events: int) -> None:
+        """Bring events to the source."""
+        self.events += events
+
+    def run(self, *, most: int, dies_after: int | None = None) -> None:
+        """Run a driver over all that is there, ``most`` events a batch; it dies after so many writes of one batch."""
+        self._require_none_pending()
+        lineage = self.lineages[self.active]
+        while lineage.planned is not None or lineage.state.read < self.events:
+            if lineage.planned is None:
+                lineage.planned = min(self.events, lineage.state.read + most)
+            after, rows = _batch(lineage, lineage.planned)
+            for number, name in enumerate(NAMES):
+                if number == dies_after:
+                    return
+                self._table(lineage.sink, name).append(rows[name], lineage.name, lineage.newest + 1)
+            if dies_after is not None:
+                return
+            lineage.states.append(after)
+            lineage.planned = None
+
+    def save(self) -> None:
+        """Make a savepoint of the newest batch. Raises Refused before the first."""
+        self._require_none_pending()
+        lineage = self.lineages[self.active]
+        if not lineage.states:
+            raise Refused("nothing to save")
+        batch = lineage.newest
+        versions = {
+            (folder, name): self._table(folder, name).version_with_batch(lineage.name, batch)
+            for folder in self._folders()
+            for name in NAMES
+        }
+        self.savepoints.append(ModelSavepoint(lineage.name, batch, lineage.state, lineage.sink, versions))
+
+    def begin(self, command: Command, *, dies_at: int | None = None) -> None:
+        """Carry a command out; it dies before that step, if it comes to it. Raises Refused."""
+        self._require_none_pending()
+        self.operation += 1
+        self._carry_out(command, dies_at)
+
+    def resume(self, *, dies_at: int | None = None) -> None:
+        """Type the command that is pending again. Raises Refused."""
+        if self.pending is None:
+            raise Refused("nothing is pending")
+        if self.made is not None and self.made != self.active:
+            self._remove_made()
+        self._carry_out(self.pending, dies_at)
+
+    def give_up(self) -> None:
+        """Abandon the pending command while no row has changed. Raises Refused."""
+        if self.pending is None or self.made is None or self.made == self.active or self._has_changed_rows:
+            raise Refused("there is nothing to give up")
+        self._remove_made()
+        self.pending = None
+
+    def _carry_out(self, command: Command, dies_at: int | None) -> None:
+        try:
+            for number, _ in enumerate(self._steps(command)):
+                self.pending = command
+                if number == dies_at:
+                    return
+        except Refused:
+            if self.pending is None:
+                raise
+            self._remove_made()
+            raise
+        self.pending = self.made = None
+        self._has_changed_rows = False
+
+    def _steps(self, command: Command) -> Iterator[str]:
+        match command.name:
+            case "restore":
+                return self.restore(command.savepoint)
+            case "rollback":
+                return self.rollback()
+            case "rescale":
+                return self.rescale()
+            case _:
+                return self.start_over()
+
+    def _remove_made(self) -> None:
+        if self.made is not None:
+            del self.lineages[self.made], self.origins[self.made]
+            self.made = None
+
+    def _require_none_pending(self) -> None:
+        if self.pending is not None:
+            raise Refused("a command is pending")
+
+    def restore(self, number: int) -> Iterator[str]:
+        """Go back to a savepoint, a step at a time. Raises Refused."""
+        if self.made is not None:
+            return
+        savepoint = self.savepoints[number]
+        target = path_to(savepoint.lineage, savepoint.batch_id, self.origins)
+        leaves = self.active
+        changes = self.rule(target, path_to(leaves, None, self.origins), self.origins)
+        self._require_readable(changes, savepoint.versions)
+        origin = Origin("restore", 0, savepoint.lineage, savepoint.batch_id, str(number))
+        new = self._made(savepoint.state, origin, savepoint.sink)
+        yield "made"
+        yield from self._changed(changes, savepoint.versions)
+        self.active = new
+        yield "activated"
+
+    def rollback(self) -> Iterator[str]:
+        """Go back to the lineage before, a step at a time. Raises Refused."""
+        leaves = self.active
+        origin = self.origins[leaves]
+        if origin is None or origin.parent is None or self.lineages[origin.parent].newest != origin.batch_id:
+            raise Refused("no way back")
+        parent = self.lineages[origin.parent]
+        if self._is_half_written(parent):
+            raise Refused("a batch was cut short")
+        target, active = path_to(parent.name, origin.batch_id, self.origins), path_to(leaves, None, self.origins)
+        yield from self._changed(self.rule(target, active, self.origins), {})
+        self.active = parent.name
+
+    def rescale(self) -> Iterator[str]:
+        """Go on in a new lineage with the same state; so do a switch and an apply with a way back."""
+        if self.made is not None:
+            return
+        lineage = self.lineages[self.active]
+        if not lineage.states or self._is_half_written(lineage):
+            raise Refused("nothing to hand over, or a batch was cut short")
+        origin = Origin("rescale", 0, lineage.name, lineage.newest)
+        new = self._made(lineage.state, origin, lineage.sink)
+        yield "made"
+        self.active = new
+        yield "activated"
+
+    def move_sink(self, *, home: bool) -> None:
+        """Change ``sink.path`` in place: to a new folder, or back to the stream's own data."""
+        self._require_none_pending()
+        lineage = self.lineages[self.active]
+        if not lineage.states or self._is_half_written(lineage):
+            raise Refused("a batch was cut short")
+        self.folders += 1
+        lineage.former = (*lineage.former, lineage.sink)
+        lineage.sink = None if home else f"folder {self.folders}"
+
+    def start_over(self) -> Iterator[str]:
+        """Seed with all that the source has, in place of all that was written."""
+        if self.made is None:
+            lineage = self.lineages[self.active]
+            if not lineage.states:
+                raise Refused("it never ran")
+            newest = self.events - 1
+            read = State(self.events, frozenset({newest} if newest >= 0 else ()))
+            self._made(read, Origin("seed", 0, lineage.name, NO_BATCH), lineage.sink)
+            yield "made"
+            yield from self._changed(deletion_of_all(self.origins), {})
+            assert self.made is not None
+            self.active = self.made
+            yield "activated"
+        seeded = self.lineages[self.active]
+        _, rows = _batch(replace(seeded, first=State(), states=[]), seeded.state.read)
+        for name in NAMES:
+            self._table(seeded.sink, name).append(rows[name], seeded.name, 0)
+            yield f"{name} written"
+
+    def vacuum(self) -> None:
+        """Remove the files of all versions but the newest."""
+        for table in self.tables.values():
+            table.vacuum()
+
+    def require_exact(self) -> None:
+        """The tables hold what was read and is closed, each event once, whatever came before."""
+        lineage = self.lineages[self.active]
+        closed = set(range(lineage.state.read)) - lineage.state.open
+        half = lineage.newest + 1
+        refused = {number for number in range(lineage.state.read) if number % 3 == 0}
+        for name, wanted in {"sessions": closed, "quarantine": refused}.items():
+            found = [
+                row.number
+                for (_, table), each in self.tables.items()
+                if table == name
+                for row in each.rows
+                if (row.lineage, row.batch_id) != (lineage.name, half)
+            ]
+            assert sorted(found) == sorted(wanted), f"{name}: {sorted(found)} instead of {sorted(wanted)}"
+
+    def _made(self, first: State, origin: Origin, sink: Folder) -> str:
+        self.made = self._lineage(first, origin, sink)
+        return self.made
+
+    def _lineage(self, first: State, origin: Origin | None, sink: Folder) -> str:
+        self.names += 1
+        name = f"L{self.names}"
+        states = [] if origin is None else [first]  # its batch 0 begins with the state
+        self.lineages[name] = ModelLineage(name, first, states, sink=sink)
+        self.origins[name] = origin
+        return name
+
+    def _changed(self, changes: RowChanges, versions: dict[tuple[Folder, str], int | None]) -> Iterator[str]:
+        """As ``table_rows.change_rows``: rows come back before others leave, a table at a time."""
+        self._has_changed_rows = True
+        for folder in self._folders():
+            for name in NAMES:
+                table = self._table(folder, name)
+                back = self._coming_back(table, changes, versions.get((folder, name)))
+                if back:
+                    table.append(back, f"operation {self.operation}", 0)
+                yield f"{name} brought back"
+                table.delete(changes.deleted_rows)
+                yield f"{name} deleted"
+
+    def _coming_back(self, table: ModelTable, changes: RowChanges, version: int | None) -> frozenset[Row]:
+        if not changes.missing or version is None:
+            return frozenset()
+        there = {row[:2] for row in select(table.rows, changes.missing_rows)}
+        return frozenset(row for row in select(table.at(version), changes.missing_rows) if row[:2] not in there)
+
+    def _require_readable(self, changes: RowChanges, versions: dict[tuple[Folder, str], int | None]) -> None:
+        try:
+            for (folder, name), version in versions.items():
+                self._coming_back(self._table(folder, name), changes, version)
+        except Gone as error:
+            raise Refused("rows cannot come back") from error
+
+    def _is_half_written(self, lineage: ModelLineage) -> bool:
+        """As ``half_written_batch``."""
+        begun = lineage.newest + 1
+        known = (table.transactions.get(lineage.name, -1) for table in self.tables.values())
+        return lineage.planned is not None and any(version >= begun for version in known)
+
+    def _folders(self) -> list[Folder]:
+        found = (folder for each in self.lineages.values() for folder in (*each.former, each.sink))
+        return list(dict.fromkeys(found))
+
+    def _table(self, folder: Folder, name: str) -> ModelTable:
+        return self.tables.setdefault((folder, name), ModelTable())
+
+
+def _batch(lineage: ModelLineage, end: int) -> tuple[State, dict[str, frozenset[Row]]]:
+    """The state after a batch that reads up to ``end``, and the rows that it writes to each table."""
+    before, batch = lineage.state, lineage.newest + 1
+    read = range(before.read, end)
+    newest = end - 1
+    closed = ({*before.open, *read}) - {newest}
+    after = State(end, frozenset({newest} if newest >= 0 else ()))
+    return after, {
+        "sessions": frozenset(Row(lineage.name, batch, number) for number in closed),
+        "quarantine": frozenset(Row(lineage.name, batch, number) for number in read if number % 3 == 0),
+    }

@@ -1,0 +1,190 @@
+"""Whatever commands come one after another, killed and given up ones among them: the tables hold each event once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from sessionizer.state.restores.row_changes import RowChanges
+from support.histories.model_stream import Command, ModelStream, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.state.lineages.origin import Origin
+    from sessionizer.state.lineages.path import Path
+
+_DEATHS = st.one_of(st.none(), st.none(), st.integers(0, 12))
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Commands of an operator who has a bad night."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream = ModelStream()
+        self.done = 0
+
+    @rule(events=st.integers(1, 4))
+    def feed(self, events: int) -> None:
+        self.stream.feed(events)
+
+    @rule(most=st.integers(1, 3), dies_after=st.one_of(st.none(), st.none(), st.integers(0, 2)))
+    def run_driver(self, most: int, dies_after: int | None) -> None:
+        self._try(lambda: self.stream.run(most=most, dies_after=dies_after))
+
+    @rule()
+    def save(self) -> None:
+        self._try(self.stream.save)
+
+    @rule(dies_after=st.integers(0, 2))
+    def save_and_crash(self, dies_after: int) -> None:
+        """A driver that dies in its first batch after a savepoint: rare by chance, common at night."""
+        self._try(self.stream.save)
+        self.stream.feed(1)
+        self._try(lambda: self.stream.run(most=1, dies_after=dies_after))
+
+    @rule(dies_at=_DEATHS)
+    def restore_the_newest(self, dies_at: int | None) -> None:
+        self.restore(len(self.stream.savepoints) - 1, dies_at)
+
+    @rule(which=st.integers(0, 7), dies_at=_DEATHS)
+    def restore(self, which: int, dies_at: int | None) -> None:
+        if self.stream.savepoints:
+            number = which % len(self.stream.savepoints)
+            self._try(lambda: self.stream.begin(Command("restore", number), dies_at=dies_at))
+
+    @rule(name=st.sampled_from(["rollback", "rescale", "start_over"]), dies_at=_DEATHS)
+    def command(self, name: str, dies_at: int | None) -> None:
+        self._try(lambda: self.stream.begin(Command(name), dies_at=dies_at))
+
+    @rule(dies_at=_DEATHS)
+    def resume(self, dies_at: int | None) -> None:
+        self._try(lambda: self.stream.resume(dies_at=dies_at))
+
+    @rule()
+    def give_up(self) -> None:
+        self._try(self.stream.give_up)
+
+    @rule(home=st.booleans())
+    def move_sink(self, home: bool) -> None:
+        self._try(lambda: self.stream.move_sink(home=home))
+
+    @rule(chance=st.integers(0, 5))
+    def vacuum(self, chance: int) -> None:
+        if chance == 0 and self.stream.pending is None:  # Delta keeps what it removes for a week
+            self.stream.vacuum()
+
+    @invariant()
+    def tables_and_state_agree(self) -> None:
+        if self.stream.pending is None:
+            self.stream.require_exact()
+
+    def teardown(self) -> None:
+        if self.stream.pending is not None:
+            self.stream.resume()
+        self.stream.run(most=2)
+        self.stream.require_exact()
+
+    def _try(self, act: Callable[[], None]) -> None:
+        with suppress(Refused):
+            act()
+
+
+def _any_order(examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        AnyOrder,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_any_order_of_commands_is_exact() -> None:
+    _any_order(150, 30)
+
+
+@pytest.mark.long
+def test_ten_thousand_orders_of_commands_are_exact() -> None:
+    _any_order(10_000, 40)
+
+
+def rule_of_old(target: Path, _: Path, origins: dict[str, Origin | None]) -> RowChanges:
+    """As it was: what ancestors wrote after the branch stays, and nothing ever comes back."""
+    last = target[-1]
+    on_path = {segment.lineage for segment in target}
+    return RowChanges((last,), tuple(sorted(name for name in origins if name not in on_path)))
+
+
+def restore_forward(stream: ModelStream) -> None:
+    """To an older savepoint, then to a newer one."""
+    stream.feed(3)
+    stream.run(most=1)
+    stream.save()
+    stream.feed(4)
+    stream.run(most=1)
+    stream.save()
+    stream.begin(Command("restore", 0))
+    stream.begin(Command("restore", 1))
+
+
+def restore_into_a_left_branch(stream: ModelStream) -> None:
+    """To a savepoint of a lineage that was rolled back, after the lineage before has gone on."""
+    stream.feed(2)
+    stream.run(most=1)
+    stream.begin(Command("rescale"))
+    stream.feed(2)
+    stream.run(most=1)
+    stream.save()
+    stream.begin(Command("rollback"))
+    stream.feed(2)
+    stream.run(most=1)
+    stream.begin(Command("restore", 0))
+
+
+def start_over_then_restore(stream: ModelStream) -> None:
+    """To a savepoint of before a seed that deleted all rows."""
+    stream.feed(3)
+    stream.run(most=1)
+    stream.save()
+    stream.begin(Command("start_over"))
+    stream.begin(Command("restore", 0))
+
+
+def move_then_restore(stream: ModelStream) -> None:
+    """To a savepoint of before ``sink.path`` was changed."""
+    stream.feed(3)
+    stream.run(most=1)
+    stream.save()
+    stream.move_sink(home=False)
+    stream.feed(2)
+    stream.run(most=1)
+    stream.begin(Command("restore", 0))
+
+
+HISTORIES = [restore_forward, restore_into_a_left_branch, start_over_then_restore, move_then_restore]
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_the_histories_that_lost_or_doubled_sessions(history: Callable[[ModelStream], None]) -> None:
+    stream = ModelStream()
+    history(stream)
+    stream.feed(1)
+    stream.run(most=1)
+    stream.require_exact()
+
+
+@pytest.mark.parametrize("history", HISTORIES[:3])
+def test_they_tell_the_rule_of_old_from_the_new_one(history: Callable[[ModelStream], None]) -> None:
+    stream = ModelStream(rule_of_old)
+    history(stream)
+    with pytest.raises(AssertionError, match="instead of"):
+        stream.require_exact()
