@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from support.fixtures.order import in_order
+from support.fixtures.order import sort_for_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,10 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Hand long files out first, whichever folder they are in; see ``order``."""
+    """Hand long files out first, whichever folder they are in."""
     folder = Path(__file__).parent
     files = {item: item.path.relative_to(folder).as_posix() for item in items if item.path.is_relative_to(folder)}
-    places = {file: place for place, file in enumerate(in_order(files.values()))}
+    places = {file: place for place, file in enumerate(sort_for_workers(files.values()))}
     items.sort(key=lambda item: places[files[item]] if item in files else -1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.fixtures.order import in_order
+from support.fixtures.order import sort_for_workers
 
 FILES = [
     "unit/test_a.py",
@@ -14,7 +14,7 @@ FILES = [
 
 
 def test_long_files_come_first_and_waiting_ones_between_working_ones() -> None:
-    assert in_order(FILES) == [
+    assert sort_for_workers(FILES) == [
         "e2e/airflow/test_d.py",
         "faults/test_e.py",
         "airflow/told/test_b.py",
@@ -24,5 +24,5 @@ def test_long_files_come_first_and_waiting_ones_between_working_ones() -> None:
 
 
 def test_a_file_in_no_known_folder_comes_last_and_none_is_lost() -> None:
-    assert in_order([*FILES, "new/test_f.py", FILES[0]])[-1] == "new/test_f.py"
-    assert sorted(in_order(FILES)) == sorted(FILES)
+    assert sort_for_workers([*FILES, "new/test_f.py", FILES[0]])[-1] == "new/test_f.py"
+    assert sorted(sort_for_workers(FILES)) == sorted(FILES)
