@@ -120,6 +120,7 @@ def test_a_table_that_may_widen_takes_a_wider_type(spark: SparkSession, stage: S
     assert [(event.n, event.at.n) for event in session.events] == [(20, 20), (200_000_000_000, 200_000_000_000)]
 
 
+@pytest.mark.long
 def test_a_driver_says_which_column_and_what_is_in_reach(spark: SparkSession, stage: Stage) -> None:
     run_by(spark, stage, {"page": "page"}, line(0))
     stage.write_spec(spec_with({"page": PAGE_AS_NUMBER}))
