@@ -18,13 +18,13 @@ def test_a_forked_child_keeps_its_parents_clients() -> None:
     assert isinstance(client, KeptHdfsFileSystem)
     assert client in KEPT
     del client
-    assert in_a_child(lambda: bool(KEPT)) == 0
+    assert check_in_child(lambda: bool(KEPT)) == 0
 
 
 def test_a_child_waits_for_its_parents_connections_and_the_parent_does_not() -> None:
     folder_at(NOBODY).fs  # type: ignore[union-attr]  # noqa: B018 - it makes the client
     assert waited() < 1
-    assert in_a_child(lambda: waited() > 2 and waited() < 1) == 0
+    assert check_in_child(lambda: waited() > 2 and waited() < 1) == 0
 
 
 def waited() -> float:
@@ -33,8 +33,8 @@ def waited() -> float:
     return time.monotonic() - before
 
 
-def in_a_child(check: object) -> int:
-    """Fork; returns the child's exit code, 0 if ``check`` held there."""
+def check_in_child(check: object) -> int:
+    """Fork, and return the exit code of the child: 0 if ``check`` held there."""
     child = os.fork()
     if child == 0:
         os._exit(0 if callable(check) and check() else 1)
