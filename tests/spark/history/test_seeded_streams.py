@@ -198,6 +198,7 @@ def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.mark.long
 def test_events_that_were_kept_in_postgresql(
     spark: SparkSession, tmp_path: Path, everything: Everything, postgres: PostgresServer
 ) -> None:
