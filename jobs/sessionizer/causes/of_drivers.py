@@ -53,6 +53,10 @@ OF_QUERIES: Final = (
         "state_silent", "the state store failed", UNCLEAR,
         "look for a full disk or a machine under load in the driver's log",
     ),
+    Cause(
+        "python_worker_late", "a Python worker did not come up in time", TRANSIENT,
+        "nothing, if it passes: the machine is busy. If it comes again, give the machine less to do, or more cores",
+    ),
     Cause("executor_lost", "an executor was lost", TRANSIENT, "look for memory or machine trouble in the driver's log"),
     Cause("private_door", "this Spark or Delta has moved what is private in it", TERMINAL, PLAIN_SPARK),
     Cause("unknown", "it is not known why", UNCLEAR, "read the driver's log: it has the whole story"),

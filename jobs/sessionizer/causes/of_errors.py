@@ -52,7 +52,21 @@ OF_ERRORS: Final = (
     ),
     Cause(
         "OperationPending", "a change of its state is not over", TERMINAL,
-        "finish it: type the same command again, which `sessionizer status` shows; it goes on where it was",
+        "finish it: type the same command again, which `sessionizer status` shows; it goes on where it was. Or give it "
+        "up: `sessionizer abandon …`",
+    ),
+    Cause(
+        "StreamMovedOn", "the stream was changed since", TERMINAL,
+        "look at the plan again, and approve the digest that it has now. Nothing was changed",
+    ),
+    Cause(
+        "OperationPastReturn", "the operation can only go on", TERMINAL,
+        "type the command that `sessionizer status` shows: it goes on where it was",
+    ),
+    Cause(
+        "StreamRunsAgain", "the stream was started again", TERMINAL,
+        "keep it stopped (in Airflow: run its stop), then make the savepoint again. One that was made is complete, but "
+        "the stream has read on since",
     ),
     Cause(
         "UnknownSavepoint", "there is no such savepoint", TERMINAL,

@@ -80,7 +80,13 @@ def _unwritable(error: UnwritablePath) -> str | None:
 
 
 def _damaged(error: DamagedFile) -> str | None:
-    if str(error.path).rpartition("/")[2] != "spec.json":
+    name = str(error.path).rpartition("/")[2]
+    if name == "home.json":
+        return (
+            f"restore {error.path} from a copy, or write the id into it again: it stands in the checkpoint.json of a "
+            "lineage, after the @ of owner"
+        )
+    if name != "spec.json":
         return None
     return (
         f"restore {error.path} from a copy; only if you know that the stream's file says what it ran by, remove it: "

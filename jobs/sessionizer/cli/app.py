@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from sessionizer.cli.abandon import abandon
 from sessionizer.cli.apply import apply
 from sessionizer.cli.history import history, report
 from sessionizer.cli.looking.checkpoint import checkpoint
@@ -32,7 +33,9 @@ Control: TypeAlias = Annotated[
     typer.Option(help=f"The control root, a path, hdfs://… or s3://… [env {CONTROL_VARIABLE}, default the home]."),
 ]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
-for command in (run, stop, apply, restore, rollback, accept, rescale, switch, seed, status, tables, history, report):
+for command in (
+    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, status, tables, history, report,
+):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.add_typer(spec, name="spec")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sessionizer.cli.operation_run import carry_out
 from sessionizer.cli.operations import (
     Approve,
     BackIfUnfit,
@@ -22,7 +23,6 @@ from sessionizer.cli.operations import (
     taken_up,
     terms_of,
     trial_options,
-    under_way,
     working_spark,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
@@ -80,6 +80,11 @@ def apply(  # noqa: PLR0913  one parameter per option
             record = new_operation(where, VERB, plan.digest, approver(by), leaves, options=options)
         elif not goes_on(stream, approve, record):
             return
-        with under_way(where, record, f"{VERB} of the changed spec", wait) as (lease, operation):
-            record = applying.run(operation, lease.check, say)
+        record = carry_out(
+            where,
+            record,
+            f"{VERB} of the changed spec",
+            wait,
+            lambda lease, operation: applying.run(operation, lease.check, say),
+        )
     typer.echo(f"stream {stream} goes on by its file in lineage {record.lineage_to} ({record.seconds} s)")

@@ -13,8 +13,6 @@ import typer
 
 from sessionizer.cli.places import spark_master
 from sessionizer.cli.terminal import named_failures, say, started_spark
-from sessionizer.control.maintenance import Maintenance, held_for
-from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
 from sessionizer.errors import InvalidSpec, OperationPending, PlanChanged
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.control.lease.lease import Lease
     from sessionizer.home.stream_home import StreamHome
 
 Approve: TypeAlias = Annotated[str | None, typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.")]
@@ -202,11 +199,3 @@ def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[
 def approver(by: str | None) -> str:
     """Who approves."""
     return by or getpass.getuser()
-
-
-@contextmanager
-def under_way(where: StreamHome, record: OperationRecord, why: str, wait_s: float) -> Iterator[tuple[Lease, Operation]]:
-    """In here the stream is ours, for the operation of ``record``. Raises as ``held_for``."""
-    job = Maintenance(f"{record.verb}-{record.id}", record.by, why, record.wanted)
-    with held_for(where, job, wait_s, say) as lease:
-        yield lease, Operation(where, record, lease.check)

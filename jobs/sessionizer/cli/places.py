@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from sessionizer.home.data_root import DATA_VARIABLE, data_root
+from sessionizer.home.control_root import control_root
+from sessionizer.home.data_root import DATA_VARIABLE, data_root, uri_of
 from sessionizer.home.platform_home import home_at, platform_home
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import with_its_data
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sessionizer.home.data_root import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -47,6 +50,13 @@ def home_folder(given: Path | None) -> Path:
     Raises InvalidSpec for a URI.
     """
     return home_at(str(given), "--home") if given else platform_home()
+
+
+def nothing_known(platform: Path, streams: Iterable[str]) -> str:
+    """A sentence for streams of which the home has nothing: another home may have them."""
+    control = control_root(platform)
+    where = f"the home {platform}" if control == platform else f"the control root {uri_of(control)}"
+    return f"{where} knows nothing of {', '.join(streams)}. Another one: --home or SESSIONIZER_HOME"
 
 
 def data_folder(given: str | None, home: Path) -> DataPath | None:

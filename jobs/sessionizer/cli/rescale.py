@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sessionizer.cli.operation_run import carry_out
 from sessionizer.cli.operations import (
     Approve,
     BackIfUnfit,
@@ -21,12 +22,12 @@ from sessionizer.cli.operations import (
     taken_up,
     terms_of,
     trial_options,
-    under_way,
     working_spark,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
+from sessionizer.deployment.refusals import KEY_GROUPS
 from sessionizer.lineage.trial.judging import BATCHES
 from sessionizer.state.lineages.rescale_plan import VERB, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
@@ -59,7 +60,8 @@ def rescale(  # noqa: PLR0913  one parameter per option
     master: Master = None,
 ) -> None:
     """Show how a stream's state would be divided anew; with --approve DIGEST, do it. Typed again it goes on."""
-    where, in_file = stream_home(home, stream, data), stream_spec(streams, stream).key_groups
+    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    in_file = spec.key_groups
     if carried_out(where, VERB, approve):
         return
     groups = in_file if key_groups is None else key_groups
@@ -75,11 +77,15 @@ def rescale(  # noqa: PLR0913  one parameter per option
 
     leaves = (plan.lineage, plan.batch_id)
     record = pending or new_operation(where, VERB, digest, approver(by), leaves, options=options)
-    with (
-        working_spark(VERB, where, master) as spark,
-        under_way(where, record, f"{VERB} to {plan.now}", wait) as (lease, operation),
-    ):
-        record = rescaled(spark, plan, lease, operation, lambda step: say(f"new lineage: {step}"))
+    with working_spark(VERB, where, master) as spark:
+        record = carry_out(
+            where,
+            record,
+            f"{VERB} to {plan.now}",
+            wait,
+            lambda lease, operation: rescaled(spark, plan, lease, operation, lambda step: say(f"new lineage: {step}")),
+        )
     typer.echo(f"stream {stream} goes on in lineage {record.lineage_to}: {plan.now} ({record.seconds} s)")
     if groups != in_file:
-        say(f"note: its file says key_groups: {in_file}. Write {groups} there, or the next --apply is refused")
+        says = f"key_groups: {in_file}" if KEY_GROUPS in spec.model_fields_set else f"nothing, so {in_file} key groups"
+        say(f"note: its file says {says}. Write {KEY_GROUPS}: {groups} there, or the next --apply is refused")

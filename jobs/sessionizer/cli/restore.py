@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessionizer.cli.operation_run import carry_out
 from sessionizer.cli.operations import (
     Approve,
     By,
@@ -20,7 +21,6 @@ from sessionizer.cli.operations import (
     taken_up,
     terms_of,
     trial_options,
-    under_way,
     working_spark,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.trial.judging import Terms
-    from sessionizer.state.restores.restore_plan import RestorePlan
+    from sessionizer.state.restores.restore_plan import Replay, RestorePlan
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
@@ -91,14 +91,17 @@ def restore(  # noqa: PLR0913  one parameter per option
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     terms, pending = terms_of(trial, like_before=False), begun_already(where, VERB, chosen)
-    from sessionizer.spark.state.restores.restore_planning import plan_restore  # noqa: PLC0415  fast --help
+    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.restores.restore_planning import plan_restore, replay_now  # noqa: PLC0415
     from sessionizer.spark.state.restores.restoring import Restoring  # noqa: PLC0415
 
     move = _move(where, manifest, move_to, pending)
     goes_on = move.taken if move else where
     with reading(kept, VERB), working_spark(VERB, goes_on, master) as spark:
         begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
-        plan = plan_restore(spark, where, kept, manifest, leave_out or (), begun, trial=terms, move=move)
+        plan = tried_again(
+            lambda: plan_restore(spark, where, kept, manifest, leave_out or (), begun, trial=terms, move=move), say
+        )
         offer = Offer(
             verb=VERB,
             plan=plan,
@@ -112,10 +115,17 @@ def restore(  # noqa: PLR0913  one parameter per option
             return
         # one that was begun has taken rows, maybe, and goes to its end
         record = pending or _new_record(where, plan, offer, approver(by))
-        with under_way(where, record, f"{VERB} to {chosen}", wait) as (lease, operation):
-            out = plan.decision.left_out
-            restoring = Restoring(spark, goes_on, kept, manifest, lease, operation, say, terms, out, move)
-            record = restoring.run()
+        out = plan.decision.left_out
+        record = carry_out(
+            where,
+            record,
+            f"{VERB} to {chosen}",
+            wait,
+            lambda lease, operation: Restoring(
+                spark, goes_on, kept, manifest, lease, operation, say, terms, out, move
+            ).run(),
+            check=lambda: _require_events(where, replay_now(spark, where, kept, manifest, out)),
+        )
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
 
 
@@ -127,10 +137,15 @@ def _options(folder: str | None, leave_out: Sequence[str], move_to: str | None, 
 
 def _new_record(where: StreamHome, plan: RestorePlan, offer: Offer, by: str) -> OperationRecord:
     """Of a restore that is approved now. Raises EventsGone where the source lacks what would be read again."""
-    if not plan.is_possible:
-        raise EventsGone(where.name, plan.replay.missing)
+    _require_events(where, plan.replay)
     leaves = plan.decision.leaves, plan.newest_batch
     return new_operation(where, VERB, offer.digest, by, leaves, savepoint=offer.savepoint, options=offer.options)
+
+
+def _require_events(where: StreamHome, replay: Replay) -> None:
+    """Raises EventsGone if the source lacks what would be read again."""
+    if replay.missing:
+        raise EventsGone(where.name, replay.missing)
 
 
 def _move(

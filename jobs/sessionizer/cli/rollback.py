@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from sessionizer.cli.operation_run import carry_out
 from sessionizer.cli.operations import (
     Approve,
     By,
@@ -18,13 +19,11 @@ from sessionizer.cli.operations import (
     carried_out,
     goes_on,
     taken_up,
-    under_way,
     working_spark,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
-from sessionizer.errors import EventsGone
 from sessionizer.lineage.trial.trial_record import accepted
 from sessionizer.state.restores.rollback_plan import VERB
 
@@ -54,13 +53,17 @@ def rollback(  # noqa: PLR0913  one parameter per option
             offer = Offer(verb=VERB, plan=plan, digest=plan.digest, possible=plan.is_possible)
             if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
                 return
-            if not plan.is_possible:
-                raise EventsGone(stream, plan.replay.missing)
+            plan.require_possible()
             record = new_operation(where, VERB, plan.digest, approver(by), (plan.leaves, plan.newest_batch))
         elif not goes_on(stream, approve, record):
             return
-        with under_way(where, record, VERB, wait) as (lease, operation):
-            record = roll_back(spark, operation, lease.check, say)
+        record = carry_out(
+            where,
+            record,
+            VERB,
+            wait,
+            lambda lease, operation: roll_back(spark, operation, lease.check, say),
+        )
     typer.echo(f"stream {stream} is back in lineage {record.lineage_to} ({record.seconds} s)")
 
 

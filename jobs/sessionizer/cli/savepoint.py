@@ -20,9 +20,12 @@ from sessionizer.cli.savepoint_words import (
 )
 from sessionizer.cli.stop import stop
 from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.status.observe import read_observation
+from sessionizer.errors import StreamRunsAgain
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.names import minted_id
 from sessionizer.launch.background import give_way
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.state.savepoints.making import SavepointRequest
@@ -30,6 +33,9 @@ from sessionizer.state.savepoints.native import make_native_savepoint
 from sessionizer.state.savepoints.shelf import savepoint_of, savepoints_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.records.lease_record import LeaseRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.manifest import Manifest
 
@@ -66,12 +72,20 @@ def create(  # noqa: PLR0913  one parameter per option
     where = stream_home(home, stream, data)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
+    stopped_at = read_lease(where) if stopping else None
     live = read_observation(where, epoch_ms()).state.is_live
-    asked = SavepointRequest(savepoints_folder(where, folder), why, id, live=live)
+    name = id or minted_id(epoch_ms())  # a try that fails is made again under the same name
+    asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
     standing_of(where, batch)  # what is wrong with it is told before Spark starts
     if live and not hurry:
         give_way()
-    made = _native(where, batch, asked) if native else _canonical(where, batch, asked, spark_master(master))
+
+    def check() -> None:
+        if stopping:
+            _require_still_stopped(where, stopped_at)
+
+    made = _native(where, batch, asked) if native else _canonical(where, batch, asked, spark_master(master), check)
+    check()  # again: what was saved is the last that the stream has read
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))
         return
@@ -84,15 +98,26 @@ def _native(where: StreamHome, batch: int | None, asked: SavepointRequest) -> Ma
     return make_native_savepoint(where, standing, asked, _told)
 
 
-def _canonical(where: StreamHome, batch: int | None, asked: SavepointRequest, master: str | None) -> Manifest:
+def _require_still_stopped(where: StreamHome, stopped_at: LeaseRecord | None) -> None:
+    """Raises StreamRunsAgain if a driver has taken the lease since ``stopped_at``."""
+    now = read_lease(where)
+    if now is not None and now.token > (stopped_at.token if stopped_at else 0):
+        raise StreamRunsAgain(where.name, now.uid or "of an unknown name")
+
+
+def _canonical(
+    where: StreamHome, batch: int | None, asked: SavepointRequest, master: str | None, check: Callable[[], None]
+) -> Manifest:
+    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.savepoints.savepoint import make_savepoint  # noqa: PLC0415  fast --help
 
     say(f"starting Spark for a savepoint of {where.name}")
     spark = started_spark(f"sessionizer savepoint {where.name}", master)
     with named_failures(where.name):
+        check()
         standing = standing_of(where, batch)
         say(f"saving lineage {standing.lineage} after batch {standing.batch_id}")
-        made = make_savepoint(spark, where, standing, asked, _told)
+        made = tried_again(lambda: make_savepoint(spark, where, standing, asked, _told), say)
     spark.stop()
     return made
 

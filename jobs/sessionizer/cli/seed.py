@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessionizer.cli.operation_run import carry_out
 from sessionizer.cli.operations import (
     Approve,
     By,
@@ -24,7 +25,6 @@ from sessionizer.cli.operations import (
     taken_up,
     terms_of,
     trial_options,
-    under_way,
     working_spark,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
@@ -41,6 +41,7 @@ from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, VERB, Deci
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
 if TYPE_CHECKING:
+    from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.spark.history.taking import Taking
@@ -129,8 +130,13 @@ def seed(  # noqa: PLR0913  one parameter per option
         newest = -1 if leaves is None else begun_batch(where.checkpoint(leaves))
         left = (leaves or "", -1 if newest is None else newest)
         record = pending or new_operation(where, VERB, digest, approver(by), left, options=options)
-        with under_way(where, record, f"{VERB} from {past}", wait) as (lease, operation):
-            record = Beginning(taking, lease, operation, say, terms).run()
+        record = carry_out(
+            where,
+            record,
+            f"{VERB} from {past}",
+            wait,
+            lambda lease, operation: Beginning(taking, lease, operation, say, terms).run(),
+        )
     typer.echo(f"stream {stream} begins in lineage {record.lineage_to} ({record.seconds} s)")
 
 
@@ -150,9 +156,14 @@ def _require_unchanged(where: StreamHome, pending: OperationRecord | None, decis
     Raises LeaseHeld where it is at work.
     """
     if pending is not None and not pending.has_done(Reached.TAKEN) and pending.digest != decision.digest:
-        with under_way(where, pending, f"{VERB} by another plan", wait) as (_, operation):
-            operation.abandon()
-        raise PlanChanged(where.name, pending.digest, decision.digest)
+        changed = PlanChanged(where.name, pending.digest, decision.digest)
+        carry_out(where, pending, f"{VERB} by another plan", wait, lambda _, operation: _abandoned(operation, changed))
+        raise changed
+
+
+def _abandoned(operation: Operation, changed: PlanChanged) -> OperationRecord:
+    operation.abandon(changed)
+    return operation.record
 
 
 def _live_from(history: str, given: str | None) -> str:

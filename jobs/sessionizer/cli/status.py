@@ -12,12 +12,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sessionizer.cli.places import AsJson, Home, Streams, home_folder, streams_folder
+from sessionizer.cli.places import AsJson, Home, Streams, home_folder, nothing_known, streams_folder
+from sessionizer.cli.terminal import say
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import in_words
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,16 +55,23 @@ def status(
         found = [view for view in all_streams(platform, folder) if view.specified or view.is_orphan]
     if as_json:
         typer.echo(json.dumps([view.to_json() for view in found], indent=1))
-        return
-    _print_table(found, epoch_ms())
-    for view in found:
-        for line in _lines(view):
-            typer.echo(f"{view.name}: {line}")
+    else:
+        _print_table(found, epoch_ms())
+        for view in found:
+            for line in _lines(view):
+                typer.echo(f"{view.name}: {line}")
+    strangers = [view.name for view in found if view.home is not None and not is_there(view.home.control)]
+    if strangers:
+        say(f"note: {nothing_known(platform, strangers)}")
+    code = max((view.exit_code for view in found), default=0)
+    if code:
+        raise typer.Exit(code)
 
 
 def _lines(view: StreamView) -> list[str]:
     """What no column has room for."""
-    lines = [line for line in (view.running, view.advice) if line]
+    lines = [line for line in (view.running, view.advice, view.operation_line) if line]
+    lines += view.damage_lines
     if view.drain is not None and view.drain.over_at is not None:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
     if view.trial_line is not None:

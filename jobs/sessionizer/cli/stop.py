@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sessionizer.cli.places import Home, Stream, Streams, home_folder, stream_spec
+from sessionizer.cli.places import Home, Stream, Streams, home_folder, nothing_known, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.patience import patience
 from sessionizer.control.records.desired_state import DesiredState
@@ -46,6 +46,8 @@ def stop(
     seen, launched_at = newest.seen, newest.launch.at if newest.launch else None
     if not seen.state.is_live or seen.uid is None:
         typer.echo(f"stream {stream} is not running ({_ended(seen)})")
+        if not is_there(where.control):
+            say(f"note: {nothing_known(where.platform, [stream])}")
         return
     if seen.uid not in ask_to_stop(where, why):
         request_stop(where, seen.uid, why)  # fenced, and only its cluster may know more

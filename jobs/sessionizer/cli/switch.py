@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sessionizer.cli.operation_run import carry_out
 from sessionizer.cli.operations import (
     Approve,
     BackIfUnfit,
@@ -21,7 +22,6 @@ from sessionizer.cli.operations import (
     taken_up,
     terms_of,
     trial_options,
-    under_way,
     working_spark,
 )
 from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
@@ -75,8 +75,13 @@ def switch(  # noqa: PLR0913  one parameter per option
             record = pending or new_operation(where, VERB, plan.digest, approver(by), leaves, options=options)
         else:
             record = pending
-        with under_way(where, record, f"{VERB} of the source", wait) as (lease, operation):
-            record = switching.run(
+        record = carry_out(
+            where,
+            record,
+            f"{VERB} of the source",
+            wait,
+            lambda lease, operation: switching.run(
                 operation, lease.check, leave_unread=leave_unread, after=lambda step: say(f"new lineage: {step}")
-            )
+            ),
+        )
     typer.echo(f"stream {stream} goes on with its new source in lineage {record.lineage_to} ({record.seconds} s)")

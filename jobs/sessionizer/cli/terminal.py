@@ -32,6 +32,8 @@ def tell(error: SessionizerError) -> None:
     """The error and what to do about it, on stderr."""
     say(f"error: {redacted(str(error))}")
     say(f"remedy: {remedy_for(error)}")
+    for note in getattr(error, "__notes__", ()):
+        say(f"note: {redacted(note)}")
 
 
 def started_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
@@ -53,18 +55,25 @@ def _end_at_once(_number: int, _frame: object) -> NoReturn:
 
 @contextmanager
 def named_failures(stream: str) -> Iterator[None]:
-    """Whatever Spark fails of in the block becomes one of our errors."""
+    """Have whatever Spark fails of in the block become one of our errors."""
+    try:
+        yield
+    except SessionizerError:
+        raise
+    except Exception as error:
+        raise named_failure(stream, error) from error
+
+
+def named_failure(stream: str, error: Exception) -> SessionizerError:
+    """The one of our errors that ``error`` comes to."""
+    if isinstance(error, SessionizerError):
+        return error
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help
 
     from sessionizer.spark.driver.out_of_memory import words_of_this_jvm  # noqa: PLC0415
     from sessionizer.spark.failures.query_failure import classified  # noqa: PLC0415
     from sessionizer.spark.internals.java_errors import first_line  # noqa: PLC0415
 
-    try:
-        yield
-    except SessionizerError:
-        raise
-    except AnalysisException as error:
-        raise QueryFailed(stream, "analysis", first_line(error)) from error
-    except Exception as error:
-        raise classified(stream, error, words_of_this_jvm) from error
+    if isinstance(error, AnalysisException):
+        return QueryFailed(stream, "analysis", first_line(error))
+    return classified(stream, error, words_of_this_jvm)

@@ -13,7 +13,14 @@ from sessionizer.control.records.desired_state import DesiredState, end_maintena
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.stopping import ask_to_stop, live_drivers
-from sessionizer.errors import ControlUnreachable, DiskFull, DriverStillRuns, LeaseLost, UnwritablePath
+from sessionizer.errors import (
+    ControlUnreachable,
+    DiskFull,
+    DriverStillRuns,
+    LeaseLost,
+    TransientError,
+    UnwritablePath,
+)
 from sessionizer.home.clock import epoch_ms
 
 if TYPE_CHECKING:
@@ -39,18 +46,20 @@ class Maintenance:
 def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Iterator[Lease]:
     """In here the stream is stopped, and the lease belongs to ``job``, which must be this process.
 
-    Where the block raises the stream stays in maintenance: whoever raised says what is to be done. Raises
-    DriverStillRuns if a driver has not ended within ``wait_s``, LeaseHeld, ControlUnreachable, UnwritablePath and
-    DamagedFile; then nothing has been changed, and what is wanted afterwards is wanted at once, unless an operation was
-    begun that is not over. Raises LeaseLost where another took the lease meanwhile, which then has the word.
+    If the block raises, the stream stays in maintenance: the block says what is to be done. Raises DriverStillRuns if a
+    driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
+    or a supervisor would start it before that. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing has been
+    changed, and the desired state is set back, unless an operation is pending. Raises LeaseLost if another process took
+    the lease. That process sets the desired state.
     """
-    begun = pending_operation(home) is not None
     write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
     try:
         _stop_drivers(home, job.why, wait_s, say)
         lease = acquire(home, job.uid, say=say)
+    except TransientError:
+        raise
     except Exception:
-        if not begun:
+        if pending_operation(home) is None:
             end_maintenance(home, job.afterwards, by=job.by, why=f"{job.why}: it did not begin")
         raise
     try:

@@ -1,18 +1,22 @@
-"""An operation under way: after each step its record is on disk, and one that fails early enough is abandoned.
+"""An operation under way: after each step its record is on disk.
 
-Whoever was too slow and lost the stream's lease writes nothing of it: another run may have finished it meanwhile.
+A failure that passes by itself leaves it pending, so the stream stays stopped for the next try (docs/adr/0125). Any
+other failure abandons it, as long as nothing that counts was changed. A process that lost the stream's lease writes
+nothing of it, because another process may have finished it.
 """
 
 from __future__ import annotations
 
 import shlex
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
 from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
+from sessionizer.errors import ControlUnreachable, DiskFull, TransientError, UnwritablePath
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
 from sessionizer.home.names import minted_id
 
 if TYPE_CHECKING:
@@ -21,16 +25,23 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 
+def is_transient(error: Exception) -> bool:
+    """Whether the error says so by its type."""
+    return isinstance(error, TransientError)
+
+
 @dataclass(slots=True)
 class Operation:
     """What is being done to the stream of ``home``; ``record`` says how far it has come, as its file does.
 
     ``permit`` returns only while the stream's lease is known to be ours. Raises LeaseLost, ControlUnreachable.
+    ``passes``: tells of a failure whether the next try may succeed.
     """
 
     home: StreamHome
     record: OperationRecord
     permit: Callable[[], None]
+    passes: Callable[[Exception], bool] = is_transient
 
     def reached(self, stage: Reached) -> None:
         """Note that ``stage`` has been done. One that was noted by a run that was killed stays as it is."""
@@ -53,21 +64,33 @@ class Operation:
 
     @contextmanager
     def abandoned_if_it_fails(self, before: Reached) -> Iterator[None]:
-        """A failure in here, ``before`` that stage was reached, ends the operation: the stream goes on as it was.
+        """Abandon the operation if it fails in here, unless it has reached ``before`` or the failure passes by itself.
 
-        Raises LeaseLost instead where the operation is another run's by now: that one decides what becomes of it.
+        Raises LeaseLost instead if the operation is another process's by now: that one decides what becomes of it.
         """
         try:
             yield
-        except Exception:
-            if not self.record.has_done(before):
-                self.abandon()
+        except Exception as error:
+            if self.record.has_done(before) or self.passes(error):
+                self.note_failure(error)
+            else:
+                self.abandon(error)
             raise
 
-    def abandon(self) -> None:
-        """Note that it ends, having changed nothing that counts: the stream is wanted as it was before."""
-        self._wanted_again("was abandoned")
-        self._write(replace(self.record, outcome=Ending.ABANDONED))
+    def note_failure(self, error: Exception) -> None:
+        """Note what this try failed of. The operation stays pending, so no driver starts. Raises LeaseLost.
+
+        A note that cannot be written is left out, because the failure itself says more.
+        """
+        if self.record.outcome is None:
+            with suppress(ControlUnreachable, UnwritablePath, DiskFull):
+                self._write(self.record.failed(error))
+
+    def abandon(self, error: Exception | None = None) -> None:
+        """End the operation, which has changed nothing that counts. ``error``: what it failed of."""
+        record = self.record if error is None else self.record.failed(error)
+        give_back(self.home, record, self.permit)
+        self._write(replace(record, outcome=Ending.ABANDONED))
 
     def _wanted_again(self, what: str) -> None:
         record = self.record
@@ -78,6 +101,16 @@ class Operation:
         self.permit()
         self.record = record
         write_operation(self.home, record)
+
+
+def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], None]) -> None:
+    """End the maintenance for an operation that is abandoned. Raises LeaseLost, ControlUnreachable.
+
+    A stream that has no lineage is not wanted then: a driver would start it without the history that it was to have.
+    """
+    permit()
+    wanted = DesiredState.STOPPED if record.never_ran and not is_there(home.control_files.lineage) else record.wanted
+    end_maintenance(home, wanted, by=record.by, why=f"{record.verb} {record.id} was abandoned")
 
 
 def new_operation(  # noqa: PLR0913  what a record says at first

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import examine_desired
-from sessionizer.deployment.refusals import require_continuable, verbs_needed
+from sessionizer.deployment.refusals import KEY_GROUPS, require_continuable, verbs_needed
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
@@ -132,12 +132,23 @@ def changed_line(home: StreamHome, folder: Path) -> str | None:
 
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
     """The line for changes that are not in force."""
+    others = "".join(
+        f"; {field} by `sessionizer {verb} {stream}`{_keeping(field, changes)}"
+        for field, verb in verbs_needed(changes).items()
+    )
+    if [change.field for change in changes] == [KEY_GROUPS]:
+        return f"spec changed: {KEY_GROUPS}, which no start applies{others}"
     fields = ", ".join(change.field for change in changes)
-    others = "".join(f"; {field} by `sessionizer {verb} {stream}`" for field, verb in verbs_needed(changes).items())
     return (
         f"spec changed: {fields}; takes effect at the next start of your choice: "
         f"`sessionizer run {stream} --apply`, or the form of {dag_id(stream, Verb.START)}{others}"
     )
+
+
+def _keeping(field: str, changes: tuple[Change, ...]) -> str:
+    """Tell how to keep a division that a rescale has made and that the file lacks."""
+    kept = next(change.before for change in changes if change.field == field)
+    return f", or keep {kept}: write it into the file" if field == KEY_GROUPS else ""
 
 
 def _of_file(file: SpecFile) -> RunningSpec:

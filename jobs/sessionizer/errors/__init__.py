@@ -27,6 +27,9 @@
     │   ├── NoWayBack            a lineage whose predecessor cannot go on
     │   ├── LineageUnfit         a lineage that did not pass its trial, for a person to decide about
     │   ├── PlanChanged          a plan that is not the one that was approved
+    │   ├── StreamMovedOn        a stream that was changed since the plan of a command was made
+    │   ├── OperationPastReturn  an operation that can only go on to its end
+    │   ├── StreamRunsAgain      a stream that was started while a savepoint needed it stopped
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
     │   ├── EventsUnread         what a switch would leave in the old source
     │   ├── RowsGone             rows that should come back into a table cannot be read any more
@@ -74,12 +77,15 @@ from sessionizer.errors.of_state import (
     NothingToSave,
     NothingToShow,
     NoWayBack,
+    OperationPastReturn,
     OperationPending,
     PlanChanged,
     RowsGone,
     RowsLeft,
     StreamBegun,
     StreamDrained,
+    StreamMovedOn,
+    StreamRunsAgain,
     UnfaithfulState,
     UnknownSavepoint,
     UnreadableLineage,
@@ -121,6 +127,7 @@ __all__ = [
     "NoWayBack",
     "NothingToSave",
     "NothingToShow",
+    "OperationPastReturn",
     "OperationPending",
     "PlanChanged",
     "PrivateDoorBroken",
@@ -133,6 +140,8 @@ __all__ = [
     "StoreUnreachable",
     "StreamBegun",
     "StreamDrained",
+    "StreamMovedOn",
+    "StreamRunsAgain",
     "TableOwned",
     "TerminalError",
     "TransientError",

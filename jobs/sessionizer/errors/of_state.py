@@ -151,6 +151,36 @@ class PlanChanged(TerminalError):
         super().__init__(f"the plan for stream {stream!r} has the digest {now}, and {approved} was approved")
 
 
+class StreamMovedOn(TerminalError):
+    """``stream`` is no longer as it was when the plan of ``digest`` was made: ``cause``. Nothing was changed."""
+
+    exit_code = 42
+
+    def __init__(self, stream: str, digest: str, cause: str) -> None:
+        self.stream, self.digest, self.cause = stream, digest, cause
+        super().__init__(f"the plan {digest} no longer fits stream {stream!r}: {cause}")
+
+
+class OperationPastReturn(TerminalError):
+    """``verb`` of ``stream`` has come to ``step``: it can only go on to its end, by ``command``."""
+
+    exit_code = 43
+
+    def __init__(self, stream: str, verb: str, step: str, command: str) -> None:
+        self.stream, self.verb, self.step, self.command = stream, verb, step, command
+        super().__init__(f"the {verb} of {stream!r} cannot be abandoned: it has come to {step!r}")
+
+
+class StreamRunsAgain(TerminalError):
+    """Driver ``uid`` of ``stream`` was started after the stop that a savepoint asked for, so it reads on."""
+
+    exit_code = 44
+
+    def __init__(self, stream: str, uid: str) -> None:
+        self.stream, self.uid = stream, uid
+        super().__init__(f"stream {stream!r} was stopped for the savepoint, and driver {uid} was started since")
+
+
 class EventsGone(TerminalError):
     """``missing`` are the parts of the source that a restore of ``stream`` would have to read again and cannot."""
 

@@ -46,10 +46,15 @@ def advice_on(
             return told
     if seen.damage:
         return f"damaged: {seen.damage[0]}"
+    return _on_driver(home, newest, supervised=supervision is not None)
+
+
+def _on_driver(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str | None:
+    seen = newest.seen
     if seen.state is State.STALLED:
         return _on_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
-        return _on_end(home, newest, supervised=supervision is not None)
+        return _on_end(home, newest, supervised=supervised)
     return _on_desired_state(home.name, seen) or _on_warning(seen)
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.causes.remedies import remedy_for
+from sessionizer.errors import DamagedFile
+
 if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.control.records.supervision_record import SupervisionRecord
     from sessionizer.control.status.newest_driver import NewestDriver
     from sessionizer.control.status.observation import Observation
@@ -29,7 +33,8 @@ class StreamView:
     ``running``: a line about the batch under way, if it takes long; ``drain``: its sessions are closed for good.
     ``trial``: of its lineage, if a verb made that; ``trial_line`` says where it stands, and what to do if it failed.
     ``unfinished``: the command that has it and is not over.
-    ``left_out``: the ranges of its source whose rows its lineage quarantines.
+    ``left_out``: the ranges of its source whose rows its lineage quarantines. ``damages``: of its records.
+    ``last_operation``: the newest one. ``operation_line`` says that it failed, if it failed lately.
     """
 
     name: str
@@ -46,6 +51,9 @@ class StreamView:
     trial_line: str | None = None
     left_out: tuple[str, ...] = ()
     unfinished: UnfinishedOperation | None = None
+    damages: tuple[SessionizerError, ...] = ()
+    last_operation: OperationRecord | None = None
+    operation_line: str | None = None
 
     @property
     def seen(self) -> Observation | None:
@@ -71,6 +79,19 @@ class StreamView:
         return not self.specified and self.owner.state.is_live
 
     @property
+    def damage_lines(self) -> list[str]:
+        """A line for each damaged record, with what to do."""
+        return [f"damaged: {error} → {remedy_for(error)}" for error in self.damages]
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``status`` because of this stream: not 0 if a record that it needs is lost."""
+        lost = [error for error in (self.problem, *self.damages) if isinstance(error, DamagedFile)]
+        if lost:
+            return DamagedFile.exit_code
+        return DamagedFile.exit_code if self.seen is not None and self.seen.damage else 0
+
+    @property
     def orphan_line(self) -> str:
         """What is the matter with an orphan and what to do, for people."""
         lease = self.owner.lease
@@ -92,5 +113,7 @@ class StreamView:
         drained = self.drain.to_json() if self.drain else None
         said = {"advice": self.advice, "spec_changes": changes, "drained": drained, "left_out": list(self.left_out)}
         said["operation"] = self.unfinished.to_json() if self.unfinished else None
+        said["last_operation"] = self.last_operation.to_json() if self.last_operation else None
+        said["damage"] = [*observed.get("damage", ()), *self.damage_lines]
         said["trial"] = self.trial.to_json() if self.trial else None
         return {"stream": self.name, **observed, **said}

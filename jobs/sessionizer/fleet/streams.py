@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.causes.remedies import remedy_for
 from sessionizer.control.patience import patience
+from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_record import read_supervision
 from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
 from sessionizer.control.status.progress_line import running_line
@@ -15,6 +16,8 @@ from sessionizer.control.status.unfinished_operation import read_unfinished
 from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
+from sessionizer.fleet.damages import damaged_records
+from sessionizer.fleet.operation_words import abandoned_line
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome, stream_homes
@@ -64,6 +67,7 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
     """The stream of ``spec``. Raises InvalidSpec, ControlUnreachable."""
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     newest, supervision = _newest(home, now), read_supervision(home)
+    operations = read_operations(home)
     beat, trial = newest.seen.heartbeat, examine_trial(home)
     unfinished = read_unfinished(home, newest.owner, now)
     return StreamView(
@@ -79,6 +83,9 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
         trial_line=_trial_line(home, trial) if trial else None,
         left_out=tuple(examine_left_out(home).lines()),
         unfinished=unfinished,
+        damages=damaged_records(home),
+        last_operation=operations[-1] if operations else None,
+        operation_line=abandoned_line(operations, now),
     )
 
 

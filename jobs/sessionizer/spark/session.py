@@ -65,6 +65,12 @@ THROUGHPUT: dict[str, str] = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
+BUSY_MACHINE: dict[str, str] = {
+    # seconds that our Python and the JVM wait for each other to connect: by default 15
+    "spark.python.authenticate.socketTimeout": "120s",
+}
+"""The ten seconds for a Python worker that is not forked have no setting: such a step is tried again (``failures``)."""
+
 BOUNDED_MEMORY: dict[str, str] = {
     # Java's serializer keeps all that it wrote or read until it is reset, by default every 100 objects: the cached
     # blobs of a whole partition, though their storage level is the disk
@@ -116,7 +122,7 @@ def spark_session(
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _let_local_workers_import_us()
-    settings = {**EXACTNESS, **DELTA, **THROUGHPUT, **BOUNDED_MEMORY}
+    settings = {**EXACTNESS, **DELTA, **THROUGHPUT, **BUSY_MACHINE, **BOUNDED_MEMORY}
     builder = SparkSession.builder.appName(application)
     if master is not None:
         for name, value in DRIVER_MEMORY.items():

@@ -14,12 +14,17 @@ OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells the
 SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
     "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft", "DriverStillRuns",
+    "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
 )  # fmt: skip
 LOOKING: Final = ("NothingToShow", "DamagedCheckpoint")
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
+WHEN_BUSY: Final = (
+    "Spark makes it on a machine that is busy for ten seconds: tests/unit/spark/test_failure.py has its words"
+)
 OTHERS: Final = {
     **dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING), OF_COMMANDS),
     **dict.fromkeys(("HomeNotShared", "ExecutorsUnfit"), ON_CLUSTERS),
+    "python_worker_late": WHEN_BUSY,
 }
 """Causes of which no alert is told, each with the reason."""
 

@@ -74,7 +74,8 @@ def test_a_driver_that_goes_on_keeps_the_stream(home: StreamHome, driver: Callab
         held_for(home, JOB, 0.5, print),
     ):
         pytest.fail("the stream is not ours")
-    assert read_desired(home).state is DesiredState.RUNNING
+    desired = read_desired(home)
+    assert (desired.state, desired.afterwards) == (DesiredState.MAINTENANCE, JOB.afterwards), "for the next try"
     assert read_observation(home, epoch_ms()).uid == "driver-1"
 
 

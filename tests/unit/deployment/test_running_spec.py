@@ -149,13 +149,16 @@ def test_what_the_lineage_cannot_take_is_refused_before_anybody_is_stopped(
         approve(home, tmp_path / "streams", **changes)
 
 
+DIVIDED = "key_groups by `sessionizer rescale visits`, or keep 16: write it into the file"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ([Change("source.topic", "a", "b"), OTHER_GAP], "source.topic by `sessionizer switch visits`"),
         (
             [Change("key_groups", 16, 32), Change("source.path", "a", "b")],
-            "key_groups by `sessionizer rescale visits`; source.path by `sessionizer switch visits`",
+            f"{DIVIDED}; source.path by `sessionizer switch visits`",
         ),
     ],
 )

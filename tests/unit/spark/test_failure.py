@@ -6,7 +6,10 @@ import errno
 
 import pytest
 
+from sessionizer.causes.cause import Verdict
+from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DiskFull, QueryFailed, QueryInterrupted, StoreUnreachable, UnwritablePath
+from sessionizer.spark.failures.passing import is_worker_late, passes
 from sessionizer.spark.failures.query_failure import classified, store_failure
 
 
@@ -23,6 +26,10 @@ AWAY = "Caused by: java.net.ConnectException: Call From worker-3 to namenode:802
 NOT_COMMITTED = "[CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT] Error writing state store files"
 NOT_LOADED = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state."
 NOT_READ = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file hdfs://namenode/feed/a.parquet."
+LATE = "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat PythonWorkerFactory"
+CAUSED_LATE = (
+    "Caused by: java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back"
+)
 POLLED = "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired"
 
 
@@ -38,6 +45,9 @@ POLLED = "Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of
         (NOT_READ, AWAY, "unreachable"),
         ("[STREAM_FAILED] Query terminated with exception", POLLED, "unreachable"),
         ("Py4JNetworkError: [Errno 111] Connection refused", "", "driver_jvm_died"),
+        ("Job aborted due to stage failure", LATE, "python_worker_late"),
+        ("[STREAM_FAILED] Query terminated with exception", CAUSED_LATE, "python_worker_late"),
+        ("[CANNOT_OPEN_SOCKET] tried to connect, but an error occurred: timed out", "", "python_worker_late"),
     ],
 )
 def test_what_lies_below_decides_that_a_restart_helps(message: str, stack: str, cause: str) -> None:
@@ -59,6 +69,17 @@ def test_without_such_a_reason_it_would_happen_again(message: str, cause: str) -
     died = classified("clicks", Captured(message, "Caused by: java.lang.IllegalStateException"))
     assert isinstance(died, QueryFailed)
     assert died.cause == cause
+
+
+def test_a_late_worker_is_told_in_a_line_and_tried_again() -> None:
+    error = Captured("An error occurred while calling o1.collect", LATE + "\n\tat java.lang.Thread.run" * 140)
+    died = classified("clicks", error)
+    assert isinstance(died, QueryInterrupted)
+    assert len(died.detail.splitlines()) == 1
+    assert CAUSES[died.cause].verdict is Verdict.TRANSIENT, "it uses up no restart"
+    assert passes(error)
+    assert is_worker_late(error)
+    assert not is_worker_late(Captured("An error occurred", AWAY))
 
 
 def test_events_that_are_gone_stay_gone_when_a_broker_is_away_too() -> None:

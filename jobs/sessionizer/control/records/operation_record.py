@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sessionizer.control.records.desired_state import DesiredState  # noqa: TC001  the type of a field, read with it
 from sessionizer.errors import OperationPending
@@ -15,6 +15,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.json_file import have_folder, require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
+from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -34,6 +35,10 @@ class Reached(StrEnum):
     ACTIVATED = "activated"
 
 
+POINT_OF_NO_RETURN: Final = {"restore": Reached.SEEDED, "rollback": Reached.SEEDED, "seed": Reached.SEEDED}
+"""By verb: the last stage before the tables change. The other verbs change nothing that counts before their end."""
+
+
 class Ending(StrEnum):
     """How an operation ended."""
 
@@ -48,7 +53,8 @@ class OperationRecord(JsonRecord):
 
     ``seconds``: what the steps took so far, as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage that it
     makes, None before it has one; ``counts``: rows that leave each table, and the ``days`` (ISO) of which; ``wanted``:
-    what people want of the stream afterwards; ``options``: what else the command was given, as typed.
+    what people want of the stream afterwards; ``options``: what else the command was given, as typed. ``failure``: what
+    the last try failed of, at ``failed_at`` (epoch ms), as ``LeaseHeld: stream …``.
     """
 
     id: str
@@ -69,6 +75,29 @@ class OperationRecord(JsonRecord):
     days: str = ""
     options: str = ""
     outcome: Ending | None = None
+    failure: str | None = None
+    failed_at: int | None = None
+
+    @property
+    def command(self) -> str:
+        """Compose the command that goes on with it."""
+        given = " ".join(filter(None, (self.stream, self.savepoint, self.options)))
+        return f"sessionizer {self.verb} {given} --approve {self.digest}"
+
+    @property
+    def is_past_return(self) -> bool:
+        """Whether it has come so far that it can only go on to its end."""
+        return self.has_done(POINT_OF_NO_RETURN.get(self.verb, Reached.ACTIVATED))
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether the stream had no lineage when the operation was approved."""
+        return not self.lineage_from
+
+    def failed(self, error: Exception) -> Self:
+        """The record once a try has failed of ``error``, now."""
+        message = redacted(str(error)).strip() or "no message"
+        return replace(self, failure=f"{type(error).__name__}: {message.splitlines()[0]}", failed_at=epoch_ms())
 
     def after(self, step: Reached, *, lineage_to: str | None = None) -> Self:
         """The record once ``step`` has been done, now."""

@@ -103,7 +103,8 @@ def unfinished_operation(
 def _title(pending: OperationRecord) -> str:
     to = f" to {pending.savepoint}" if pending.savepoint else ""
     come = f"has come to {pending.step} at {clock_time(pending.step_at)}"
-    return f"{pending.verb}{to}, approved by {pending.by}, {come}"
+    failed = f" (its last try failed of {pending.failure})" if pending.failure else ""
+    return f"{pending.verb}{to}, approved by {pending.by}, {come}{failed}"
 
 
 def _title_of_maintenance(desired: Desired) -> str:
@@ -137,7 +138,13 @@ def _last_sign(pending: OperationRecord | None, owner: Observation) -> int:
 
 def _go_on(stream: str, pending: OperationRecord | None) -> str:
     if pending is None:
-        return f"run its command again, or run {dag_id(stream, Verb.START)} if the stream shall run as it is"
-    given = " ".join(filter(None, (pending.stream, pending.savepoint, pending.options)))
-    typed = f"`sessionizer {pending.verb} {given} --approve {pending.digest}`"
-    return f"clear its task carry_out in Airflow, or type {typed}: it goes on where it was"
+        start = f"or run {dag_id(stream, Verb.START)} if the stream shall run as it is"
+        return f"run its command again, {start}; to give it up: `{abandon_command(stream)}`"
+    given_up = "" if pending.is_past_return else f"; to give it up: `{abandon_command(stream)}`"
+    typed = f"`{pending.command}`"
+    return f"clear its task carry_out in Airflow, or type {typed}: it goes on where it was{given_up}"
+
+
+def abandon_command(stream: str) -> str:
+    """Compose the command that gives an operation up."""
+    return f"sessionizer abandon {stream}"

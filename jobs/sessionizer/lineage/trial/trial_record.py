@@ -132,6 +132,7 @@ def accepted(home: StreamHome, by: str) -> str:
     if trial.outcome in _SETTLED:
         return f"lineage {trial.lineage} of stream {home.name} has {trial.outcome} already: there is nothing to accept"
     write_trial(home, trial.decided(Outcome.ACCEPTED, trial.course.reason, by))
+    require_no_operation(home)  # again: one that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} goes on with lineage {trial.lineage}, accepted by {by}"
 
 

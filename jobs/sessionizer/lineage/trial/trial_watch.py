@@ -54,6 +54,8 @@ class TrialWatch:
         if watch.trial.outcome is not None:
             return None
         drivers = " ".join([*(end.uid for end in ends), uid])
+        if watch._was_accepted():
+            return None
         watch.trial = replace(trial, course=replace(trial.course, drivers=drivers))
         write_trial(home, watch.trial)
         return watch

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.errors import EventsGone
 from sessionizer.home.data_root import is_local
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.trial.trial_record import trial_of_active
 from sessionizer.spark.driver.vital_signs import VitalSigns
+from sessionizer.spark.failures.passing import passes
 from sessionizer.spark.session import spark_session
 from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
 from sessionizer.state.restores.rollback_plan import VERB
@@ -51,7 +51,7 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
         if trial is not None and trial.goes_back:
             say(f"lineage {trial.lineage} did not pass its trial ({trial.course.reason}): going back")
         record = begun or _approved(spark, home)
-        done = roll_back(spark, Operation(home, record, lease.check), lease.check, say)
+        done = roll_back(spark, Operation(home, record, lease.check, passes), lease.check, say)
     say(f"back in lineage {done.lineage_to} ({done.seconds} s); lineage {record.lineage_from} is kept for a look at it")
 
 
@@ -64,7 +64,6 @@ def _begun(home: StreamHome) -> OperationRecord | None:
 def _approved(spark: SparkSession, home: StreamHome) -> OperationRecord:
     """The record of a rollback: it was approved with the verb whose lineage failed."""
     plan = plan_rollback(spark, home)
-    if not plan.is_possible:
-        raise EventsGone(home.name, plan.replay.missing)
+    plan.require_possible()
     leaves = (plan.leaves, plan.newest_batch)
     return new_operation(home, VERB, plan.digest, f"{BY_TRIAL}{plan.leaves}", leaves)

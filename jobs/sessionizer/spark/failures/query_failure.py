@@ -35,6 +35,9 @@ class KnownFailure:
     deep: bool = False
 
 
+WORKER_LATE: Final = "python_worker_late"
+"""Spark gives a Python worker ten seconds to connect, without a setting for it. A busy machine takes longer."""
+
 # The first that matches wins: what is certain stands before what is general.
 CAUSES: Final = (
     KnownFailure(
@@ -48,6 +51,14 @@ CAUSES: Final = (
     KnownFailure("private_door", ("PrivateDoorBroken: ",), terminal=True, deep=True),
     KnownFailure(
         "memory", ("java.lang.OutOfMemoryError", "MemoryError", "Cannot allocate memory"), terminal=False, deep=True
+    ),
+    KnownFailure(
+        WORKER_LATE,
+        (
+            "Python worker failed to connect back", "Timed out while waiting for the Python worker to connect back",
+            "but an error occurred: timed out",  # of a socket from the JVM to our Python
+        ),
+        terminal=False, deep=True,
     ),
     KnownFailure("lease_lost", ("CONCURRENT_STREAM_LOG_UPDATE", "STREAM_CHECKPOINTING_CONCURRENT"), terminal=True),
     KnownFailure(
@@ -135,6 +146,8 @@ CAUSES: Final = (
 UNKNOWN: Final = KnownFailure("unknown", (), terminal=False)
 WITHOUT_WORDS: Final = frozenset({"unknown", "driver_jvm_died", "executor_lost", "state_silent"})
 """What the end of a JVM without memory looks like to Python."""
+SAID_IN_A_LINE: Final = frozenset({WORKER_LATE})
+"""Causes about which the stack says nothing more."""
 GENERAL: Final = frozenset({"unknown", "state_not_at_head", "schema_change", "state_refused"})
 """Causes about which Spark's class says more than the signs."""
 _BY_NAME: Final = {cause.name: cause for cause in CAUSES}
@@ -159,6 +172,8 @@ def classified(
     words = out_of_memory() if cause.name in WITHOUT_WORDS else None
     if words is not None:
         cause, text = _BY_NAME["memory"], f"{words}; then {text}"
+    elif cause.name in SAID_IN_A_LINE:
+        text = next(sign for sign in cause.signs if sign in whole)
     elif (line := telling_line(whole if cause.deep else text, (*cause.signs, *classes_of(cause.name)))) is not None:
         text = f"{line}\n{text}"
     kind = QueryFailed if cause.terminal else QueryInterrupted
@@ -167,11 +182,13 @@ def classified(
 
 def store_failure(
     error: Exception, location: str, purpose: str, detail: str
-) -> DiskFull | StoreUnreachable | UnwritablePath:
+) -> DiskFull | StoreUnreachable | UnwritablePath | QueryInterrupted:
     """What ``error`` comes to for who needs ``location`` as ``purpose``, whatever is below it."""
     found = classified("", error)
     cause = found.cause if isinstance(found, QueryInterrupted) else None
     match cause:
+        case "python_worker_late" if isinstance(found, QueryInterrupted):
+            return found
         case "disk_full":
             return DiskFull(location, purpose, detail)
         case "unreachable":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.errors import EventsGone
 from sessionizer.home.stamp import typed_digest
 from sessionizer.state.restores.restore_plan import consequences
 
@@ -47,6 +48,11 @@ class RollbackPlan:
     def is_possible(self) -> bool:
         """Whether all that would be read again is still there."""
         return not self.replay.missing
+
+    def require_possible(self) -> None:
+        """Raises EventsGone if the source lacks what would be read again."""
+        if not self.is_possible:
+            raise EventsGone(self.stream, self.replay.missing)
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

@@ -89,7 +89,7 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
         sessions=manifest.counts.sessions if manifest.counts else None,
         events=manifest.counts.events if manifest.counts else None,
         tables=tuple(_changed_tables(spark, home, manifest)),
-        replay=without_what_is_left_out(_replay(spark, home, savepoint, manifest), found.left_out),
+        replay=replay_now(spark, home, savepoint, manifest, found.left_out),
         remarks=(*found.remarks, *coming_back_remarks(leaves, read_left_out(home, leaves), found.left_out)),
         move=tuple(move.lines()) if move else (),
     )
@@ -120,6 +120,13 @@ def _changed_tables(spark: SparkSession, home: StreamHome, manifest: Manifest) -
     """Count the changes of the savepoint's tables, and of those in former folders that change."""
     found = count_changes(spark, home.name, tables_of(home, manifest), changes_of(home, manifest))
     return [each for place, each in enumerate(found) if place < len(STREAMED) or each.rows or each.rows_back]
+
+
+def replay_now(
+    spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, left_out: LeftOut
+) -> Replay:
+    """Find the part of the source that a restore reads again, as it is now."""
+    return without_what_is_left_out(_replay(spark, home, savepoint, manifest), left_out)
 
 
 def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:

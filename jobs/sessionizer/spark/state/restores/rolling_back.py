@@ -73,6 +73,8 @@ def roll_back(
         plan = plan_rollback(spark, home)
         if plan.digest != record.digest:
             raise PlanChanged(home.name, record.digest, plan.digest)
+        if not record.has_done(Reached.SEEDED):
+            plan.require_possible()
         operation.reached(Reached.STOPPED)
     operation.reached(Reached.SEEDED)  # its state is there
     changes = _changes(home, plan.leaves, plan.lineage, plan.batch_id)

@@ -1,0 +1,75 @@
+"""``sessionizer abandon``: give up an operation that was begun and that no process carries out any more."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from sessionizer.cli.operations import By, approver
+from sessionizer.cli.places import Data, Home, Stream, stream_home
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.lease.ledger import read_lease
+from sessionizer.control.operation import Operation
+from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, read_exit, write_exit
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.errors import LeaseHeld
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import remove_tree
+from sessionizer.state.lineages.abandoned import remove_abandoned
+from sessionizer.state.preconditions import require_abandonable
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
+
+_JOB: Final = re.compile(r"(restore|rollback|rescale|switch|apply|seed)-\d{8}T")
+"""The uid of a command that has the stream, unlike that of a driver."""
+
+
+def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:
+    """Give up a restore, rescale, seed … that failed or was killed before it changed anything that counts."""
+    where = stream_home(home, stream, data)
+    pending = pending_operation(where)
+    if pending is not None:
+        typer.echo(_abandoned(where, pending, approver(by)))
+    elif read_desired(where).state is DesiredState.MAINTENANCE:
+        typer.echo(_given_back(where, approver(by)))
+    else:
+        typer.echo(f"no operation of stream {stream} is pending: there is nothing to abandon")
+
+
+def _abandoned(where: StreamHome, pending: OperationRecord, by: str) -> str:
+    """Raises LeaseHeld while a process carries it out, OperationPastReturn if it can only go on."""
+    require_abandonable(where, pending)
+    uid = f"abandon-{pending.id}"
+    lease = acquire(where, uid)
+    try:
+        found = pending_operation(where)
+        if found is None or found.id != pending.id:
+            return f"the {pending.verb} of stream {where.name} is over: there is nothing to abandon"
+        require_abandonable(where, found)
+        Operation(where, found, lease.check).abandon()
+        remove_abandoned(where)
+        remove_tree(where.seeds / found.id)
+    finally:
+        write_exit(where, ExitRecord(uid, epoch_ms(), ExitOutcome.STOPPED))
+        lease.release()
+    return f"the {found.verb} of stream {where.name} is abandoned by {by}: {_wanted(where)}"
+
+
+def _given_back(where: StreamHome, by: str) -> str:
+    """End a maintenance whose command failed before it began. Raises LeaseHeld while a command has the stream."""
+    lease = read_lease(where)
+    uid = lease.uid if lease is not None else None
+    if lease is not None and uid is not None and _JOB.match(uid) and lease.may_be_at_work(read_exit(where, uid)):
+        raise LeaseHeld(where.name, uid, lease.pid or 0, lease.host or "unknown")
+    afterwards = read_desired(where).afterwards or DesiredState.RUNNING
+    end_maintenance(where, afterwards, by=by, why="sessionizer abandon")
+    return f"the maintenance of stream {where.name} is over: {_wanted(where)}"
+
+
+def _wanted(where: StreamHome) -> str:
+    return f"it is wanted {read_desired(where).state}"

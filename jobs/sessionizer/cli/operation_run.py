@@ -1,0 +1,123 @@
+"""An approved operation carried out: the stream stopped, its lease held, the preconditions checked again.
+
+Every verb that changes a stream's state comes through here (docs/adr/0125).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from sessionizer.cli.terminal import named_failure, say
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation, give_back
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.operation_record import Ending, pending_operation
+from sessionizer.errors import LeaseLost, SessionizerError, TerminalError
+from sessionizer.fleet.operation_words import goes_on_as_it_was, stays_in_maintenance, stays_stopped
+from sessionizer.state.preconditions import require_abandonable, require_as_planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
+
+    Work: TypeAlias = Callable[[Lease, Operation], OperationRecord]
+
+
+def carry_out(
+    where: StreamHome,
+    record: OperationRecord,
+    why: str,
+    wait_s: float,
+    work: Work,
+    *,
+    check: Callable[[], object] = lambda: None,
+) -> OperationRecord:
+    """Do the ``work`` of an approved operation. Returns its record, done.
+
+    ``check``: evaluates the verb's own preconditions anew, under the lease. Raises StreamMovedOn, StreamBegun,
+    OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, and the errors of ``check`` and ``work``. The error's notes
+    say what became of the stream.
+    """
+    try:
+        current = require_as_planned(where, record)  # before a driver is stopped for nothing
+        if current.outcome is Ending.DONE:
+            return current
+        job = Maintenance(f"{record.verb}-{record.id}", record.by, why, record.wanted)
+        with held_for(where, job, wait_s, say) as lease:
+            return _under_lease(where, current, lease, work, check)
+    except Exception as error:
+        failure = named_failure(where.name, error)
+        for line in _what_became_of(where, record, failure):
+            failure.add_note(line)
+        if failure is error:
+            raise
+        raise failure from error
+
+
+def _under_lease(
+    where: StreamHome, record: OperationRecord, lease: Lease, work: Work, check: Callable[[], object]
+) -> OperationRecord:
+    from sessionizer.spark.failures.passing import passes, tried_again  # noqa: PLC0415  fast --help
+
+    current = _still_as_planned(where, record, lease)
+    if current.outcome is Ending.DONE:
+        return current
+    operation = Operation(where, current, lease.check, passes)
+    try:
+        if not current.is_past_return:
+            tried_again(check, say)
+        return tried_again(lambda: work(lease, operation), say)
+    except LeaseLost:
+        raise
+    except Exception as error:
+        _end_of_try(operation, error)
+        raise
+
+
+def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:
+    """Check the preconditions again. An operation that can never go on is abandoned."""
+    try:
+        return require_as_planned(where, record)
+    except TerminalError as error:
+        pending = pending_operation(where)
+        if pending is None:
+            give_back(where, record, lease.check)
+        elif pending.id == record.id:
+            Operation(where, pending, lease.check).abandon(error)
+        raise
+
+
+def _end_of_try(operation: Operation, error: Exception) -> None:
+    """Abandon the operation, or leave it pending, unless its verb has decided that already."""
+    if operation.record.outcome is not None:
+        return
+    if operation.passes(error) or not _may_be_abandoned(operation):
+        operation.note_failure(error)
+    else:
+        operation.abandon(error)
+
+
+def _may_be_abandoned(operation: Operation) -> bool:
+    try:
+        require_abandonable(operation.home, operation.record)
+    except SessionizerError:
+        return False
+    return True
+
+
+def _what_became_of(where: StreamHome, record: OperationRecord, failure: SessionizerError) -> list[str]:
+    """Lines for the user: whether the stream is down, how to go on, how to give up."""
+    if isinstance(failure, LeaseLost):
+        return []
+    try:
+        pending, desired = pending_operation(where), read_desired(where)
+    except SessionizerError:
+        return []
+    if pending is not None:
+        return stays_stopped(pending) if pending.id == record.id else []
+    if desired.state is DesiredState.MAINTENANCE:
+        return stays_in_maintenance(record)
+    return goes_on_as_it_was(record, desired)

@@ -1,0 +1,67 @@
+"""Sentences about an operation that is not over, or that came to nothing. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.operation_record import Ending
+from sessionizer.control.status.unfinished_operation import abandon_command
+from sessionizer.home.clock import clock_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.control.records.desired_state import Desired
+    from sessionizer.control.records.operation_record import OperationRecord
+
+TOLD_FOR_MS: Final = 24 * 3_600_000
+"""How long an abandoned operation is told of."""
+
+
+def stays_stopped(pending: OperationRecord) -> list[str]:
+    """Tell the user whose command failed while its operation stays pending."""
+    lines = [
+        f"stream {pending.stream} stays stopped: its {pending.verb} has come to {pending.step}",
+        f"to go on: {pending.command}",
+    ]
+    if not pending.is_past_return:
+        lines.append(f"to give it up: {abandon_command(pending.stream)}")
+    return lines
+
+
+def stays_in_maintenance(record: OperationRecord) -> list[str]:
+    """Tell the user whose command failed before it had the stream."""
+    return [
+        f"stream {record.stream} stays stopped, or stops after its batch: its {record.verb} has not begun",
+        f"to go on: {record.command}",
+        f"to give it up: {abandon_command(record.stream)}",
+    ]
+
+
+def goes_on_as_it_was(record: OperationRecord, desired: Desired) -> list[str]:
+    """Tell the user whose command failed and changed nothing."""
+    if desired.state is DesiredState.STOPPED and record.never_ran:
+        return [f"stream {record.stream} is as it was, and stays stopped: it never ran"]
+    return [f"stream {record.stream} is as it was, and wanted {desired.state}"]
+
+
+def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | None:
+    """Tell of the newest operation if it failed and was abandoned within the last day."""
+    newest = operations[-1] if operations else None
+    if newest is None or newest.outcome is not Ending.ABANDONED or newest.failure is None:
+        return None
+    if now - (newest.failed_at or 0) > TOLD_FOR_MS:
+        return None
+    return (
+        f"{_named(newest)}, approved by {newest.by}, failed at {_at(newest)} and was abandoned: {newest.failure}; the "
+        f"stream is as it was before"
+    )
+
+
+def _named(record: OperationRecord) -> str:
+    return f"{record.verb} to {record.savepoint}" if record.savepoint else record.verb
+
+
+def _at(record: OperationRecord) -> str:
+    return clock_time(record.failed_at or record.step_at)

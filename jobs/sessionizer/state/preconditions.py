@@ -1,0 +1,86 @@
+"""Preconditions of every operation on a stream's state, evaluated twice (docs/adr/0125).
+
+A command reads the stream, starts Spark and waits for a driver to end. Minutes may pass, and another command or driver
+may change the stream meanwhile. So the same questions are asked again under the lease, before the first write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, read_operations
+from sessionizer.errors import OperationPastReturn, OperationPending, StreamBegun, StreamMovedOn
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.state.lineages.origin import activated_by
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+_GIVES_SPEC: Final = "apply"
+"""The verb that may go on in the lineage that the stream has."""
+
+
+def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRecord:
+    """Read the operation of ``record`` anew. It is done if another process has carried it out meanwhile.
+
+    Raises OperationPending if another one is pending, StreamBegun if the stream was to begin and has begun, and
+    StreamMovedOn if the operation was abandoned or another lineage became the active one. Raises DamagedFile,
+    ControlUnreachable.
+    """
+    operations = read_operations(home)
+    found = next((each for each in operations if each.id == record.id), None)
+    active = active_lineage(home)
+    if found is not None and found.outcome is Ending.DONE:
+        return found
+    if found is not None and found.outcome is Ending.ABANDONED:
+        raise StreamMovedOn(home.name, record.digest, f"{record.verb} {record.id} was abandoned")
+    twin = _carried_out_since(operations, record, active)
+    if found is None and twin is not None:
+        return twin
+    other = next((each for each in operations if each.outcome is None and each.id != record.id), None)
+    if other is not None:
+        raise OperationPending(home.name, other.verb, other.savepoint, other.step)
+    current = found or record
+    if not _may_have_activated(home, current):
+        _require_lineage(home, current, active)
+    return current
+
+
+def require_abandonable(home: StreamHome, record: OperationRecord) -> None:
+    """Raises OperationPastReturn if the operation has changed what counts. Raises DamagedFile."""
+    past = record.is_past_return
+    if past or activated_by(home, record) is not None or _has_given_spec(home, record):
+        raise OperationPastReturn(home.name, record.verb, record.step, record.command)
+
+
+def _carried_out_since(
+    operations: list[OperationRecord], record: OperationRecord, active: str | None
+) -> OperationRecord | None:
+    """The newest operation, if another process carried out the same approval while this one waited."""
+    newest = operations[-1] if operations else None
+    if newest is None or newest.outcome is not Ending.DONE or newest.lineage_to != active:
+        return None
+    is_same = (newest.verb, newest.digest, newest.savepoint) == (record.verb, record.digest, record.savepoint)
+    return newest if is_same and newest.step_at >= record.begun_at else None
+
+
+def _may_have_activated(home: StreamHome, record: OperationRecord) -> bool:
+    return record.is_past_return or activated_by(home, record) is not None
+
+
+def _require_lineage(home: StreamHome, record: OperationRecord, active: str | None) -> None:
+    if (active or "") == record.lineage_from:
+        return
+    if record.never_ran and active is not None:
+        raise StreamBegun(home.name, active)
+    cause = f"it was made for lineage {record.lineage_from}, and the stream is in {active or 'none'}"
+    raise StreamMovedOn(home.name, record.digest, cause)
+
+
+def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
+    """Whether the operation has had its lineage run by another spec already, which is the last step of an apply."""
+    if record.verb != _GIVES_SPEC or not record.has_done(Reached.SAVED):
+        return False
+    kept = read_lineage_spec(home, record.lineage_from)
+    return kept is not None and kept.since >= record.begun_at

@@ -1,0 +1,122 @@
+"""Every record that a stream needs, lost in every way: it is named with what to do, and the exit code says so."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.errors import DamagedFile
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.platform_home import identity_file
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.drained import begin_drain
+from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
+from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.lineage.trial.figures import BatchFacts
+from sessionizer.stream_spec.loading.folder import find_stream
+from support.places import mounted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from support.processes.fabricated_platform import Platform
+
+NEEDED = ("lineage.json", "spec.json", "types.json", "checkpoint.json", "home.json")
+NEEDED_IF_THERE = ("desired.json", "drained.json", "left_out.json", "trial.json", "origin.json")
+
+
+def cut(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def foreign(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "gone": lambda path: path.unlink(),
+    "cut": cut,
+    "empty": lambda path: path.write_bytes(b""),
+    "not JSON": lambda path: path.write_text("<html>"),
+    "another format": foreign,
+}
+
+
+def files_of(home: StreamHome, lineage: str) -> dict[str, Path]:
+    records = mounted(home.lineage(lineage).records)
+    return {
+        **{name: records / name for name in (*NEEDED, *NEEDED_IF_THERE)},
+        "lineage.json": mounted(home.control_files.lineage),
+        "desired.json": mounted(home.control_files.desired),
+        "home.json": mounted(identity_file(home.control_base)),
+    }
+
+
+@pytest.fixture
+def stopped(platform: Platform) -> tuple[Platform, dict[str, Path]]:
+    """A stream that has run and was stopped, and its records."""
+    platform.add("clicks")
+    lease, home = platform.drive("clicks", batch_id=7)
+    home.prepare_data()
+    lineage = start_lineage(home, spec=new_record(home, find_stream(platform.streams, "clicks")))
+    write_kept_types(home, lineage, KeptTypes("event_time"))
+    BatchLog(home.lineage(lineage).batches).add(
+        BatchFacts(
+            batch_id=7, read=1, admitted=1, late=0, quarantined=0, sessions=0, open_before=0, open_after=1, held_bytes=9
+        )
+    )
+    write_exit(home, ExitRecord("driver-1", epoch_ms(), ExitOutcome.STOPPED, batch_id=7))
+    lease.release()
+    return platform, files_of(home, lineage)
+
+
+def test_a_stream_that_is_whole_has_nothing_to_tell(stopped: tuple[Platform, dict[str, Path]]) -> None:
+    platform, _ = stopped
+    shown = platform.call("status", "clicks")
+    assert shown.exit_code == 0
+    assert json.loads(platform.call("status", "clicks", "--json").stdout)[0]["damage"] == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_is_lost_is_named_with_what_to_do(
+    stopped: tuple[Platform, dict[str, Path]], name: str, damage: Callable[[Path], object]
+) -> None:
+    platform, files = stopped
+    damage(files[name])
+    shown = platform.call("status", "clicks")
+    assert shown.exit_code == DamagedFile.exit_code
+    (line,) = [line for line in shown.stdout.splitlines() if "damaged" in line]
+    assert str(files[name]) in line
+    assert "→" in line
+    (told,) = json.loads(platform.call("status", "clicks", "--json").stdout)
+    assert [str(files[name]) in each for each in told["damage"]] == [True]
+    assert platform.call("status").exit_code == DamagedFile.exit_code
+
+
+@pytest.mark.parametrize("damage", [name for name in DAMAGES if name != "gone"])
+@pytest.mark.parametrize("name", NEEDED_IF_THERE)
+def test_so_is_what_not_every_stream_has(stopped: tuple[Platform, dict[str, Path]], name: str, damage: str) -> None:
+    platform, files = stopped
+    files[name].write_text("{}")
+    DAMAGES[damage](files[name])
+    shown = platform.call("status", "clicks")
+    assert shown.exit_code == DamagedFile.exit_code
+    assert any("damaged" in line and str(files[name]) in line for line in shown.stdout.splitlines())
+
+
+def test_a_lineage_that_no_driver_has_run_misses_nothing(platform: Platform) -> None:
+    home = platform.add("clicks")
+    home.prepare()
+    home.prepare_data()
+    lineage = start_lineage(home)
+    assert platform.call("status", "clicks").exit_code == 0
+    begin_drain(home, lineage)
+    assert platform.call("status", "clicks").exit_code == 0

@@ -1,0 +1,199 @@
+"""After a command that failed: what `status` says, what gives the operation up, and what goes on with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from sessionizer.cli.app import app
+from sessionizer.cli.operation_run import carry_out
+from sessionizer.control.lease.lease import acquire
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    Reached,
+    pending_operation,
+    read_operations,
+    write_operation,
+)
+from sessionizer.errors import (
+    DriverStillRuns,
+    LeaseHeld,
+    NothingToSave,
+    OperationPastReturn,
+    OperationPending,
+    QueryFailed,
+    SourceUnreachable,
+    StreamRunsAgain,
+)
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.trial.trial_record import trial_of_active
+from support.processes.fabricated_platform import put_on_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessionizer.control.lease.lease import Lease
+    from sessionizer.control.operation import Operation
+    from sessionizer.home.stream_home import StreamHome
+    from support.processes.fabricated_platform import Platform
+
+DIGEST = "0123456789abcdef"
+
+
+@pytest.fixture
+def home(platform: Platform) -> StreamHome:
+    added = platform.add("clicks")
+    added.prepare()
+    added.prepare_data()
+    write_desired(added, DesiredState.RUNNING, by="ann", why="")
+    return added
+
+
+def begun(home: StreamHome, verb: str = "restore", step: Reached = Reached.STOPPED) -> OperationRecord:
+    """Leave an operation behind, as a command that was killed does."""
+    options = ("--trial", "3")
+    savepoint = "monday" if verb == "restore" else ""
+    record = new_operation(home, verb, DIGEST, "ann", (start_lineage(home), 7), savepoint=savepoint, options=options)
+    record = record.after(step)
+    write_operation(home, record)
+    write_desired(home, DesiredState.MAINTENANCE, by="ann", why=verb, afterwards=record.wanted)
+    return record
+
+
+def fail(error: Exception) -> Callable[[Lease, Operation], OperationRecord]:
+    def work(_: Lease, operation: Operation) -> OperationRecord:
+        operation.reached(Reached.STOPPED)
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_status_tells_of_a_restore_that_failed(platform: Platform, home: StreamHome, passes: bool) -> None:
+    error = SourceUnreachable("broker:9092", "refused") if passes else QueryFailed("clicks", "bad_data", "no")
+    record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
+    with pytest.raises(type(error)):
+        carry_out(home, record, "tests", 1, fail(error))
+    shown = platform.call("status", "clicks").stdout
+    assert type(error).__name__ in shown
+    assert "restore to monday" in shown
+    assert (record.command in shown) == passes
+    assert ("sessionizer abandon clicks" in shown) == passes
+    (told,) = json.loads(platform.call("status", "clicks", "--json").stdout)
+    assert told["last_operation"]["failure"].startswith(type(error).__name__)
+    assert told["last_operation"]["outcome"] == (None if passes else "abandoned")
+
+
+def test_a_failure_of_long_ago_is_told_no_more(platform: Platform, home: StreamHome) -> None:
+    record = begun(home).failed(QueryFailed("clicks", "bad_data", "no"))
+    write_operation(home, replace(record, outcome=Ending.ABANDONED, failed_at=1))
+    assert "bad_data" not in platform.call("status", "clicks").stdout
+
+
+def test_what_was_given_up_leaves_the_stream_as_it_was(platform: Platform, home: StreamHome) -> None:
+    record = begun(home)
+    assert abandon(platform) is None
+    (noted,) = read_operations(home)
+    assert (noted.id, noted.outcome) == (record.id, Ending.ABANDONED)
+    assert read_desired(home).state is DesiredState.RUNNING
+    assert abandon(platform) is None, "and again it is harmless"
+
+
+def abandon(platform: Platform) -> BaseException | None:
+    return CliRunner().invoke(app, ["abandon", "clicks", "--home", str(platform.home)]).exception
+
+
+@pytest.mark.parametrize(
+    ("verb", "step"),
+    [("restore", Reached.SEEDED), ("rollback", Reached.TAKEN_BACK), ("seed", Reached.SEEDED)],
+)
+def test_what_has_changed_the_tables_cannot_be_given_up(
+    platform: Platform, home: StreamHome, verb: str, step: Reached
+) -> None:
+    record = begun(home, verb, step)
+    error = abandon(platform)
+    assert isinstance(error, OperationPastReturn)
+    assert error.command == record.command
+    assert pending_operation(home) == record
+    assert "sessionizer abandon" not in platform.call("status", "clicks").stdout
+
+
+def test_what_a_process_carries_out_cannot_be_given_up(platform: Platform, home: StreamHome) -> None:
+    record = begun(home)
+    acquire(home, f"restore-{record.id}")
+    assert isinstance(abandon(platform), LeaseHeld)
+    assert pending_operation(home) == record
+    assert read_desired(home).state is DesiredState.MAINTENANCE
+
+
+def test_a_seed_that_is_given_up_leaves_nothing_of_its_history(platform: Platform, home: StreamHome) -> None:
+    record = new_operation(home, "seed", DIGEST, "ann", ("", -1)).after(Reached.TAKEN)
+    write_operation(home, record)
+    write_desired(home, DesiredState.MAINTENANCE, by="ann", why="seed", afterwards=DesiredState.RUNNING)
+    (home.seeds / record.id).mkdir(parents=True)
+    assert abandon(platform) is None
+    assert not (home.seeds / record.id).exists()
+    assert read_desired(home).state is DesiredState.STOPPED, "it would begin without its history"
+
+
+def test_a_driver_that_was_too_slow_is_not_followed_by_another(platform: Platform, home: StreamHome) -> None:
+    """A supervisor would start it by what the command was to leave, before the next try."""
+    lease, _ = platform.drive("clicks")
+    record = new_operation(home, "restore", DIGEST, "ann", (start_lineage(home), 7), savepoint="monday")
+    with pytest.raises(DriverStillRuns) as raised:
+        carry_out(home, record, "tests", 0.1, fail(AssertionError()))
+    assert record.command in "\n".join(raised.value.__notes__)
+    desired = read_desired(home)
+    assert (desired.state, desired.afterwards) == (DesiredState.MAINTENANCE, DesiredState.RUNNING)
+    lease.release()
+    shown = platform.call("status", "clicks").stdout
+    assert "sessionizer abandon clicks" in shown
+    assert abandon(platform) is None
+    assert read_desired(home).state is DesiredState.RUNNING
+
+
+def test_a_maintenance_of_a_command_at_work_is_not_ended(platform: Platform, home: StreamHome) -> None:
+    job = Maintenance("rescale-20261125T200000-abc123", "ann", "rescale", DesiredState.RUNNING)
+    with held_for(home, job, 1, lambda _: None):
+        assert isinstance(abandon(platform), LeaseHeld)
+        assert read_desired(home).state is DesiredState.MAINTENANCE
+
+
+def test_a_lineage_is_not_accepted_that_is_being_left(
+    platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback begins while the trial is read."""
+    lineage = put_on_trial(home)
+
+    def meanwhile(where: StreamHome) -> object:
+        write_operation(home, new_operation(home, "rollback", DIGEST, "bob", (lineage, 7)))
+        return trial_of_active(where)
+
+    monkeypatch.setattr("sessionizer.lineage.trial.trial_record.trial_of_active", meanwhile)
+    error = CliRunner().invoke(app, ["accept", "clicks", "--home", str(platform.home)]).exception
+    assert isinstance(error, OperationPending)
+
+
+def test_a_savepoint_of_a_stopped_stream_is_not_of_one_that_was_started_again(
+    platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_lineage(home)
+    assert isinstance(platform.call("savepoint", "create", "clicks", "--stop", "--native").exception, NothingToSave), (
+        "nobody runs it"
+    )
+
+    def meanwhile(*_: object) -> None:
+        acquire(home, "c0ffee").release()
+
+    monkeypatch.setattr("sessionizer.cli.savepoint.standing_of", lambda *_: None)
+    monkeypatch.setattr("sessionizer.cli.savepoint.make_native_savepoint", meanwhile)
+    error = platform.call("savepoint", "create", "clicks", "--stop", "--native").exception
+    assert isinstance(error, StreamRunsAgain)

@@ -1,0 +1,251 @@
+"""Preconditions are checked before the stream is stopped and again under the lease, for every verb alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.cli.operation_run import carry_out
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    Reached,
+    pending_operation,
+    read_operations,
+    write_operation,
+)
+from sessionizer.errors import (
+    EventsGone,
+    OperationPending,
+    QueryFailed,
+    SessionizerError,
+    SourceUnreachable,
+    StreamBegun,
+    StreamMovedOn,
+)
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import activate_lineage, active_lineage, start_lineage
+from sessionizer.state.preconditions import require_as_planned
+from support.expected.folder_digest import folder_digest
+from support.places import REPOSITORY, mounted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sessionizer.control.lease.lease import Lease
+
+VERBS = ("restore", "rollback", "rescale", "switch", "apply", "seed")
+DIGEST = "0123456789abcdef"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that happens to the stream between the plan and the lease, and what the command makes of it."""
+
+    happens: Callable[[StreamHome, OperationRecord], None]
+    error: type[SessionizerError] | None
+
+
+def another_lineage(home: StreamHome, _: OperationRecord) -> None:
+    start_lineage(home)
+
+
+def another_operation(home: StreamHome, record: OperationRecord) -> None:
+    other = "apply" if record.verb != "apply" else "rescale"
+    write_operation(home, new_operation(home, other, "f" * 16, "bob", (record.lineage_from, 7)))
+
+
+def carried_out_elsewhere(home: StreamHome, record: OperationRecord) -> None:
+    """Another terminal has typed the same command."""
+    lineage = start_lineage(home)
+    twin = new_operation(home, record.verb, record.digest, "bob", (record.lineage_from, 7), savepoint=record.savepoint)
+    write_operation(home, replace(twin.after(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
+
+
+def given_up(home: StreamHome, record: OperationRecord) -> None:
+    write_operation(home, replace(record, outcome=Ending.ABANDONED))
+
+
+CHANGES = {
+    "another lineage": Change(another_lineage, StreamMovedOn),
+    "another operation": Change(another_operation, OperationPending),
+    "carried out elsewhere": Change(carried_out_elsewhere, None),
+    "given up": Change(given_up, StreamMovedOn),
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    where = StreamHome.of(tmp_path, "clicks")
+    where.prepare()
+    where.prepare_data()
+    write_desired(where, DesiredState.RUNNING, by="ann", why="")
+    return where
+
+
+def planned(home: StreamHome, verb: str) -> OperationRecord:
+    """A seed is of a stream that never ran, any other verb of one that did."""
+    lineage = "" if verb == "seed" else start_lineage(home)
+    return new_operation(home, verb, DIGEST, "ann", (lineage, 7), savepoint="monday" if verb == "restore" else "")
+
+
+def no_work(_: Lease, operation: Operation) -> OperationRecord:
+    pytest.fail(f"{operation.record.verb} was carried out")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("late", [False, True], ids=["before the stop", "under the lease"])
+def test_a_stream_that_changed_since_the_plan_is_left_alone(
+    home: StreamHome, monkeypatch: pytest.MonkeyPatch, verb: str, change: Change, late: bool
+) -> None:
+    record, wanted = planned(home, verb), change.error
+    if wanted is StreamMovedOn and verb == "seed" and change.happens is another_lineage:
+        wanted = StreamBegun
+
+    def happens_meanwhile(*_: object) -> set[str]:
+        change.happens(home, record)
+        return set()
+
+    if late:  # while a driver is being stopped
+        monkeypatch.setattr("sessionizer.control.maintenance.ask_to_stop", happens_meanwhile)
+    else:
+        change.happens(home, record)
+    data = folder_digest(mounted(home.lineages))
+    if wanted is None:
+        done = carry_out(home, record, "tests", 1, no_work)
+        assert (done.by, done.lineage_to) == ("bob", active_lineage(home))
+    else:
+        with pytest.raises(wanted):
+            carry_out(home, record, "tests", 1, no_work)
+    if not late:
+        assert folder_digest(mounted(home.lineages)) == data
+    mine = [each.outcome for each in read_operations(home) if each.id == record.id]
+    assert mine in ([], [Ending.ABANDONED])
+    pending = pending_operation(home)
+    assert pending is None or pending.by == "bob"
+    if pending is None or not late:
+        never_ran = active_lineage(home) is None
+        not_begun = DesiredState.STOPPED if late and never_ran else DesiredState.RUNNING
+        assert read_desired(home).state is not_begun
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_nothing_at_all_is_written_for_what_is_refused_before_the_stop(home: StreamHome, verb: str) -> None:
+    record = planned(home, verb)
+    start_lineage(home)
+    before = folder_digest(home.root)
+    with pytest.raises(StreamBegun if verb == "seed" else StreamMovedOn):
+        carry_out(home, record, "tests", 1, no_work)
+    assert folder_digest(home.root) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [
+        (SourceUnreachable("broker:9092", "refused"), True),
+        (TimeoutError("Python worker failed to connect back"), True),
+        (EventsGone("clicks", ["a.json"]), False),
+        (QueryFailed("clicks", "bad_data", "no"), False),
+    ],
+    ids=["source away", "busy machine", "events gone", "bad data"],
+)
+def test_the_verbs_own_preconditions_are_evaluated_under_the_lease(
+    home: StreamHome, verb: str, error: Exception, stays: bool
+) -> None:
+    record = planned(home, verb)
+
+    def check() -> None:
+        assert read_desired(home).state is DesiredState.MAINTENANCE
+        raise error
+
+    with pytest.raises(SessionizerError):
+        carry_out(home, record, "tests", 1, no_work, check=check)
+    (noted,) = read_operations(home)
+    assert noted.outcome is (None if stays else Ending.ABANDONED)
+    assert noted.failure is not None
+    not_wanted = DesiredState.STOPPED if verb == "seed" else DesiredState.RUNNING
+    assert read_desired(home).state is (DesiredState.MAINTENANCE if stays else not_wanted)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("step", list(Reached))
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
+    home: StreamHome, verb: str, step: Reached, passes: bool
+) -> None:
+    record = planned(home, verb)
+    error = SourceUnreachable("broker:9092", "refused") if passes else QueryFailed("clicks", "bad_data", "no")
+
+    def fails(_: Lease, operation: Operation) -> OperationRecord:
+        operation.reached(step)
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        carry_out(home, record, "tests", 1, fails)
+    stays = passes or operation_may_not_be_left(verb, step)
+    pending = pending_operation(home)
+    assert (pending is not None) == stays
+    assert (read_desired(home).state is DesiredState.MAINTENANCE) == stays
+    notes = "\n".join(raised.value.__notes__)
+    assert (record.command in notes) == stays
+    assert ("sessionizer abandon clicks" in notes) == (stays and not operation_may_not_be_left(verb, step))
+    if pending is None:
+        return
+
+    def succeeds(_: Lease, operation: Operation) -> OperationRecord:
+        lineage = start_lineage(home) if not record.lineage_from else record.lineage_from
+        return operation.over(lineage)
+
+    assert carry_out(home, pending, "tests", 1, succeeds).outcome is Ending.DONE
+    assert read_desired(home).state is DesiredState.RUNNING
+
+
+def operation_may_not_be_left(verb: str, step: Reached) -> bool:
+    first = {"restore": Reached.SEEDED, "rollback": Reached.SEEDED, "seed": Reached.SEEDED}
+    steps = list(Reached)
+    return steps.index(step) >= steps.index(first.get(verb, Reached.ACTIVATED))
+
+
+def test_a_step_whose_python_worker_was_late_is_done_again(home: StreamHome) -> None:
+    record, tries = planned(home, "rescale"), []
+
+    def late_twice(_: Lease, operation: Operation) -> OperationRecord:
+        tries.append(operation.record.step)
+        if len(tries) < 3:
+            raise OSError("Python worker failed to connect back.")
+        return operation.over(record.lineage_from)
+
+    assert carry_out(home, record, "tests", 1, late_twice).outcome is Ending.DONE
+    assert len(tries) == 3
+
+
+def test_an_operation_that_has_activated_its_lineage_goes_on(home: StreamHome) -> None:
+    record = replace(planned(home, "restore"), step=Reached.TAKEN_BACK)
+    write_operation(home, record)
+    activate_lineage(home, start_lineage(home), record.lineage_from)
+    assert require_as_planned(home, record).step is Reached.TAKEN_BACK
+
+
+def test_every_verb_comes_through_the_same_door() -> None:
+    """A command that took the stream for itself would check nothing again."""
+    folder = REPOSITORY / "jobs" / "sessionizer"
+    using = {path.name for path in folder.rglob("*.py") if "held_for(" in path.read_text()}
+    assert using == {"maintenance.py", "operation_run.py"}
+    for verb in VERBS:
+        assert "carry_out(" in (folder / "cli" / f"{verb}.py").read_text()
+
+
+def test_a_plan_made_long_ago_is_no_twin(home: StreamHome) -> None:
+    """The same digest stood for the same decision before, and the stream was brought back since."""
+    old = replace(planned(home, "rescale"), begun_at=epoch_ms() - 60_000, step_at=epoch_ms() - 60_000)
+    write_operation(home, replace(old, outcome=Ending.DONE, lineage_to=active_lineage(home)))
+    again = replace(old, id="20991125T000000-abc123", begun_at=epoch_ms())
+    assert require_as_planned(home, again) == again
