@@ -1,7 +1,7 @@
 """What Airflow loads from its plugins folder.
 
-The links on supervising tasks, the pages that they open, the listener for marks that people put on such tasks, and the
-reference of the deadline for a watch.
+The links on supervising tasks, the pages that they open, the listener for marks that people put on such tasks, the
+one that notes on the runs of `sessionizer.operate` what they do, and the reference of the deadline for a watch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from sessionizer_airflow.alerting.overdue import WatchBegins
-from sessionizer_airflow.listener import marks
+from sessionizer_airflow.listener import marks, run_notes
 from sessionizer_airflow.pages.links import DriverLogLink, SparkUiLink, TablesLink
 from sessionizer_airflow.pages.mounting import PREFIX, pages
 
@@ -22,5 +22,5 @@ class SessionizerPlugin(AirflowPlugin):
     name = "sessionizer"
     fastapi_apps: list[Any] = [{"app": pages, "url_prefix": PREFIX, "name": "sessionizer"}]  # noqa: RUF012 - as declared
     operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink()]  # noqa: RUF012 - as declared
-    listeners: list[Any] = [marks]  # noqa: RUF012 - as declared
+    listeners: list[Any] = [marks, run_notes]  # noqa: RUF012 - as declared
     deadline_references: list[Any] = [WatchBegins]  # noqa: RUF012 - as declared

@@ -49,6 +49,14 @@ class UnusableConnection(TerminalError):
         super().__init__(f"connection {connection!r}: {field} is {value!r}; allowed: {allowed}")
 
 
+class UnusableDatabaseConnection(TerminalError):
+    """``connection`` cannot be that of a database's user: ``problem``. ``remedy`` says what to do."""
+
+    def __init__(self, connection: str, problem: str, remedy: str) -> None:
+        self.connection, self.problem, self.remedy = connection, problem, remedy
+        super().__init__(f"connection {connection!r}: {problem}")
+
+
 class KubernetesSupportMissing(TerminalError):
     """``connection`` names a Kubernetes master, for which the Spark provider needs a package that is not installed."""
 

@@ -18,6 +18,7 @@ from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import PlanImpossible
 from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.run_label import TEMPLATE, show_label
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class ApprovePlan(ApprovalOperator):
             response_timeout=timedelta(milliseconds=settings.patience_ms),
             notifiers=[TellApprovers()],
             assigned_users=[{"id": user, "name": user} for user in settings.approvers] or None,
+            map_index_template=TEMPLATE,
             **kwargs,
         )
         self.project = project
@@ -68,6 +70,7 @@ class ApprovePlan(ApprovalOperator):
     def execute(self, context: Context) -> None:
         """Show the plan, and park the task."""
         request, plan = self._asked(context)
+        show_label(context, "waits for approval")
         if not plan.possible:
             raise PersonNeeded.by(PlanImpossible(plan.stream, plan.verb, plan.text))
         self.subject, self.body = subject_of(plan), body_of(plan, request.why, self.settings.patience_ms)
@@ -78,7 +81,9 @@ class ApprovePlan(ApprovalOperator):
         answer = super().execute_complete(context, event)
         by = name_of(answer["responded_by_user"])
         self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
-        if answer["chosen_options"] != [self.APPROVE]:
+        is_approved = answer["chosen_options"] == [self.APPROVE]
+        show_label(context, "approved" if is_approved else "rejected")
+        if not is_approved:
             return None
         _, plan = self._asked(context)
         return asdict(

@@ -9,25 +9,32 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sessionizer.errors import InvalidSpec
 from sessionizer.state.seeds.database import PASSWORD, leads_to
+from sessionizer_airflow.errors import UnusableDatabaseConnection
 from sessionizer_airflow.launching.connection import SparkTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FIELD, HISTORY = "connection", "--history"
+    from sessionizer_airflow.operating.request import Request
+
+HISTORY: Final = "--history"
+AGAIN: Final = "clear the failed task"
+ADD: Final = (
+    "add connection {!r} with the login and the password of the database's user in Airflow, then clear the task"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUser:
     """Who reads the database at ``host``. The password is not part of what is shown of it."""
 
+    connection: str
     host: str
     port: int | None
     login: str
@@ -35,20 +42,27 @@ class DatabaseUser:
 
     @classmethod
     def of(cls, connection: str) -> DatabaseUser:
-        """As the connection has it; from here on Airflow masks the password in the task's log. Raises InvalidSpec."""
-        allowed = "the id of a connection, in Airflow, with the login and the password of the database's user"
+        """Read it from the connection. From here on Airflow masks the password in the task's log.
+
+        Raises UnusableDatabaseConnection.
+        """
         try:
             found = Connection.get(connection)
         except AirflowNotFoundException as error:
-            raise InvalidSpec(FIELD, connection, allowed) from error
-        if not found.login or not found.password:
-            raise InvalidSpec(FIELD, connection, allowed)
-        return cls(found.host or "", found.port, found.login, found.password)
+            how = f"run this DAG again with the id of a connection that there is, or {ADD.format(connection)}"
+            raise UnusableDatabaseConnection(connection, "Airflow has none of that id", how) from error
+        missing = [name for name in ("login", "password") if not getattr(found, name)]
+        if missing:
+            how = f"give connection {connection!r} the login and the password of the database's user in Airflow"
+            raise UnusableDatabaseConnection(
+                connection, f"it has no {' and no '.join(missing)}", f"{how}, then {AGAIN}"
+            )
+        return cls(connection, found.host or "", found.port, found.login, found.password)
 
     def require_theirs(self, arguments: Sequence[str]) -> None:
-        """Raises InvalidSpec where a job with these arguments reads elsewhere: whoever is there would get the password.
+        """Raises UnusableDatabaseConnection if a job with these arguments would give the password to another host.
 
-        Who may fill a form in may not read what a connection keeps secret.
+        A user who may fill a form in may not read what a connection keeps secret.
         """
         url = arguments[arguments.index(HISTORY) + 1]
         if not leads_to(url, self.host, self.port):
@@ -56,19 +70,29 @@ class DatabaseUser:
             allowed = (
                 f"jdbc:…://{place}/NAME, as the connection says; with options: a connection of type jdbc has them all"
             )
-            raise InvalidSpec("history", url, allowed)
+            how = "run this DAG again with the history and the connection of one database"
+            problem = f"history is {url!r}; allowed: {allowed}"
+            raise UnusableDatabaseConnection(self.connection, problem, how)
 
     @contextmanager
     def in_environment(self, spark: str) -> Iterator[None]:
         """In here processes that this one starts are given the password.
 
-        Raises InvalidSpec where the connection ``spark`` has the job run elsewhere: the environment does not get there.
+        Raises UnusableDatabaseConnection if the connection ``spark`` has the job run elsewhere, because the environment
+        does not get there.
         """
         if SparkTarget.of(spark).in_cluster:
-            allowed = f"nothing while {spark} is in cluster mode: a password is given to a job of this machine only"
-            raise InvalidSpec(FIELD, self.login, allowed)
+            problem = f"connection {spark!r} is in cluster mode, and a password is given to a job of this machine only"
+            how = f"set the deploy mode of connection {spark!r} to client, then {AGAIN}"
+            raise UnusableDatabaseConnection(self.connection, problem, how)
         os.environ[PASSWORD] = self.password
         try:
             yield
         finally:
             del os.environ[PASSWORD]
+
+
+def require_user(request: Request) -> None:
+    """Refuse the form of a run before anything is started. Raises UnusableDatabaseConnection."""
+    if request.connection is not None:
+        DatabaseUser.of(request.connection).require_theirs(request.options)

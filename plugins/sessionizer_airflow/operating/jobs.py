@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from abc import abstractmethod
 from contextlib import nullcontext
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
@@ -16,9 +15,10 @@ from sessionizer.errors import TerminalError
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
-from sessionizer_airflow.operating.database import DatabaseUser
+from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.failing import how_to_go_on
 from sessionizer_airflow.operating.request import Request
+from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.verbs import Operation
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
@@ -43,13 +43,18 @@ class ReadForm(BaseBranchOperator):
     """Goes on with the task that begins what the form asks for; ``first_task`` has one for each operation."""
 
     def __init__(self, *, first_task: dict[Operation, str], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(map_index_template=TEMPLATE, **kwargs)
         self.first_task = first_task
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
         """Say no before anything is started."""
+        show_label(context)
         request = requested(context)
         self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
+        try:
+            require_user(request)
+        except TerminalError as error:
+            raise PersonNeeded.by(error) from None
         return self.first_task[request.operation]
 
 
@@ -57,12 +62,13 @@ class OperateJob(SparkBatchJob):
     """A job whose arguments are known when the form is."""
 
     def __init__(self, *, project: Project, **kwargs: Any) -> None:
-        super().__init__(job=job_of(project, "sessionizer.operate", ()), **kwargs)
+        super().__init__(job=job_of(project, OPERATE, ()), map_index_template=TEMPLATE, **kwargs)
         self.project = project
 
     def execute(self, context: Context) -> None:
         """Put the arguments together, then run."""
         request = requested(context)
+        show_label(context)
         try:
             user = DatabaseUser.of(request.connection) if request.connection else None
             self.application_args = list(self.arguments(request, context))
@@ -73,8 +79,10 @@ class OperateJob(SparkBatchJob):
             with given:
                 super().execute(context)
         except TerminalError as error:
+            show_label(context, "failed")
             raise PersonNeeded.by(error) from None
         except PersonNeeded as error:
+            show_label(context, "failed")
             pending = pending_operation(self.project.home_of(request.stream))
             raise PersonNeeded(error.reason, f"{error.remedy}; {how_to_go_on(pending)}") from None
 
@@ -95,12 +103,19 @@ class OperateJob(SparkBatchJob):
 
 
 class MakeSavepoint(OperateJob):
-    """Makes a savepoint; a new try makes the same one."""
+    """Makes a savepoint, and returns its id. A new try makes the same one."""
+
+    def execute(self, context: Context) -> str:  # type: ignore[override]  # the other jobs return nothing
+        """Run the job. The id is the task's return value and in its label, because the form of a restore wants it."""
+        super().execute(context)
+        savepoint = savepoint_of(context["run_id"], context["dag_run"].run_after)
+        self.log.info("savepoint %s: its id, for the form of a restore", savepoint)
+        show_label(context, f"savepoint {savepoint}")
+        return savepoint
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
-        """Its id is of the moment at which its run was asked for."""
-        asked_at = context["dag_run"].run_after
-        savepoint = f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request.id[:6]}"
+        """Name the savepoint by the run, so that each try makes the same one."""
+        savepoint = savepoint_of(context["run_id"], context["dag_run"].run_after)
         why = request.why or f"asked for in Airflow ({context['run_id']})"
         return SavepointCall(stream=request.stream, savepoint=savepoint, why=why, folders=self.project.folders).argv()
 
@@ -141,6 +156,7 @@ class CarryOut(OperateJob):
             self.log.info(
                 "nothing is left to do: operation %s, approved by %s, did what this plan says", done.id, done.by
             )
+        show_label(context, "done")
         if request.operation in WRITE_TABLES:
             self._announce(context, request, approved, done)
 

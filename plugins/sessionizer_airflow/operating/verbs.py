@@ -64,7 +64,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         (Operation.RESTORE,),
         None,
         "Savepoint",
-        "its id, as sessionizer savepoint list shows it",
+        "its id: the note of the run that made it has it, and sessionizer savepoint list STREAM shows all",
         {**_TEXT, "pattern": f"^({IDENTIFIER_PATTERN})?$"},
     ),
     "time": Field(
@@ -78,8 +78,9 @@ FIELDS: Final[Mapping[str, Field]] = {
         (Operation.RESTORE,),
         "--leave-out",
         "Leave out",
-        "a range of the source in each line, whose rows go to quarantine: a file or glob, topic:partition:from-to, "
-        "version:from-to",
+        "a range of the source in each line, whose rows go to quarantine. Files: a name or glob, or "
+        "modified:2026-11-23T10:00/2026-11-23T11:00 for those that were changed last in that time (UTC). Kafka: "
+        "topic:partition:from-to. Delta: version:from-to. What follows the - or / is not in the range",
         {**_TEXT, "format": "multiline"},
     ),
     "folder": Field(

@@ -21,6 +21,7 @@ from sessionizer_airflow.errors import (
     SavepointsNotRemoved,
     StuckOperations,
     SupervisionEnded,
+    UnusableDatabaseConnection,
     UnwatchedStreams,
 )
 
@@ -35,7 +36,7 @@ INDENT: Final = "    "
 WHAT_TO_DO: Final = "What to do:"
 KNOW_THEIR_REMEDY: Final = (
     SupervisionEnded, OrphanedDrivers, UnwatchedStreams, StuckOperations, SavepointsNotRemoved, PlanImpossible,
-    JobFailed,
+    JobFailed, UnusableDatabaseConnection,
 )  # fmt: skip
 GO_ON: Final = "then unpause this DAG"
 

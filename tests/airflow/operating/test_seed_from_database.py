@@ -13,8 +13,9 @@ import pytest
 
 from sessionizer.control.records.plan_record import PlanRecord
 from sessionizer.state.seeds.database import leads_to
-from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, requested
+from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, ReadForm, requested
 from sessionizer_airflow.operating.request import request_id
+from sessionizer_airflow.operating.verbs import Operation
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import RUN, context
@@ -114,8 +115,10 @@ def test_nobody_but_the_connections_own_database_gets_the_password(
     other = {"conn_type": "postgres", "login": "ann", "password": PASSWORD, **place}
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(other))
     task, given = job(project)
-    with pytest.raises(PersonNeeded, match=r"history is 'jdbc:postgresql://db:5432/shop'; allowed: jdbc:…://"):
+    with pytest.raises(PersonNeeded, match=r"history is 'jdbc:postgresql://db:5432/shop'; allowed: jdbc:…://") as told:
         task.execute(given)
+    assert told.value.reason.startswith("connection 'shop'")
+    assert "the connection" in told.value.remedy
     assert not spark_submit.exists()
 
 
@@ -139,18 +142,18 @@ def test_an_address_leads_to_one_host(url: str, host: str, port: int | None, lea
 
 
 @pytest.mark.parametrize(
-    ("connection", "spark", "message"),
+    ("connection", "spark", "told_of"),
     [
-        (
-            None,
-            {},
-            "connection is 'shop'; allowed: the id of a connection, in Airflow, with the login and the password",
-        ),
-        ({"login": "ann"}, {}, "with the login and the password"),
+        (None, {}, ("connection 'shop': Airflow has none of that id", "add connection 'shop'")),
+        ({"login": "ann"}, {}, ("connection 'shop': it has no password", "give connection 'shop' the login and the")),
+        ({}, {}, ("connection 'shop': it has no login and no password", "give connection 'shop' the login")),
         (
             {"login": "ann", "password": PASSWORD},
             {"host": "yarn", "extra": {"deploy-mode": "cluster"}},
-            "nothing while spark_default is in cluster mode",
+            (
+                "connection 'spark_default' is in cluster mode",
+                "set the deploy mode of connection 'spark_default' to client",
+            ),
         ),
     ],
 )
@@ -160,7 +163,7 @@ def test_without_a_way_for_the_password_nothing_is_started(
     monkeypatch: pytest.MonkeyPatch,
     connection: dict[str, str] | None,
     spark: dict[str, Any],
-    message: str,
+    told_of: tuple[str, str],
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SHOP")
     if connection is not None:
@@ -172,6 +175,21 @@ def test_without_a_way_for_the_password_nothing_is_started(
     task, given = plan(project)
     with pytest.raises(PersonNeeded) as told:
         task.execute(given)  # type: ignore[arg-type]
-    assert message in told.value.reason
+    assert told_of[0] in told.value.reason
+    assert told_of[1] in told.value.remedy
+    assert "spec" not in told.value.remedy
+    assert "unpause" not in told.value.remedy
     assert PASSWORD not in f"{told.value.reason} {told.value.remedy}"
+    assert not spark_submit.exists()
+
+
+def test_a_wrong_connection_is_refused_before_anything_is_started(
+    project: Project, spark_submit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = ReadForm(task_id="read_form", first_task=dict.fromkeys(Operation, "plan"))
+    assert task.choose_branch(context(FORM)) == "plan"
+    monkeypatch.delenv("AIRFLOW_CONN_SHOP")
+    with pytest.raises(PersonNeeded, match="connection 'shop'") as told:
+        task.choose_branch(context(FORM))
+    assert "'shop'" in told.value.remedy
     assert not spark_submit.exists()

@@ -1,0 +1,56 @@
+"""Notes on the runs of ``sessionizer.operate``, by which a list of runs tells them apart.
+
+A worker has no way to write one. Airflow calls a listener in the scheduler, within the transaction that changes the
+run, so that the note comes and goes with the change.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow.listeners import hookimpl
+
+from sessionizer_airflow.operating.run_label import OPERATE, labelled, result_of, savepoint_of, title_of
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+log = logging.getLogger(__name__)
+
+
+@hookimpl
+def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the interface
+    """Note what the run is for."""
+    note_run(dag_run)
+
+
+@hookimpl
+def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the interface
+    """Note what came of it."""
+    note_run(dag_run, succeeded=True)
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the interface
+    """Note where it failed."""
+    note_run(dag_run, succeeded=False)
+
+
+def note_run(run: DagRun, *, succeeded: bool | None = None) -> None:
+    """Write the note, unless a user wrote one. ``succeeded``: None while the run is under way. Never raises."""
+    if run.dag_id != OPERATE:
+        return
+    try:
+        title = title_of(run.conf or {})
+        if run.note and not run.note.startswith(title):
+            return
+        run.note = labelled(title, "" if succeeded is None else _result(run, succeeded=succeeded))
+    except Exception as error:  # noqa: BLE001  a note must not stop the scheduler
+        log.warning("run %s has no note: %s: %s", run.run_id, type(error).__name__, error)
+
+
+def _result(run: DagRun, *, succeeded: bool) -> str:
+    states = {task.task_id: None if task.state is None else str(task.state) for task in run.task_instances}
+    savepoint = savepoint_of(run.run_id, run.run_after) if run.run_after else ""
+    return result_of(states, savepoint, succeeded=succeeded)
