@@ -38,7 +38,8 @@ $(UV):
 # `ivy CONFIGURATION`: the jars of ivy.xml, complete before the folder gets its name
 define ivy
 	rm -rf .jars/$(2).part
-	java -cp "$$(ls $(BIN)/../lib/python3.11/site-packages/pyspark/jars/ivy-*.jar)" org.apache.ivy.Main -ivy ivy.xml \
+	LC_ALL=C.UTF-8 java -Duser.language=en -Duser.country=US \
+	  -cp "$$(ls $(BIN)/../lib/python3.11/site-packages/pyspark/jars/ivy-*.jar)" org.apache.ivy.Main -ivy ivy.xml \
 	  -confs $(1) -retrieve ".jars/$(2).part/[artifact]-[revision].[ext]" -warn >.jars/$(2).log 2>&1 \
 	  || { cat .jars/$(2).log >&2; exit 1; }
 	rm -rf .jars/$(2) && mv .jars/$(2).part .jars/$(2)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from sessionizer.launch.fixed_locale import JVM_LOCALE
+
 LOGGING: Final = Path(__file__).absolute().parents[1] / "spark" / "log4j2.properties"
 DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 """Where they go: what a site sets in ``extraJavaOptions`` comes after them and wins."""
@@ -37,7 +39,7 @@ def class_archive(jars: Path) -> Path:
 
 def jvm_options(jars: Path) -> str:
     """What a driver with the class path ``jars`` is started with, as one text."""
-    options = [f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"', HEAP_REGIONS, END_WITHOUT_MEMORY]
+    options = [JVM_LOCALE, f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"', HEAP_REGIONS, END_WITHOUT_MEMORY]
     archive = class_archive(jars)
     if archive.is_file():
         # an archive that does not fit is no reason for a line in the log of each driver

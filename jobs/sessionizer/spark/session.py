@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.launch.fixed_locale import LOCALE_VARIABLES, cluster_locale
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer.launch.local_settings import is_local, launch_settings, session_settings
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
@@ -127,12 +128,15 @@ def spark_session(
     if master is not None:
         for name, value in DRIVER_MEMORY.items():
             os.environ.setdefault(name, value)
+        os.environ.update(LOCALE_VARIABLES)
         settings |= class_path(master)
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
         if is_local(master):
             settings |= {**launch_settings(jar_folder()), **_on_one_machine(local_data=local_data)}
             settings |= {"spark.ui.showConsoleProgress": "false"}
+        else:
+            settings |= cluster_locale()
     for name, value in {**settings, **(extra or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.launch.fixed_locale import cluster_locale
 from sessionizer.launch.local_settings import is_local, launch_settings
 from sessionizer_airflow.errors import UnusableConnection
 from sessionizer_airflow.internals.submit_hook import resolved
@@ -99,12 +100,13 @@ class SparkTarget:
         # every option is said, for a task may have those of another connection
         found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
         by_path = {"spark.executorEnv.PYTHONPATH": str(application.parent)}
+        locale = cluster_locale(self.manager if self.in_cluster else None)
         if self.manager is Manager.LOCAL:
             return {**found, "driver_class_path": f"{jars}/*", "conf": {**launch_settings(jars), **by_path}}
         found["jars"] = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar"))) or None
         if self.hands_on:
-            return {**found, "py_files": str(archive.place), "conf": {}}
-        return {**found, "conf": by_path}
+            return {**found, "py_files": str(archive.place), "conf": locale}
+        return {**found, "conf": {**locale, **by_path}}
 
     def address(self, file: Path) -> str:
         """How spark-submit is told of a file: on Kubernetes the pod has it already, for nothing can be copied there."""

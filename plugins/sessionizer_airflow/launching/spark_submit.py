@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.launch.driver_environment import driver_environment
+from sessionizer.launch.fixed_locale import LOCALE_VARIABLES
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer_airflow.internals.submit_hook import built_command
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
@@ -57,7 +58,7 @@ def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -
     """
     path = os.pathsep.join([OUR_PROGRAMS, environment.get("PATH", os.defpath)])
     given = {**DRIVER_MEMORY, **driver_environment(environment, named)}
-    return {**given, "PATH": path, "PYSPARK_PYTHON": sys.executable}
+    return {**given, **LOCALE_VARIABLES, "PATH": path, "PYSPARK_PYTHON": sys.executable}
 
 
 def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -68,4 +69,4 @@ def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:
     path = os.pathsep.join([environment.get("PATH", os.defpath), OUR_PROGRAMS])
     kept = {name: value for name, value in environment.items() if not name.startswith(CREDENTIAL_PREFIXES)}
     kept.pop(PYTHONPATH, None)
-    return {**kept, "PATH": path}
+    return {**kept, **LOCALE_VARIABLES, "PATH": path}

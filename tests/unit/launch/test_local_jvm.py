@@ -16,6 +16,10 @@ def test_logging_is_configured_by_a_file_that_is_there(tmp_path: Path) -> None:
     assert f"-Dlog4j2.configurationFile={LOGGING.as_uri()}" in shlex.split(jvm_options(tmp_path / "spark"))
 
 
+def test_the_locale_is_not_that_of_the_machine(tmp_path: Path) -> None:
+    assert {"-Duser.language=en", "-Duser.country=US"} <= set(shlex.split(jvm_options(tmp_path / "spark")))
+
+
 def test_a_jvm_without_memory_does_not_live_on(tmp_path: Path) -> None:
     assert END_WITHOUT_MEMORY in shlex.split(jvm_options(tmp_path / "spark"))
 

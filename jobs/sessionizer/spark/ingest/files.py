@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.sql import functions as F
@@ -37,14 +38,24 @@ _READER_OPTIONS: Final = frozenset(
 )  # fmt: skip
 _NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
 """By default Spark passes over a file that is a week older than the newest it knows, and says nothing."""
+WITHOUT_CHECKSUMS: Final = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+"""Options of a reader of local files. Hadoop's checksum of a file has a name that Hadoop cannot parse if the file's
+name has a colon, and the file could not be opened (docs/adr/0130)."""
+_MORE_THAN_ITSELF: Final = re.compile(r"([\\\[\]{}*?])")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: int) -> DataFrame:
-    """The rows of ``path``, read as those of ``source``. Raises InvalidSpec for columns that are none."""
+    """The rows of ``path`` (see ``literal``), read as those of ``source``.
+
+    Raises InvalidSpec for columns that are none.
+    """
     reader_options = {name: value for name, value in source.options.items() if name.lower() in _READER_OPTIONS}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
-    reader = reader.options(**_NEVER_TOO_OLD).options(**reader_options)
+    reader = reader.options(**_NEVER_TOO_OLD).options(**WITHOUT_CHECKSUMS).options(**reader_options)
     if source.encoding in ("text", "json"):
         lines = reader.format("text").load(path).select("value", _file().alias(POSITION))
         lines = without_blank_lines(lines, source.encoding)
@@ -55,6 +66,11 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(path)
     nothing = F.lit(None).cast("string")
     return rows.select(*columns.names, nothing.alias(RAW), _file().alias(POSITION), nothing.alias(FAULT))
+
+
+def literal(path: str) -> str:
+    """Escape what Spark's readers would take for a pattern in ``path``."""
+    return _MORE_THAN_ITSELF.sub(r"\\\1", path)
 
 
 def _file() -> Column:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.errors import PySparkException
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+_BEGINS_OF_SURROGATES: Final = (r"\ud", r"\uD")
+_ESCAPED_BACKSLASH: Final = r"\\\\"
+_SURROGATE_PAIR: Final = r"\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_SURROGATE: Final = r"\\u[dD][89a-fA-F]"
 RAW, POSITION, FAULT = "_raw", "_position", "_fault"
 CORRUPT: Final = "_corrupt_record"
 """The column in which Spark's parsers leave a record that does not fit."""
@@ -53,7 +59,21 @@ def parse_lines(
     parsed = _from_json(declared, options)
     names = [F.col(f"parsed.`{name}`") for name in declared.names]
     rows = lines.select("value", *others, parsed.alias("parsed"))
+    fault = fault.when(_has_half_a_character(), F.lit(QuarantineReason.INVALID_UTF8.value))
     return rows.select(*names, *others, raw, fault.otherwise(_json_fault()).alias(FAULT))
+
+
+def _has_half_a_character() -> Column:
+    """Find lines in which an escape is one half of a surrogate pair.
+
+    Spark makes ``?`` of such a half, so two keys would become one.
+
+    No pattern repeats a group: Java would need stack for each repetition. Few lines have such an escape at all.
+    """
+    may_have = reduce(operator.or_, (F.contains("value", F.lit(begin)) for begin in _BEGINS_OF_SURROGATES))
+    escapes = F.regexp_replace("value", _ESCAPED_BACKSLASH, " ")
+    alone = F.regexp_replace(escapes, _SURROGATE_PAIR, " ")
+    return may_have & F.rlike(alone, F.lit(_SURROGATE))
 
 
 def _from_json(columns: StructType, options: Mapping[str, str]) -> Column:

@@ -7,14 +7,14 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable, StoreUnreachable
 from sessionizer.home.table_places import located
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.batch_limits import batch_limits
-from sessionizer.spark.ingest.files import read_files
+from sessionizer.spark.ingest.files import literal, read_files
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW, parse_lines, without_blank_lines
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 
@@ -36,7 +36,7 @@ def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes
     reader: Reader = spark.readStream.options(**batch_limits(source)) if stream else spark.read
     match source.format:
         case "files":
-            return _files(reader, source, home, max_event_bytes)
+            return _files(spark, reader, source, home, max_event_bytes)
         case "delta":
             return _delta(reader, source, home)
         case "kafka":
@@ -67,11 +67,28 @@ def _connection_failure(address: str, timeout_s: float) -> str | None:
         return str(error)
 
 
-def _files(reader: Reader, source: FilesSource, home: Path, max_event_bytes: int) -> DataFrame:
+def _files(spark: SparkSession, reader: Reader, source: FilesSource, home: Path, max_event_bytes: int) -> DataFrame:
     folder = located(source.path, home)
     if "://" not in folder and not Path(folder).is_dir():
         raise InvalidSpec("source.path", source.path, f"an existing folder (looked for {folder})")
-    return read_files(reader, source, folder, max_event_bytes)
+    path = literal(folder)
+    if path != folder:
+        _require_literal(spark, source, folder)
+    return read_files(reader, source, path, max_event_bytes)
+
+
+def _require_literal(spark: SparkSession, source: FilesSource, folder: str) -> None:
+    """Raises InvalidSpec where the folder's name holds characters of a pattern, and Spark cannot find it by name.
+
+    Spark reads a pattern that fits nothing as an empty source, and Hadoop cannot look for a name with a colon.
+    """
+    if ":" in folder.partition("://")[2] or ("://" not in folder and ":" in folder):
+        found = r"a path without a colon, or without any of [ ] { } * ? \: rename the folder"
+        raise InvalidSpec("source.path", source.path, found)
+    try:
+        spark.read.format("binaryFile").load(literal(folder))
+    except AnalysisException as error:
+        raise InvalidSpec("source.path", source.path, f"an existing folder (looked for {folder})") from error
 
 
 def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:

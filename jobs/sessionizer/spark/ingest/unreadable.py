@@ -20,7 +20,7 @@ from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
 from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.failures.read_failure import cause_in_one_line
-from sessionizer.spark.ingest.files import read_files
+from sessionizer.spark.ingest.files import WITHOUT_CHECKSUMS, literal, read_files
 from sessionizer.spark.ingest.lines import POSITION
 from sessionizer.spark.ingest.punctuation import report_unreadable
 from sessionizer.spark.internals.java_errors import JavaError, first_line
@@ -28,7 +28,7 @@ from sessionizer.spark.internals.java_errors import JavaError, first_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
@@ -106,7 +106,7 @@ def _empty_elsewhere(spark: SparkSession, uris: Sequence[str]) -> list[str]:
     if not uris:
         return []
     try:
-        files = spark.read.format("binaryFile").load([_as_path(uri) for uri in uris])
+        files = _bytes_of(spark).load([_as_path(uri) for uri in uris])
         found = {unquote(file_position(row.path)) for row in files.where("length = 0").select("path").collect()}
     except AnalysisException:  # one of them is gone
         return [uri for one in uris for uri in _empty_elsewhere(spark, [one])] if len(uris) > 1 else []
@@ -121,7 +121,11 @@ def _named_file(error: Exception) -> str | None:
 
 def _as_path(uri: str) -> str:
     """A URI as Spark's readers want it: not encoded, and with nothing in it that means more than itself."""
-    return re.sub(r"([\\\[\]{}*?])", r"\\\1", unquote(uri))
+    return literal(unquote(uri))
+
+
+def _bytes_of(spark: SparkSession) -> DataFrameReader:
+    return spark.read.format("binaryFile").options(**WITHOUT_CHECKSUMS)
 
 
 def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
@@ -134,7 +138,7 @@ def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
     if source.format != "files":
         return None
     path, limit = _as_path(uri), spec.rules.max_event_bytes
-    if _failure(lambda: spark.read.format("binaryFile").load(path).select(F.crc32("content"))) is not None:
+    if _failure(lambda: _bytes_of(spark).load(path).select(F.crc32("content"))) is not None:
         return None
     return _failure(lambda: read_files(spark.read, source, path, limit))
 

@@ -148,7 +148,13 @@ def test_job_gets_its_secrets_but_not_those_of_airflow() -> None:
     job = job_environment(ours, named=["BROKER_LOGIN", "AIRFLOW__CORE__FERNET_KEY"])
     assert job["BROKER_LOGIN"] == "x"
     assert job["PYSPARK_PYTHON"] == sys.executable
-    assert sorted(job) == ["BROKER_LOGIN", "PATH", "PYSPARK_PYTHON", "SPARK_DRIVER_MEMORY"]
+    assert sorted(job) == ["BROKER_LOGIN", "LC_ALL", "PATH", "PYSPARK_PYTHON", "SPARK_DRIVER_MEMORY"]
+
+
+def test_no_process_of_spark_has_the_locale_of_its_machine() -> None:
+    arabic = {"PATH": "/bin", "LANG": "ar_EG.UTF-8", "LC_ALL": "ar_EG.UTF-8"}
+    assert job_environment(arabic)["LC_ALL"] == "C.UTF-8"
+    assert submitter_environment(arabic)["LC_ALL"] == "C.UTF-8"
 
 
 def test_a_cluster_is_not_told_of_our_python() -> None:
@@ -157,7 +163,7 @@ def test_a_cluster_is_not_told_of_our_python() -> None:
 
 def test_yarn_is_not_handed_our_folders() -> None:
     """It would put a PYTHONPATH of ours before what the job brings along."""
-    assert submitter_environment({"PATH": "/bin", "PYTHONPATH": "/opt/ours"}).keys() == {"PATH"}
+    assert submitter_environment({"PATH": "/bin", "PYTHONPATH": "/opt/ours"}).keys() == {"LC_ALL", "PATH"}
 
 
 def test_a_trigger_that_an_earlier_release_stored_keeps_its_policy() -> None:

@@ -103,7 +103,7 @@ def test_pods_are_told_of_files_that_they_have(monkeypatch: pytest.MonkeyPatch) 
 def test_our_package_is_found_by_its_path_where_nothing_hands_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "spark://one:7077")
     options = SparkTarget.of("spark_default").options(APPLICATION, JARS, ARCHIVE)
-    assert options["conf"] == {"spark.executorEnv.PYTHONPATH": "/shared/jobs"}
+    assert options["conf"] == {"spark.executorEnv.PYTHONPATH": "/shared/jobs", "spark.executorEnv.LC_ALL": "C.UTF-8"}
     assert options["py_files"] is None
 
 
@@ -112,7 +112,8 @@ def test_yarn_hands_our_package_on(mode: str, monkeypatch: pytest.MonkeyPatch) -
     connect(monkeypatch, "yarn", deploy_mode=mode)
     options = SparkTarget.of("spark_default").options(APPLICATION, JARS, ARCHIVE)
     assert options["py_files"] == str(ARCHIVE.place)
-    assert options["conf"] == {}, "nothing is looked for by its path"
+    driver = {"spark.yarn.appMasterEnv.LC_ALL": "C.UTF-8"} if mode == "cluster" else {}
+    assert options["conf"] == {"spark.executorEnv.LC_ALL": "C.UTF-8", **driver}, "nothing is looked for by its path"
 
 
 def test_where_yarn_is_asked_may_stand_in_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
