@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.control.records.told_record import TOLD_OF_STUCK
 from sessionizer.control.status.observe import read_observation
-from sessionizer.control.status.unfinished_operation import read_unfinished
+from sessionizer.control.status.unfinished_operation import abandon_command, read_unfinished
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.alerting.notification import notify
@@ -29,8 +31,7 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
     try:
         request = Request.of_run(context["run_id"], context["params"])
         home = context["task"].project.home_of(request.stream)
-        pending = pending_operation(home)
-        alert = failure_alert(request, context.get("exception"), pending)
+        alert = failure_alert(request, context.get("exception"), left_by(home))
         _note_told(home)
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
         log.warning("nobody could be told of it: %s: %s", type(error).__name__, error)
@@ -46,21 +47,43 @@ def _note_told(home: StreamHome) -> None:
         TOLD_OF_STUCK.is_news(home, unfinished.try_key)
 
 
-def failure_alert(request: Request, error: object, pending: OperationRecord | None) -> Alert:
-    """``error``: what the task raised; None where its worker was lost. ``pending``: what the stream now waits for."""
+def failure_alert(request: Request, error: object, left: Left) -> Alert:
+    """``error``: what the task raised, None where its worker was lost. ``left``: what it left behind."""
     reason = error.reason if isinstance(error, PersonNeeded) else str(error or "its worker was lost")
-    unknown = f"read the log of the task; {how_to_go_on(pending)}"
-    down = f"it had come to {pending.step}, and the stream is down until it is over" if pending else ""
+    unknown = f"read the log of the task; {left.how_to_go_on(request.stream)}"
     return Alert(
         stream=request.stream,
         kind=Kind.OPERATION_FAILED,
-        reason=f"{request.operation}, {down or 'the stream goes on as it was'}: {reason}",
+        reason=f"{request.operation}, {left.standing}: {reason}",
         what_to_do=error.remedy if isinstance(error, PersonNeeded) else unknown,
     )
 
 
-def how_to_go_on(pending: OperationRecord | None) -> str:
-    """Once what failed has been mended. One that took rows out of a table knows no other way than to its end."""
-    if pending is None:
-        return "then run this DAG again"
-    return "then clear the task carry_out of this run: it goes on where it was"
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A stream after a failed command: its ``pending`` operation, if any, and whether it is held in maintenance."""
+
+    pending: OperationRecord | None = None
+    in_maintenance: bool = False
+
+    @property
+    def standing(self) -> str:
+        """Whether the stream is down."""
+        if self.pending is not None:
+            return f"it had come to {self.pending.step}, and the stream is down until it is over"
+        if self.in_maintenance:
+            return "it had not begun, and the stream stays stopped until it is over"
+        return "the stream goes on as it was"
+
+    def how_to_go_on(self, stream: str) -> str:
+        """The next step once the cause is mended. An operation that has deleted rows can only go on to its end."""
+        if self.pending is None and not self.in_maintenance:
+            return "then run this DAG again"
+        is_past_return = self.pending is not None and self.pending.is_past_return
+        given_up = "" if is_past_return else f", or give it up: `{abandon_command(stream)}`"
+        return f"then clear the task carry_out of this run: it goes on where it was{given_up}"
+
+
+def left_by(home: StreamHome) -> Left:
+    """Read what a failed command left. Raises DamagedFile, ControlUnreachable."""
+    return Left(pending_operation(home), read_desired(home).state is DesiredState.MAINTENANCE)

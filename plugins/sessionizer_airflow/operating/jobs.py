@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import AssetAlias
 
-from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
+from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import TerminalError
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
-from sessionizer_airflow.operating.failing import how_to_go_on
+from sessionizer_airflow.operating.failing import left_by
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.verbs import Operation
@@ -83,8 +83,8 @@ class OperateJob(SparkBatchJob):
             raise PersonNeeded.by(error) from None
         except PersonNeeded as error:
             show_label(context, "failed")
-            pending = pending_operation(self.project.home_of(request.stream))
-            raise PersonNeeded(error.reason, f"{error.remedy}; {how_to_go_on(pending)}") from None
+            left = left_by(self.project.home_of(request.stream))
+            raise PersonNeeded(error.reason, f"{error.remedy}; {left.how_to_go_on(request.stream)}") from None
 
     @abstractmethod
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import TaskAwaitingInput
 
-from sessionizer.control.records.operation_record import OperationRecord, write_operation
+from sessionizer.control.records.operation_record import Reached, write_operation
 from sessionizer.control.records.plan_record import keep_plan_of
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.stream_spec.document.duration import HOUR
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.operating import approval
 from sessionizer_airflow.operating.approval import Approved, ApprovePlan, approval_alert, body_of, name_of, subject_of
-from sessionizer_airflow.operating.failing import failure_alert, how_to_go_on, tell_of_failure
+from sessionizer_airflow.operating.failing import Left, failure_alert, tell_of_failure
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.settings import ApprovalSettings
 from sessionizer_airflow.operators.failed_task import PersonNeeded
@@ -147,25 +147,38 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
 
 
 @pytest.mark.parametrize(
-    ("pending", "left", "go_on"),
+    ("left", "standing", "go_on", "may_give_up"),
     [
-        (None, "the stream goes on as it was", "then run this DAG again"),
+        (Left(), "the stream goes on as it was", "then run this DAG again", False),
         (
-            operation("1", "a", None, 1),
+            Left(operation("1", "a", None, 1), in_maintenance=True),
             "it had come to approved, and the stream is down until it is over",
             "then clear the task carry_out of this run",
+            True,
+        ),
+        (
+            Left(replace(operation("1", "a", None, 1), step=Reached.TAKEN_BACK), in_maintenance=True),
+            "it had come to taken_back, and the stream is down until it is over",
+            "then clear the task carry_out of this run",
+            False,
+        ),
+        (
+            Left(in_maintenance=True),
+            "it had not begun, and the stream stays stopped until it is over",
+            "then clear the task carry_out of this run",
+            True,
         ),
     ],
 )
-def test_a_failure_says_whether_the_stream_is_down(pending: OperationRecord | None, left: str, go_on: str) -> None:
+def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go_on: str, *, may_give_up: bool) -> None:
     request = Request.of_run(RUN, RESTORE)
-    known = failure_alert(request, PersonNeeded("the plan has changed", "look again"), pending)
-    assert (known.kind, known.reason) == (Kind.OPERATION_FAILED, f"restore, {left}: the plan has changed")
+    known = failure_alert(request, PersonNeeded("the plan has changed", "look again"), left)
+    assert (known.kind, known.reason) == (Kind.OPERATION_FAILED, f"restore, {standing}: the plan has changed")
     assert known.what_to_do == "look again"
-    unknown = failure_alert(request, None, pending)
-    assert unknown.reason == f"restore, {left}: its worker was lost"
+    unknown = failure_alert(request, None, left)
+    assert unknown.reason == f"restore, {standing}: its worker was lost"
     assert unknown.what_to_do.startswith(f"read the log of the task; {go_on}")
-    assert how_to_go_on(pending).startswith(go_on)
+    assert ("sessionizer abandon clicks" in unknown.what_to_do) is may_give_up
 
 
 def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: Path) -> None:

@@ -1,0 +1,145 @@
+"""A restore that fails for a reason that passes by itself, between its two tries by Airflow."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+
+from sessionizer.control.records.desired_state import DesiredState, read_desired
+from sessionizer.control.records.launch_record import read_launch
+from sessionizer.control.records.operation_record import Ending, pending_operation, read_operations
+from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer_airflow.operating.failing import left_by
+from sessionizer_airflow.operating.jobs import CarryOut
+from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.supervision.decide import Adopt, StandBy
+from sessionizer_airflow.supervision.policy import SupervisionSettings
+from support.verbs.asked_restore import RESTORE, context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.project import Project
+    from sessionizer_airflow.supervision.act import Supervisor
+
+# the provider leaves the pipe to the program that it has started open
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+DIGEST = "0123456789abcdef"
+JOB = """#!{python}
+import sys
+from pathlib import Path
+from sessionizer.cli.app import tell
+from sessionizer.cli.operation_run import carry_out
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import Reached, pending_operation
+from sessionizer.errors import ControlUnreachable, InvalidSpec, SessionizerError
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import active_lineage
+
+home, trouble = StreamHome.of(Path({home!r}), "clicks"), Path({home!r}) / "trouble"
+
+
+def work(lease, operation):
+    with operation.abandoned_if_it_fails(before=Reached.SEEDED):
+        operation.reached(Reached.STOPPED)
+        if trouble.exists():
+            kind = trouble.read_text()
+            raise ControlUnreachable("s3://lake", "timed out") if kind == "passing" else InvalidSpec("x", 1, "2")
+    return operation.over(active_lineage(home))
+
+
+record = pending_operation(home) or new_operation(
+    home, "restore", {digest!r}, "alice", (active_lineage(home), 4), savepoint="s1"
+)
+try:
+    carry_out(home, record, "restore to s1", 30, work)
+except SessionizerError as error:
+    tell(error)
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.fixture(autouse=True)
+def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore without Spark: its lease, its records and its exit codes are the real ones."""
+    program = tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.write_text(JOB.format(python=sys.executable, home=str(tmp_path), digest=DIGEST))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+
+
+@pytest.fixture(autouse=True)
+def pipes() -> Iterator[None]:
+    """Close the provider's pipes within the test, whose warnings are ignored."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def attempt(project: Project) -> Callable[[int], None]:
+    """Have Airflow's task try for the so many-th time."""
+    settings = SupervisionSettings.from_environment({})
+    approved = {"savepoint": "s1", "options": "", "digest": DIGEST, "by": "alice"}
+    outlets: Any = SimpleNamespace(add=lambda *_, **__: None)
+
+    def run(number: int) -> None:
+        task = CarryOut(task_id="carry_out", project=project, settings=settings, approval="approve")
+        pulled = SimpleNamespace(xcom_pull=lambda task_ids: approved, try_number=number, max_tries=5)
+        task.execute(context(RESTORE, ti=pulled, outlet_events=dict.fromkeys(task.outlets, outlets)))
+
+    return run
+
+
+def settled(new_supervisor: Callable[[], Supervisor]) -> object:
+    supervisor = new_supervisor()
+    supervisor.take_over()
+    return supervisor.settle()
+
+
+def test_between_its_tries_the_supervisor_leaves_the_stream_alone(
+    home: StreamHome, new_supervisor: Callable[[], Supervisor], attempt: Callable[[int], None]
+) -> None:
+    home.prepare()
+    lineage, trouble = start_lineage(home), home.platform / "trouble"
+    trouble.write_text("passing")
+    for number in (1, 2):
+        with pytest.raises(AirflowException) as failed:
+            attempt(number)
+        assert not isinstance(failed.value, PersonNeeded), "Airflow would not try it again"
+        decision = settled(new_supervisor)
+        assert isinstance(decision, StandBy)
+        assert not decision.unattended
+        assert read_launch(home) is None
+    pending = pending_operation(home)
+    assert pending is not None
+    assert "sessionizer abandon clicks" in left_by(home).how_to_go_on("clicks")
+    trouble.unlink()
+    attempt(3)
+    (record,) = read_operations(home)
+    assert (record.id, record.outcome, active_lineage(home)) == (pending.id, Ending.DONE, lineage)
+    assert isinstance(settled(new_supervisor), Adopt)
+
+
+def test_what_does_not_pass_is_abandoned_and_the_stream_goes_on(
+    home: StreamHome, new_supervisor: Callable[[], Supervisor], attempt: Callable[[int], None]
+) -> None:
+    home.prepare()
+    start_lineage(home)
+    (home.platform / "trouble").write_text("for good")
+    with pytest.raises(PersonNeeded) as failed:
+        attempt(1)
+    assert failed.value.remedy.endswith("then run this DAG again")
+    assert read_desired(home).state is DesiredState.RUNNING
+    assert isinstance(settled(new_supervisor), Adopt)
