@@ -67,7 +67,7 @@ class StreamTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Fire once: ``{"watch_is_over": bool, "line": what was seen last}``."""
+        """Fire once: ``{"watch_is_over": bool, "line": what was seen last}``, and what a worker needs to watch on."""
         home, policy = self._home(), SupervisionPolicy.from_stored(self.policy)
         unwritten = SupervisionRecord.from_json(self.unwritten) if self.unwritten else None
         doctor, known, news = Doctor(home, policy, unwritten), tuple(self.known or ()), False
@@ -80,9 +80,13 @@ class StreamTrigger(BaseTrigger):
                 news, known = True, look.about
             call = look.call or (news and self._can_be_shown)
             if epoch_ms() >= max(earliest, 0 if call else self.watch_until):
-                yield TriggerEvent({"watch_is_over": not call, "line": look.line})  # type: ignore[no-untyped-call]
+                yield self._event(look.line, watch_is_over=not call)
                 return
             await asyncio.sleep(POLL_SECONDS)
+
+    def _event(self, line: str, *, watch_is_over: bool) -> TriggerEvent:
+        kept = {"watch_until": self.watch_until, "unwritten": self.unwritten}
+        return TriggerEvent({"watch_is_over": watch_is_over, "line": line, **kept})  # type: ignore[no-untyped-call]
 
     @property
     def _can_be_shown(self) -> bool:

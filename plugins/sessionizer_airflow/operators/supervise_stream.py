@@ -83,15 +83,20 @@ class SuperviseStream(BaseOperator):
         self,
         context: Context,
         event: dict[str, Any],
-        watch_until: int,
+        watch_until: int | None = None,
         unwritten: dict[str, Any] | None = None,
         *,
         begun: bool = True,
     ) -> str | None:
-        """The trigger fired: the watch is over, or something has to be done."""
+        """The trigger fired: the watch is over, or something has to be done.
+
+        `airflow dags test` hands on the event alone, so the event has the rest as well.
+        """
         if event["watch_is_over"]:
             self._end_watch(context)
             return str(event["line"])
+        watch_until = event["watch_until"] if watch_until is None else watch_until
+        unwritten = unwritten or event.get("unwritten")
         if unwritten is not None:
             self._supervisor.ledger.unwritten = SupervisionRecord.from_json(unwritten)
         self._begun = begun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from pathlib import Path
@@ -111,6 +112,25 @@ def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, ho
     assert uid_of_launch(home) == uid
     assert operator.resume(context(), {"watch_is_over": True, "line": "working"}, **handed.kwargs) == "working"
     assert read_watch(home) == WatchRecord(run_id="now", try_number=1, max_tries=240, ended=True)
+
+
+def test_what_the_trigger_fires_is_enough_to_watch_on(operator: SuperviseStream, home: StreamHome) -> None:
+    """`airflow dags test` drops the arguments of a deferral, and hands on the event alone."""
+    handed = deferral(operator, context())
+    uid = uid_of_launch(home)
+    event = {**asyncio.run(anext_event(handed.trigger)), "watch_is_over": False}
+    with pytest.raises(TaskDeferred) as again:
+        operator.resume(context(), event)
+    assert again.value.kwargs is not None
+    assert handed.kwargs is not None
+    assert again.value.kwargs["watch_until"] == handed.kwargs["watch_until"]
+    assert uid_of_launch(home) == uid
+    assert operator.resume(context(), {**event, "watch_is_over": True, "line": "working"}) == "working"
+
+
+async def anext_event(trigger: Any) -> dict[str, Any]:
+    """The first that it fires."""
+    return {**(await anext(trigger.run())).payload}
 
 
 @pytest.mark.parametrize(
