@@ -68,7 +68,7 @@ class Left:
 
     @property
     def standing(self) -> str:
-        """Whether the stream is down."""
+        """Condition of the stream, in words."""
         if self.pending is not None:
             return f"it had come to {self.pending.step}, and the stream is down until it is over"
         if self.in_maintenance:
