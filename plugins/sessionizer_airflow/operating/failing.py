@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
+
+RUN_AGAIN: Final = "then run this DAG again"
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class Left:
     def how_to_go_on(self, stream: str) -> str:
         """The next step once the cause is mended. An operation that has deleted rows can only go on to its end."""
         if self.pending is None and not self.in_maintenance:
-            return "then run this DAG again"
+            return RUN_AGAIN
         is_past_return = self.pending is not None and self.pending.is_past_return
         given_up = "" if is_past_return else f", or give it up: `{abandon_command(stream)}`"
         return f"then clear the task carry_out of this run: it goes on where it was{given_up}"

@@ -16,7 +16,7 @@ from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.database import DatabaseUser, require_user
-from sessionizer_airflow.operating.failing import left_by
+from sessionizer_airflow.operating.failing import RUN_AGAIN, left_by
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
 from sessionizer_airflow.operating.verbs import Operation
@@ -61,6 +61,8 @@ class ReadForm(BaseBranchOperator):
 class OperateJob(SparkBatchJob):
     """A job whose arguments are known when the form is."""
 
+    go_on = ""
+
     def __init__(self, *, project: Project, **kwargs: Any) -> None:
         super().__init__(job=job_of(project, OPERATE, ()), map_index_template=TEMPLATE, **kwargs)
         self.project = project
@@ -83,8 +85,11 @@ class OperateJob(SparkBatchJob):
             raise PersonNeeded.by(error) from None
         except PersonNeeded as error:
             show_label(context, "failed")
-            left = left_by(self.project.home_of(request.stream))
-            raise PersonNeeded(error.reason, f"{error.remedy}; {left.how_to_go_on(request.stream)}") from None
+            raise PersonNeeded(error.reason, f"{error.remedy}; {self.next_step(request)}") from None
+
+    def next_step(self, request: Request) -> str:  # noqa: ARG002 - the interface
+        """How a user goes on once the cause is mended. A plan or a savepoint has changed nothing."""
+        return RUN_AGAIN
 
     @abstractmethod
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
@@ -159,6 +164,10 @@ class CarryOut(OperateJob):
         show_label(context, "done")
         if request.operation in WRITE_TABLES:
             self._announce(context, request, approved, done)
+
+    def next_step(self, request: Request) -> str:
+        """The way on for what the command left behind."""
+        return left_by(self.project.home_of(request.stream)).how_to_go_on(request.stream)
 
     def _announce(self, context: Context, request: Request, approved: Approved, done: OperationRecord | None) -> None:
         days: list[JsonValue] = [*done.days.split()] if done else []

@@ -12,7 +12,7 @@ from sessionizer.errors import TerminalError
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 from sessionizer_airflow.launching.spark_submit import PYTHONPATH, SparkJob
 from sessionizer_airflow.operators.failed_job import told_failure
-from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.operators.failed_task import GO_ON, PersonNeeded
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,6 +27,9 @@ class SparkBatchJob(SparkSubmitOperator):
 
     Raises SparkConnectionMissing: at execution; the plain operator would fall back to YARN without a word.
     """
+
+    go_on = GO_ON
+    """How a user goes on once the cause is mended; empty where the task says it itself."""
 
     def __init__(self, *, job: SparkJob, connection: str = CONNECTION, **kwargs: Any) -> None:
         super().__init__(
@@ -47,7 +50,7 @@ class SparkBatchJob(SparkSubmitOperator):
                 # this process is the task's own; see `submitter_environment`
                 os.environ.pop(PYTHONPATH, None)
         except TerminalError as error:
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.by(error, self.go_on) from None
         try:
             super().execute(context)
         except AirflowException as error:

@@ -38,7 +38,8 @@ KNOW_THEIR_REMEDY: Final = (
     SupervisionEnded, OrphanedDrivers, UnwatchedStreams, StuckOperations, SavepointsNotRemoved, PlanImpossible,
     JobFailed, UnusableDatabaseConnection,
 )  # fmt: skip
-GO_ON: Final = "then unpause this DAG"
+GO_ON: Final = "then clear this task"
+"""Of every task but the supervising one, whose DAG pauses itself: that one knows its remedy."""
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +52,9 @@ class PersonNeeded(AirflowFailException):
         super().__init__(reason)
 
     @classmethod
-    def by(cls, error: SessionizerError) -> PersonNeeded:
-        """The failure of a task because of ``error``; raise it ``from None``: its stack helps no reader of the log."""
-        return cls(reason_of(error), remedy_of(error))
+    def by(cls, error: SessionizerError, go_on: str = GO_ON) -> PersonNeeded:
+        """The failure of a task because of ``error``. Raise it ``from None``: its stack helps no reader of the log."""
+        return cls(reason_of(error), remedy_of(error, go_on))
 
 
 def reason_of(error: SessionizerError) -> str:
@@ -61,11 +62,11 @@ def reason_of(error: SessionizerError) -> str:
     return f"gave up on {error.stream}: {error.reason}" if isinstance(error, SupervisionEnded) else str(error)
 
 
-def remedy_of(error: SessionizerError) -> str:
-    """What to do about it, and how to go on."""
+def remedy_of(error: SessionizerError, go_on: str = GO_ON) -> str:
+    """What to do about it, and how to ``go_on`` then, unless the error knows."""
     if isinstance(error, KNOW_THEIR_REMEDY):
         return error.remedy
-    return f"{cause_of_error(error).remedy}, {GO_ON}"
+    return ", ".join(filter(None, (cause_of_error(error).remedy, go_on)))
 
 
 def say_what_to_do(context: Mapping[str, Any]) -> None:

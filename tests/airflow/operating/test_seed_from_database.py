@@ -13,7 +13,7 @@ import pytest
 
 from sessionizer.control.records.plan_record import PlanRecord
 from sessionizer.state.seeds.database import leads_to
-from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, ReadForm, requested
+from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, requested
 from sessionizer_airflow.operating.request import request_id
 from sessionizer_airflow.operating.verbs import Operation
 from sessionizer_airflow.operators.failed_task import PersonNeeded
@@ -193,3 +193,15 @@ def test_a_wrong_connection_is_refused_before_anything_is_started(
         task.choose_branch(context(FORM))
     assert "'shop'" in told.value.remedy
     assert not spark_submit.exists()
+
+
+def test_a_missing_spark_connection_is_named_with_one_way_to_go_on(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    form = {"verb": "savepoint", "stream": "clicks"}
+    with pytest.raises(PersonNeeded, match="spark_default") as told:
+        MakeSavepoint(task_id="savepoint", project=project).execute(context(form))
+    assert "connections add spark_default" in told.value.remedy
+    assert "unpause" not in told.value.remedy
+    assert told.value.remedy.endswith("; then run this DAG again")

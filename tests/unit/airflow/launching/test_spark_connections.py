@@ -148,7 +148,7 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
 )
 def test_every_refusal_says_what_to_do(error: SessionizerError, remedy: str) -> None:
     assert remedy in remedy_of(error)
-    assert remedy_of(error).endswith("then unpause this DAG")
+    assert remedy_of(error).endswith("then clear this task")
     passes = isinstance(error, TransientError)
     assert cause_of_error(error).verdict is (Verdict.TRANSIENT if passes else Verdict.TERMINAL)
     assert cause_of(cause_of_error(error).name).called, "a record of it knows how it is called"
