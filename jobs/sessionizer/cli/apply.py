@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from sessionizer.cli.operations import (
     carried_out,
     given,
     goes_on,
+    is_approved,
     taken_up,
     terms_of,
     trial_options,
@@ -29,8 +30,13 @@ from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, 
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
-from sessionizer.deployment.apply_plan import VERB
+from sessionizer.deployment.apply_plan import VERB, plan_apply
 from sessionizer.lineage.trial.judging import BATCHES
+from sessionizer.state.downtime import downtime_of
+from sessionizer.state.lineages.standing import standing_of
+
+if TYPE_CHECKING:
+    from sessionizer.deployment.apply_plan import ApplyPlan
 
 
 def apply(  # noqa: PLR0913  one parameter per option
@@ -55,25 +61,38 @@ def apply(  # noqa: PLR0913  one parameter per option
     """Show what going on by the changed file would do; with --approve DIGEST, do it. Typed again it goes on."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     terms, record = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
+    anew = new_lineage or back_if_unfit  # there must be something to go back from
+    options = given({"--new-lineage": new_lineage, **trial_options(terms)})
+
+    def offer_of(plan: ApplyPlan) -> Offer:
+        return Offer(
+            verb=VERB,
+            plan=plan,
+            digest=plan.digest,
+            possible=plan.is_possible,
+            options=options,
+            trial=terms if plan.anew else None,
+            down=downtime_of(where, VERB),
+        )
+
+    if record is None:
+        standing = standing_of(where)
+        at = (standing.lineage, standing.batch_id)
+        first = plan_apply(stream, at, standing.spec, spec, anew=anew, trial=terms)
+        if not first.changes_something and carried_out(where, VERB, approve):
+            return
+        if not first.is_possible:  # nothing for Spark to look at
+            if taken_up(where, offer_of(first), approve, keep_plan, as_json=as_json):
+                first.require_possible()
+            return
+        is_approved(stream, approve, first.digest)
     from sessionizer.spark.state.lineages.applying import Applying  # noqa: PLC0415  fast --help
 
-    anew = new_lineage or back_if_unfit  # there must be something to go back from
     with working_spark(VERB, where, master) as spark:
         applying = Applying(spark, where, spec, savepoints_folder(where, folder), anew, terms)
         if record is None:
             plan = applying.plan()
-            if not plan.changes_something and carried_out(where, VERB, approve):
-                return
-            options = given({"--new-lineage": new_lineage, **trial_options(terms)})
-            offer = Offer(
-                verb=VERB,
-                plan=plan,
-                digest=plan.digest,
-                possible=plan.is_possible,
-                options=options,
-                trial=terms if plan.anew else None,
-            )
-            if not taken_up(where, offer, approve, keep_plan, as_json=as_json) or not plan.changes_something:
+            if not taken_up(where, offer_of(plan), approve, keep_plan, as_json=as_json) or not plan.changes_something:
                 return
             plan.require_possible()
             leaves = (plan.lineage, plan.batch_id)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
 
 import typer
 
@@ -27,8 +28,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.downtime import Downtime
 
-Approve: TypeAlias = Annotated[str | None, typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.")]
+_DIGEST: Final = re.compile(r"[0-9a-f]{16}")
+
+
+def _checked_digest(typed: str | None) -> str | None:
+    """Refuse what no plan can have before anything is started. Raises InvalidSpec."""
+    if typed is not None and not _DIGEST.fullmatch(typed):
+        raise InvalidSpec("--approve", typed, "the 16 hex digits that the plan shows")
+    return typed
+
+
+Approve: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.", callback=_checked_digest),
+]
 Wait: TypeAlias = Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)]
 TrialBatches: TypeAlias = Annotated[
     int,
@@ -86,7 +101,7 @@ class Offer:
     """The ``plan`` of a ``verb``, to be approved by its ``digest``; ``possible``: whether it can be carried out.
 
     ``savepoint`` and ``options`` are what the command was given, for whoever carries it out from elsewhere; ``trial``:
-    what a new lineage must show, None: nothing.
+    what a new lineage must show, None: nothing. ``down``: how long the stream is expected to be down.
     """
 
     verb: str
@@ -96,17 +111,20 @@ class Offer:
     savepoint: str = ""
     options: Sequence[str] = ()
     trial: Terms | None = None
+    down: Downtime | None = None
 
     def lines(self) -> list[str]:
         """For people."""
         on_trial = [f"  {trial_line(self.trial)}"] if self.trial and self.possible else []
-        return [*self.plan.lines(), *on_trial]
+        down = [f"  {self.down.line()}"] if self.down and self.possible else []
+        return [*self.plan.lines(), *on_trial, *down]
 
     def show(self, *, as_json: bool, approved: bool = False) -> None:
         """Print the plan, and how it is approved unless it has been."""
         if as_json:
             on_trial = {"trial": self.trial.to_json()} if self.trial else {}
-            typer.echo(json.dumps({**self.plan.to_json(), **on_trial}, indent=1))
+            down = {"downtime": self.down.to_json()} if self.down else {}
+            typer.echo(json.dumps({**self.plan.to_json(), **on_trial, **down}, indent=1))
             return
         for line in self.lines():
             typer.echo(line)

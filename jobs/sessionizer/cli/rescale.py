@@ -29,6 +29,7 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.deployment.refusals import KEY_GROUPS
 from sessionizer.lineage.trial.judging import BATCHES
+from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.rescale_plan import VERB, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
@@ -70,7 +71,15 @@ def rescale(  # noqa: PLR0913  one parameter per option
     digest = pending.digest if pending else plan.digest
     possible = pending is not None or plan.changes_something
     options = given({"--key-groups": key_groups, "--partitions": partitions, **trial_options(terms)})
-    offer = Offer(verb=VERB, plan=plan, digest=digest, possible=possible, options=options, trial=terms)
+    offer = Offer(
+        verb=VERB,
+        plan=plan,
+        digest=digest,
+        possible=possible,
+        options=options,
+        trial=terms,
+        down=downtime_of(where, VERB),
+    )
     if not taken_up(where, offer, approve, keep_plan, as_json=as_json) or not possible:
         return
     from sessionizer.spark.state.lineages.rescaling import rescaled  # noqa: PLC0415  fast --help

@@ -27,11 +27,13 @@ from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_ho
 from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
-from sessionizer.errors import EventsGone, InvalidSpec, UnknownSavepoint
+from sessionizer.errors import EventsGone, InvalidSpec, NothingToSave, UnknownSavepoint
 from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import data_root
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.left_out import left_out_in
 from sessionizer.lineage.trial.judging import BATCHES
+from sessionizer.state.downtime import downtime_of
 from sessionizer.state.restores.leave_out import FLAG
 from sessionizer.state.restores.restore_plan import VERB
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
@@ -90,6 +92,8 @@ def restore(  # noqa: PLR0913  one parameter per option
     shelf = savepoints_folder(where, folder)
     chosen = _chosen(shelf, savepoint, time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
+    if active_lineage(where) is None:
+        raise NothingToSave(stream, "it never ran")
     terms, pending = terms_of(trial, like_before=False), begun_already(where, VERB, chosen)
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restores.restore_planning import plan_restore, replay_now  # noqa: PLC0415
@@ -110,6 +114,7 @@ def restore(  # noqa: PLR0913  one parameter per option
             savepoint=chosen,
             options=_options(folder, leave_out or (), move_to, terms),
             trial=terms,
+            down=downtime_of(where, VERB),
         )
         if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
             return

@@ -18,6 +18,7 @@ from sessionizer.cli.operations import (
     begun_already,
     carried_out,
     goes_on,
+    is_approved,
     taken_up,
     working_spark,
 )
@@ -25,7 +26,9 @@ from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_ho
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.lineage.trial.trial_record import accepted
-from sessionizer.state.restores.rollback_plan import VERB
+from sessionizer.state.downtime import downtime_of
+from sessionizer.state.lineages.origin import rollback_of
+from sessionizer.state.restores.rollback_plan import VERB, rollback_digest
 
 
 def rollback(  # noqa: PLR0913  one parameter per option
@@ -45,12 +48,17 @@ def rollback(  # noqa: PLR0913  one parameter per option
     if carried_out(where, VERB, approve):
         return
     record = begun_already(where, VERB)
+    if record is None:  # refused before Spark starts
+        _, before, leaves = rollback_of(where)
+        is_approved(stream, approve, rollback_digest(stream, leaves, before))
     from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
 
     with working_spark(VERB, where, master) as spark:
         if record is None:
             plan = plan_rollback(spark, where)
-            offer = Offer(verb=VERB, plan=plan, digest=plan.digest, possible=plan.is_possible)
+            offer = Offer(
+                verb=VERB, plan=plan, digest=plan.digest, possible=plan.is_possible, down=downtime_of(where, VERB)
+            )
             if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
                 return
             plan.require_possible()

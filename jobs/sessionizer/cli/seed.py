@@ -37,6 +37,7 @@ from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.lineage.trial.judging import BATCHES
+from sessionizer.state.downtime import downtime_of
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, VERB, Decision, SeedPlan
 from sessionizer.stream_spec.decisions import spec_fingerprint
 
@@ -123,7 +124,14 @@ def seed(  # noqa: PLR0913  one parameter per option
         examined = examine(spark, spec, where.platform)
         taking = Taking(spark, spec, examined, source, decision, where.platform)
         if not approved:
-            offer = Offer(verb=VERB, plan=_planned(taking, where), digest=digest, options=options, trial=terms)
+            offer = Offer(
+                verb=VERB,
+                plan=_planned(taking, where),
+                digest=digest,
+                options=options,
+                trial=terms,
+                down=downtime_of(where, VERB),
+            )
             taken_up(where, offer, approve, keep_plan, as_json=as_json)
             return
         where.prepare()

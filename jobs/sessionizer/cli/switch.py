@@ -19,6 +19,7 @@ from sessionizer.cli.operations import (
     begun_already,
     carried_out,
     given,
+    is_approved,
     taken_up,
     terms_of,
     trial_options,
@@ -28,8 +29,11 @@ from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, 
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.lineage.trial.judging import BATCHES
+from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.origin import activated_by
-from sessionizer.state.lineages.switch_plan import VERB, Start
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.lineages.switch_plan import VERB, Start, require_switch, switch_digest
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
 
 StartAt = Annotated[
     str,
@@ -61,6 +65,10 @@ def switch(  # noqa: PLR0913  one parameter per option
     if carried_out(where, VERB, approve):
         return
     terms, pending = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
+    if pending is None:  # refused before Spark starts
+        standing = standing_of(where)
+        require_switch(changes_between(decided_by(standing.spec), decisions_of(spec)))
+        is_approved(stream, approve, switch_digest(stream, standing.lineage, spec_fingerprint(spec), start, terms))
     from sessionizer.spark.state.lineages.switching import Switching  # noqa: PLC0415  fast --help
 
     with working_spark(VERB, where, master) as spark:
@@ -68,7 +76,9 @@ def switch(  # noqa: PLR0913  one parameter per option
         if pending is None or activated_by(where, pending) is None:
             plan = switching.plan()
             options = given({"--start-at": start_at, "--leave-unread": leave_unread, **trial_options(terms)})
-            offer = Offer(verb=VERB, plan=plan, digest=plan.digest, options=options, trial=terms)
+            offer = Offer(
+                verb=VERB, plan=plan, digest=plan.digest, options=options, trial=terms, down=downtime_of(where, VERB)
+            )
             if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
                 return
             leaves = (plan.lineage, plan.batch_id)

@@ -21,6 +21,7 @@ from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.state.lineages.rescaling import carry_out, rescaled
+from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.handover import Step
 from sessionizer.state.lineages.rescale_plan import VERB, Division, plan_rescale
 from sessionizer.state.lineages.standing import standing_of
@@ -83,9 +84,12 @@ def test_a_stream_that_was_rescaled_goes_on_as_one_that_was_not(
     shown = rescale(moved, "--key-groups", "6", "--partitions", "3")
     assert shown.returncode == 0, shown.stderr
     plan = plan_rescale(moved.name, standing_of(home), 6, 3)
+    expected = downtime_of(home, VERB)
+    assert expected is not None
     assert shown.stdout.splitlines() == [
         *plan.lines(),
         f"  {trial_line(Terms())}",
+        f"  {expected.line()}",
         f"to do so: the same command with --approve {plan.digest}",
     ]
     assert moved.lineage == before, "nobody approved it"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.errors import NoWayBack
+from sessionizer.errors import NothingToSave, NoWayBack
 from sessionizer.home.control_store import record_names
 from sessionizer.home.json_file import require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
@@ -90,6 +90,14 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
         cause = f"lineage {origin.parent} had come to batch {newest}, and what it wrote after {origin.batch_id} is gone"
         raise NoWayBack(home.name, lineage, cause)
     return origin, origin.parent
+
+
+def rollback_of(home: StreamHome) -> tuple[Origin, str, str]:
+    """Find how the active lineage came to be, the lineage before it, and itself. Raises NothingToSave, NoWayBack."""
+    leaves = active_lineage(home)
+    if leaves is None:
+        raise NothingToSave(home.name, "it never ran")
+    return *way_back(home, leaves), leaves
 
 
 def lineage_before(home: StreamHome, lineage: str) -> str | None:

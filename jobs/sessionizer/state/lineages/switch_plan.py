@@ -94,9 +94,7 @@ class SwitchPlan:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        decided = ("stream", "lineage", "fingerprint", "start")
-        chosen = {name: value for name, value in asdict(self).items() if name in decided}
-        return typed_digest({**chosen, **approved_terms(self.trial)})
+        return switch_digest(self.stream, self.lineage, self.fingerprint, self.start, self.trial)
 
     @property
     def gap_ms(self) -> int | None:
@@ -125,6 +123,12 @@ class SwitchPlan:
         if self.gap_ms is not None:
             yield f"        {_gap_text(self.gap_ms, self.first_event)}"
         yield "  no table is changed, and no session is closed by it"
+
+
+def switch_digest(stream: str, lineage: str, fingerprint: str, start: Start, trial: Terms | None) -> str:
+    """Compute the digest of a plan before it is made: neither source is looked at."""
+    decided = {"stream": stream, "lineage": lineage, "fingerprint": fingerprint, "start": asdict(start)}
+    return typed_digest({**decided, **approved_terms(trial)})
 
 
 def require_switch(changes: tuple[Change, ...]) -> None:

@@ -42,7 +42,7 @@ class RollbackPlan:
     @property
     def digest(self) -> str:
         """The same for the same decision, on any machine: 16 hex digits."""
-        return typed_digest({"stream": self.stream, "leaves": self.leaves, "lineage": self.lineage})
+        return rollback_digest(self.stream, self.leaves, self.lineage)
 
     @property
     def is_possible(self) -> bool:
@@ -66,3 +66,8 @@ class RollbackPlan:
         for remark in self.remarks:
             yield f"        {remark}"
         yield from consequences(self.tables, self.replay)
+
+
+def rollback_digest(stream: str, leaves: str, lineage: str) -> str:
+    """Compute the digest of a plan before it is made: no table is read."""
+    return typed_digest({"stream": stream, "leaves": leaves, "lineage": lineage})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
-from sessionizer.errors import NothingToSave, NoWayBack, PlanChanged
+from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
 from sessionizer.lineage.kept_spec import read_lineage_spec
@@ -15,7 +15,7 @@ from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.restores.restore_planning import replay_of
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
-from sessionizer.state.lineages.origin import origins_of, parents_of, way_back
+from sessionizer.state.lineages.origin import origins_of, parents_of, rollback_of
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.standing import FILES
 from sessionizer.state.restores.leave_out import coming_back_remarks
@@ -39,10 +39,7 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
 
     Raises NothingToSave for a stream that never ran, and NoWayBack where the lineage before cannot go on.
     """
-    leaves = active_lineage(home)
-    if leaves is None:
-        raise NothingToSave(home.name, "it never ran")
-    origin, before = way_back(home, leaves)
+    origin, before, leaves = rollback_of(home)
     _require_whole(spark, home, leaves, before)
     changes = _changes(home, leaves, before, origin.batch_id)
     return RollbackPlan(

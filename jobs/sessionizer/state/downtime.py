@@ -1,0 +1,64 @@
+"""Expected downtime of a stream while a command has it, from what earlier commands took.
+
+It counts from the end of the driver to the end of the command. The start of the next driver comes on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, read_operations
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.trial.batch_log import BatchLog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.home.stream_home import StreamHome
+
+BASE_S: Final = 20.0
+"""A guess for a stream with nothing open: Spark makes the lineage and reads it back."""
+BYTES_PER_S: Final = 5_000_000
+"""A guess for two cores that read, pack, write and compare what is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downtime:
+    """Seconds that the stream is expected to be down. ``basis``: where the number comes from."""
+
+    seconds: float
+    basis: str
+
+    def line(self) -> str:
+        """Tell the reader of a plan."""
+        return f"the stream is down for about {self.seconds:,.0f} s and the start of its next driver ({self.basis})"
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {"seconds": round(self.seconds, 1), "basis": self.basis}
+
+
+def downtime_of(home: StreamHome, verb: str) -> Downtime | None:
+    """Expect a downtime of the stream for ``verb``. None for a stream that never ran. Raises DamagedFile."""
+    lineage = active_lineage(home)
+    if lineage is None:
+        return None
+    return expected_downtime(verb, read_operations(home), BatchLog(home.lineage(lineage).batches).life.held_bytes)
+
+
+def expected_downtime(verb: str, operations: Sequence[OperationRecord], held_bytes: int) -> Downtime:
+    """Take the newest command of the same verb, else of any, else a guess by the bytes of what is open. Pure."""
+    done = [each for each in operations if each.outcome is Ending.DONE and each.seconds]
+    same = [each for each in done if each.verb == verb]
+    for found in (same, done):
+        if found:
+            return Downtime(seconds_down(found[-1]), f"so long took the {found[-1].verb} {found[-1].id}")
+    seconds = BASE_S + held_bytes / BYTES_PER_S
+    return Downtime(seconds, f"a guess from {held_bytes / 1e6:,.0f} MB of open events, as no command has run here yet")
+
+
+def seconds_down(record: OperationRecord) -> float:
+    """Add up what the steps took after the driver had ended."""
+    steps = (part.split() for part in record.seconds.split(", "))
+    return sum(float(seconds) for step, seconds in steps if step != Reached.STOPPED)

@@ -1,0 +1,123 @@
+"""Commands on a stream's state refuse before Spark starts whatever needs no Spark to be known."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from typer.testing import CliRunner
+
+from sessionizer.cli.app import app
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import write_operation
+from sessionizer.errors import (
+    InvalidSpec,
+    NothingToSave,
+    NoWayBack,
+    OperationPending,
+    PlanChanged,
+    SessionizerError,
+    StreamBegun,
+    UnknownSavepoint,
+)
+from sessionizer.lineage.active import activate_lineage, make_lineage, start_lineage
+from sessionizer.state.lineages.origin import Origin, write_origin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sessionizer.home.stream_home import StreamHome
+    from support.processes.fabricated_platform import Platform
+
+COMMANDS = {
+    "restore": ("monday",),
+    "rollback": (),
+    "rescale": ("--key-groups", "8"),
+    "switch": ("--start-at", "latest"),
+    "apply": (),
+    "seed": ("--history", "source"),
+}
+WITHOUT_SPEC = {"rollback", "restore"}
+DIGEST = "0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object, **__: object) -> NoReturn:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("sessionizer.cli.operations.started_spark", start)
+
+
+@pytest.fixture
+def home(platform: Platform) -> StreamHome:
+    added = platform.add("clicks")
+    added.prepare()
+    added.prepare_data()
+    return added
+
+
+def typed(platform: Platform, verb: str, *options: str) -> BaseException | None:
+    command = [verb, "clicks", *COMMANDS[verb], *options, "--home", str(platform.home)]
+    streams = [] if verb in WITHOUT_SPEC else ["--streams", str(platform.streams)]
+    return CliRunner().invoke(app, [*command, *streams]).exception
+
+
+NEVER_RAN: dict[str, type[SessionizerError]] = {
+    "restore": UnknownSavepoint,
+    "rollback": NothingToSave,
+    "rescale": NothingToSave,
+    "switch": NothingToSave,
+    "apply": NothingToSave,
+}
+
+
+@pytest.mark.parametrize("verb", NEVER_RAN)
+def test_a_stream_that_never_ran(platform: Platform, home: StreamHome, verb: str) -> None:
+    assert isinstance(typed(platform, verb), NEVER_RAN[verb])
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_another_operation_that_is_not_over(platform: Platform, home: StreamHome, verb: str) -> None:
+    other = "apply" if verb != "apply" else "rescale"
+    write_operation(home, new_operation(home, other, DIGEST, "ann", (start_lineage(home), 7)))
+    error = typed(platform, verb)
+    assert isinstance(error, UnknownSavepoint if verb == "restore" else OperationPending)
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+@pytest.mark.parametrize("digest", ["0123", "0123456789ABCDEF", DIGEST + "0", "yes", ""])
+def test_a_digest_that_no_plan_can_have(platform: Platform, home: StreamHome, verb: str, digest: str) -> None:
+    error = typed(platform, verb, "--approve", digest)
+    assert isinstance(error, InvalidSpec)
+    assert error.field == "--approve"
+
+
+def test_a_lineage_that_has_none_before_it(platform: Platform, home: StreamHome) -> None:
+    start_lineage(home)
+    assert isinstance(typed(platform, "rollback"), NoWayBack)
+
+
+def test_a_stream_that_has_begun_is_not_seeded(platform: Platform, home: StreamHome) -> None:
+    start_lineage(home)
+    assert isinstance(typed(platform, "seed"), StreamBegun)
+
+
+def test_a_rollback_that_another_plan_was_approved_for(
+    platform: Platform, home: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = start_lineage(home)
+    lineage = make_lineage(home, None)
+    write_origin(home, lineage, Origin("rescale", 1, before, 7))
+    activate_lineage(home, lineage, before)
+    monkeypatch.setattr("sessionizer.state.lineages.origin.committed_batch", lambda _: 7)
+    error = typed(platform, "rollback", "--approve", DIGEST)
+    assert isinstance(error, PlanChanged)
+    assert error.approved == DIGEST
+
+
+def test_a_home_without_the_stream(platform: Platform, home: StreamHome, tmp_path: Path) -> None:
+    shutil.rmtree(home.root)
+    for verb in ("rollback", "rescale", "switch", "apply"):
+        assert isinstance(typed(platform, verb), NothingToSave)
