@@ -70,7 +70,9 @@ with DAG(
     is_paused_upon_creation=False,
 ):
     first_task = {each: "savepoint" if each is Operation.SAVEPOINT else "plan" for each in Operation}
-    asked = ReadForm(task_id="read_form", first_task=first_task, retries=1, retry_delay=timedelta(seconds=10))
+    asked = ReadForm(
+        task_id="read_form", project=project, first_task=first_task, retries=1, retry_delay=timedelta(seconds=10)
+    )
     asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **JOB)
     plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **JOB)
     approve = ApprovePlan(

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, read_operations
-from sessionizer.errors import OperationPastReturn, OperationPending, StreamBegun, StreamMovedOn
+from sessionizer.control.records.operation_record import (
+    Ending,
+    OperationRecord,
+    Reached,
+    pending_operation,
+    read_operations,
+)
+from sessionizer.errors import NothingToSave, OperationPastReturn, OperationPending, StreamBegun, StreamMovedOn
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.state.lineages.origin import activated_by
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
 
 _GIVES_SPEC: Final = "apply"
 """The verb that may go on in the lineage that the stream has."""
+_BEGINS: Final = "seed"
+"""The verb for a stream that never ran."""
 
 
 def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRecord:
@@ -45,6 +53,24 @@ def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRe
     if not _may_have_activated(home, current):
         _require_lineage(home, current, active)
     return current
+
+
+def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start_over: bool = False) -> None:
+    """Refuse what control alone can refuse, before a plan is made. Opens no data.
+
+    Raises OperationPending, StreamBegun for a seed that does not ``start_over``, NothingToSave for a stream that never
+    ran, DamagedFile, ControlUnreachable.
+    """
+    pending = pending_operation(home)
+    if pending is not None and (pending.verb, pending.savepoint) != (verb, savepoint):
+        raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)
+    lineage = active_lineage(home)
+    if pending is not None:
+        return
+    if verb == _BEGINS and lineage is not None and not start_over:
+        raise StreamBegun(home.name, lineage)
+    if verb != _BEGINS and lineage is None:
+        raise NothingToSave(home.name, "it never ran")
 
 
 def require_abandonable(home: StreamHome, record: OperationRecord) -> None:

@@ -12,6 +12,7 @@ from airflow.sdk import AssetAlias
 
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import TerminalError
+from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
 from sessionizer_airflow.operating.approval import Approved
@@ -40,11 +41,15 @@ WRITE_TABLES: Final = frozenset({Operation.RESTORE, Operation.ROLLBACK, Operatio
 
 
 class ReadForm(BaseBranchOperator):
-    """Goes on with the task that begins what the form asks for; ``first_task`` has one for each operation."""
+    """Goes on with the task that begins what the form asks for; ``first_task`` has one for each operation.
 
-    def __init__(self, *, first_task: dict[Operation, str], **kwargs: Any) -> None:
+    ``project``: where the stream's records are. Without it only the form itself is judged.
+    """
+
+    def __init__(self, *, first_task: dict[Operation, str], project: Project | None = None, **kwargs: Any) -> None:
         super().__init__(map_index_template=TEMPLATE, **kwargs)
         self.first_task = first_task
+        self.project = project
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
         """Say no before anything is started."""
@@ -53,6 +58,10 @@ class ReadForm(BaseBranchOperator):
         self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
         try:
             require_user(request)
+            if self.project is not None and request.operation is not Operation.SAVEPOINT:
+                start_over = "--start-over" in request.options
+                home, savepoint = self.project.home_of(request.stream), request.savepoint or ""
+                require_startable(home, request.operation, savepoint, start_over=start_over)
         except TerminalError as error:
             raise PersonNeeded.by(error) from None
         return self.first_task[request.operation]

@@ -26,6 +26,7 @@ def test_nothing_runs(platform: Platform) -> None:
     result = platform.call("stop", "visits")
     assert result.exit_code == 0
     assert "not running (it never started)" in result.stdout
+    assert str(platform.home) in result.stderr, "it may run in another home"
     assert not platform.home.exists()
 
 
