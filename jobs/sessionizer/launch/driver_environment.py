@@ -6,14 +6,20 @@ them. A driver runs the SQL of a spec; what it does not have, no spec can reach.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 MORE: Final = "SESSIONIZER_DRIVER_ENVIRONMENT"
 """Names further variables for drivers, separated by commas or blanks; ``*`` stands for any letters (``AWS_*``)."""
+
+ALLOWED: Final = "SESSIONIZER_ALLOWED_VARIABLES"
+"""Names the variables that a spec may hand to a source, as ``MORE`` does. The operator sets it, no spec can."""
+
+ALLOWED_BY_DEFAULT: Final = ("KAFKA_*", "*_KAFKA_*", "*_KAFKA", "*JAAS*", "SASL_*", "*_SASL_*")
 
 GIVEN: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
@@ -27,14 +33,39 @@ NEVER: Final = ("AIRFLOW_*", "_AIRFLOW*", "__AIRFLOW*", "SESSIONIZER_NOTIFIER*")
 
 
 def driver_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
-    """The part of ``environment`` that a driver gets; ``named``: variables that its spec names."""
-    wanted = (*GIVEN, *named, *environment.get(MORE, "").replace(",", " ").split())
+    """Return the part of ``environment`` that a driver gets; ``named``: variables that its spec names."""
+    allowed = allowed_patterns(environment)
+    wanted = (*GIVEN, *(name for name in named if _fits(name, allowed)), *_patterns(environment.get(MORE, "")))
     return {name: value for name, value in environment.items() if _fits(name, wanted) and not _fits(name, NEVER)}
+
+
+def allowed_patterns(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that a spec may name, as the operator of this ``environment`` has it."""
+    return _patterns(environment[ALLOWED]) if ALLOWED in environment else ALLOWED_BY_DEFAULT
+
+
+def is_allowed(name: str, environment: Mapping[str, str]) -> bool:
+    """Whether a spec may hand the variable ``name`` to its source."""
+    return _fits(name, allowed_patterns(environment)) and not _fits(name, NEVER)
+
+
+@contextmanager
+def without_airflows(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Keep Airflow's own variables from what is started in the block: a JVM, its Python workers."""
+    own = {name: environment.pop(name) for name in list(environment) if _fits(name, NEVER)}
+    try:
+        yield
+    finally:
+        environment.update(own)
 
 
 def is_airflows(name: str) -> bool:
     """Whether no driver gets the variable ``name``."""
     return _fits(name, NEVER)
+
+
+def _patterns(written: str) -> tuple[str, ...]:
+    return tuple(written.replace(",", " ").split())
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

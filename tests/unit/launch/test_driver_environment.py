@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sessionizer.launch.driver_environment import MORE, driver_environment
+import pytest
+
+from sessionizer.launch.driver_environment import ALLOWED, MORE, driver_environment, is_allowed, without_airflows
 
 AIRFLOW = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://airflow:pw@db/airflow",
@@ -32,6 +34,34 @@ def test_what_its_spec_or_the_installation_names_comes_too() -> None:
     more = {MORE: "AWS_*, AZURE_CLIENT_SECRET"}
     given = driver_environment({**AIRFLOW, **OTHERS, **more}, ["KAFKA_JAAS"])
     assert sorted(given.keys() - more.keys()) == sorted(OTHERS.keys() - {"DATABASE_URL"})
+
+
+def test_a_spec_names_no_variable_that_the_operator_does_not_allow() -> None:
+    assert driver_environment(OTHERS, OTHERS) == {"KAFKA_JAAS": "x"}
+    operator = {ALLOWED: "AWS_REGION, DATABASE_*"}
+    given = driver_environment({**OTHERS, **operator}, OTHERS)
+    assert sorted(given.keys() - operator.keys()) == ["AWS_REGION", "DATABASE_URL"]
+    assert driver_environment({**OTHERS, ALLOWED: ""}, OTHERS) == {ALLOWED: ""}
+    assert driver_environment({**AIRFLOW, ALLOWED: "*"}, AIRFLOW) == {ALLOWED: "*"}
+
+
+@pytest.mark.parametrize("name", ["KAFKA_JAAS", "CLICKS_KAFKA_JAAS", "VISITS_JAAS", "JAAS", "EU_KAFKA", "SASL_PLAIN"])
+def test_names_that_speak_of_kafka_need_no_word_of_the_operator(name: str) -> None:
+    assert is_allowed(name, {})
+
+
+@pytest.mark.parametrize(
+    "name", ["AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "AZURE_CLIENT_SECRET", "JDBC_PASSWORD", "PATH", "AIRFLOW_KAFKA_X"]
+)
+def test_others_do(name: str) -> None:
+    assert not is_allowed(name, {})
+
+
+def test_what_is_airflows_own_is_away_for_as_long_as_a_child_is_started() -> None:
+    environment = {**AIRFLOW, **NEEDED}
+    with without_airflows(environment):
+        assert environment == NEEDED
+    assert environment == {**AIRFLOW, **NEEDED}
 
 
 def test_what_is_airflows_own_is_not_to_be_had() -> None:

@@ -171,12 +171,39 @@ def test_files_take_no_secrets_at_all(refused: Refused) -> None:
         "kafka.ssl.engine.factory.class",
         "kafka.metric.reporters",
         "kafka.partition.assignment.strategy",
+        "kafka.sasl.login.class",
+        "kafka.sasl.client.callback.handler.class",
+        "kafka.value.deserializer",
+        "kafka.sasl.kerberos.kinit.cmd",
+        "kafka.SASL.Kerberos.Kinit.CMD",
     ],
 )
-def test_no_class_is_loaded_by_a_spec(refused: Refused, option: str) -> None:
+def test_no_class_is_loaded_and_no_program_started_by_a_spec(refused: Refused, option: str) -> None:
     error = refused({"source": KAFKA | {"options": {option: "com.example.Mine"}}})
     assert error.field == f"source.options.{option}"
     assert f"options_from_environment.{option}" in error.allowed
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "fs.file.impl",
+        "fs.AbstractFileSystem.file.impl",
+        "parquet.crypto.factory.class",
+        "parquet.encryption.kms.client.class",
+        "hadoop.rpc.socket.factory.class.default",
+        "mapreduce.input.pathFilter.class",
+        "dfs.client.failover.proxy.provider.cluster",
+        "hadoop.security.group.mapping",
+        "io.compression.codecs",
+        "io.serializations",
+        "net.topology.script.file.name",
+    ],
+)
+def test_nor_by_what_a_reader_hands_to_hadoop(refused: Refused, option: str) -> None:
+    error = refused({"source/options": {option: "com.example.Mine"}})
+    assert error.field == f"source.options.{option}"
+    assert "Spark's own configuration" in error.allowed
 
 
 @pytest.mark.parametrize("block", ["options", "options_from_environment"])
@@ -202,7 +229,9 @@ def test_a_secret_under_an_unknown_key_is_not_repeated(refused: Refused) -> None
     assert "hunter2" not in str(refused({"source/password": "hunter2"}))
 
 
-@pytest.mark.parametrize("option", ["kafka.ssl.keystore.location", "maxFilesPerTrigger", "multiLine", "monkeys"])
+@pytest.mark.parametrize(
+    "option", ["kafka.ssl.keystore.location", "maxFilesPerTrigger", "multiLine", "monkeys", "kafka.client.dns.lookup"]
+)
 def test_innocent_options_pass(refused: Refused, option: str) -> None:
     error = refused({"source/options": {option: "x"}, "key_groups": 0})
     assert error.field == "key_groups"

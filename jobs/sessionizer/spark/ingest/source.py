@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable, StoreUnreachable
 from sessionizer.home.table_places import located
+from sessionizer.launch.driver_environment import ALLOWED, allowed_patterns, is_allowed
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.batch_limits import batch_limits
 from sessionizer.spark.ingest.files import literal, read_files
@@ -133,9 +134,13 @@ def isolation(source: KafkaSource) -> dict[str, str]:
 
 
 def _environment(option: str, name: str) -> str:
+    field = f"source.options_from_environment.{option}"
+    if not is_allowed(name, os.environ):
+        allowed = ", ".join(allowed_patterns(os.environ)) or "no variable"
+        raise InvalidSpec(field, name, f"{allowed}. Rename it, or have the operator add it to {ALLOWED}")
     value = os.environ.get(name)
     if value is None:
-        raise InvalidSpec(f"source.options_from_environment.{option}", name, "the name of a set environment variable")
+        raise InvalidSpec(field, name, "the name of a set environment variable")
     return value
 
 

@@ -14,7 +14,13 @@ SECRET_WORD: Final = re.compile("|".join((*SECRET_WORDS, "private")), re.IGNOREC
 KEY_WORD: Final = re.compile("key(?![a-z])", re.IGNORECASE)
 """``fs.s3a.access.key``, ``accessKey`` and ``ssl.key.location``, but not ``keystore``."""
 
-_CLASS: Final = re.compile(r"\.(class|classes|reporters|strategy|serializer|deserializer)$", re.IGNORECASE)
+_CLASS_WORDS: Final = (
+    "class", "classes", "impl", "reporters", "strategy", "serializer", "deserializer", "serializations", "codecs",
+    "factory", "plugins?", "handlers?", "callbacks?", r"(?<!config\.)(?<!security\.)providers?", r"group\.mapping",
+    "interceptors?", "partitioner", "pathfilter",
+)  # fmt: skip
+_CLASS: Final = re.compile(rf"\.({'|'.join(_CLASS_WORDS)})(?:\.|$)", re.IGNORECASE)
+_PROGRAM: Final = re.compile(r"\b(?:cmd|command|script|exec|executable|program)\b", re.IGNORECASE)
 _PROVIDER: Final = re.compile(r"\b(config|security)\.providers\b", re.IGNORECASE)
 
 
@@ -33,8 +39,13 @@ def holds_secret(path: Sequence[str]) -> bool:
 
 
 def names_code(option: str) -> bool:
-    """Tell whether the value of ``option``, one of Kafka's, is the name of a class that is loaded and called."""
+    """Tell whether the value of ``option`` is the name of a class that Kafka or Hadoop loads and calls."""
     return bool(_CLASS.search(option))
+
+
+def names_program(option: str) -> bool:
+    """Tell whether the value of ``option`` is a program that the driver starts, as ``sasl.kerberos.kinit.cmd``."""
+    return bool(_PROGRAM.search(option))
 
 
 def replaces_values(option: str) -> bool:

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from sessionizer.stream_spec.document.brokers import Brokers
 from sessionizer.stream_spec.document.names import EnvironmentVariable, Text
-from sessionizer.stream_spec.document.secrets import looks_secret, names_code, replaces_values
+from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program, replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
 
 
@@ -24,7 +24,8 @@ OptionValue = Annotated[
     BeforeValidator(option_text),
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
-NO_CODE: Final = "no class to load here: name its environment variable under options_from_environment.{option}"
+BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
+BY_SPARK: Final = "give it to Spark's own configuration, where the driver runs"
 Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
 
 
@@ -33,7 +34,8 @@ class SourceWithOptions(Section):
 
     settled_options: ClassVar[frozenset[str]] = frozenset()
     """Options, in lower case, that the stream sets itself."""
-    where_secrets_go: ClassVar[str] = "no secret here: give it to Spark's own configuration, where the driver runs"
+    where_else: ClassVar[str] = BY_SPARK
+    """What to do with an option that a file which is checked in must not hold."""
 
     options: dict[str, OptionValue] = Field(
         default_factory=dict,
@@ -45,7 +47,18 @@ class SourceWithOptions(Section):
     def _options_hold_no_secret(self) -> Self:
         for option, value in self.options.items():
             if looks_secret(option):
-                raise refusal(value, self.where_secrets_go.format(option=option), "options", option)
+                raise refusal(value, f"no secret here: {self.where_else.format(option=option)}", "options", option)
+        return self
+
+    @model_validator(mode="after")
+    def _options_name_no_code(self) -> Self:
+        for option, value in self.options.items():
+            if names_code(option):
+                allowed = f"no class to load here: {self.where_else.format(option=option)}"
+                raise refusal(value, allowed, "options", option)
+            if names_program(option):
+                allowed = f"no program to start here: {self.where_else.format(option=option)}"
+                raise refusal(value, allowed, "options", option)
         return self
 
     @model_validator(mode="after")
@@ -108,7 +121,7 @@ class KafkaSource(SourceWithOptions):
             "failondataloss",
         },
     )
-    where_secrets_go = "no secret here: name its environment variable under options_from_environment.{option}"
+    where_else = BY_ENVIRONMENT
 
     format: Literal["kafka"] = Field(
         description="Kafka topics. A mapping may also use the struct kafka: key (string), topic, partition, offset, "
@@ -142,10 +155,7 @@ class KafkaSource(SourceWithOptions):
     )
 
     @model_validator(mode="after")
-    def _options_name_no_code(self) -> Self:
-        for option, value in self.options.items():
-            if names_code(option):
-                raise refusal(value, NO_CODE.format(option=option), "options", option)
+    def _options_stand_for_themselves(self) -> Self:
         for option in {**self.options, **self.options_from_environment}:
             if replaces_values(option):
                 allowed = "an option that stands for itself: with this one Kafka replaces ${...} in the others"
