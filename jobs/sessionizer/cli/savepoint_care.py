@@ -22,7 +22,6 @@ from sessionizer.state.savepoints.manifest import Kind
 from sessionizer.state.savepoints.pruning import Policy
 from sessionizer.state.savepoints.removing import newest_that_stay, planned, remove
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
-from sessionizer.state.savepoints.verifying import findings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,8 +154,7 @@ def prune(  # noqa: PLR0913  one parameter per option
 
 def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> None:
     """Say what is wrong with each file. Raises UnusableSavepoint if anything is."""
-    found = found_files(where)
-    wrong = findings(manifest.files, found.files, found.unreadable)
+    wrong = found_files(where).findings(manifest.files)
     for finding in wrong:
         typer.echo(str(finding))
     if wrong:

@@ -17,7 +17,7 @@ def moment_text(ms: int) -> str:
     """A moment (epoch ms) to the second, in UTC; one beyond every calendar in milliseconds."""
     try:
         return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return f"{ms} ms"
 
 

@@ -136,7 +136,7 @@ class _Reading:
         """What a file says; None of one that is damaged."""
         try:
             found = parse(self._files.read(name))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # JSON that nests a thousand times is none of Spark's
             self.wrong[name] = str(error)
             return None
         if hadoop_file(name) in self._files.sizes and (wrong := wrong_with(self._files, name)) is not None:

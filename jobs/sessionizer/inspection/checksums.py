@@ -6,10 +6,11 @@ of the state's files: a CRC-32C of the whole, and its length.
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import zlib
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,19 +35,24 @@ _PLAIN: Final[list[int]] = _TABLE.tolist()
 
 
 def hadoop_says(content: bytes, checksums: bytes) -> str | None:
-    """What is wrong with ``content`` by Hadoop's file beside it; None where they fit, ValueError if that is none."""
+    """Say what is wrong with ``content`` by Hadoop's file beside it, or None. Raises ValueError if that is none."""
+    return hadoop_says_of(io.BytesIO(content), len(content), checksums)
+
+
+def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None:
+    """Say the same of ``content`` that is read piece by piece, of ``size`` bytes. Raises OSError, too."""
     if checksums[: len(_MAGIC)] != _MAGIC or len(checksums) < _HEADER:
         message = "it is no file of checksums"
         raise ValueError(message)
     (step,) = struct.unpack(">I", checksums[len(_MAGIC) : _HEADER])
-    told = [value for (value,) in struct.iter_unpack(">I", checksums[_HEADER:])]
-    found = [zlib.crc32(content[start : start + step]) for start in range(0, len(content), step)]
-    if found == told:
-        return None
-    if len(found) != len(told):
-        return f"it has {len(content):,} bytes, which its checksums do not fit"
-    place = next(number for number, pair in enumerate(zip(found, told, strict=True)) if pair[0] != pair[1])
-    return f"it was changed between byte {place * step:,} and {min(len(content), (place + 1) * step):,}"
+    told = checksums[_HEADER:]
+    if not step or len(told) != 4 * -(-size // step):
+        return f"it has {size:,} bytes, which its checksums do not fit"
+    for number in range(len(told) // 4):
+        found = zlib.crc32(content.read(step))
+        if found.to_bytes(4) != told[4 * number : 4 * number + 4]:
+            return f"it was changed between byte {number * step:,} and {min(size, (number + 1) * step):,}"
+    return None
 
 
 def spark_says(content: bytes, checksum: bytes) -> str | None:
@@ -54,7 +60,7 @@ def spark_says(content: bytes, checksum: bytes) -> str | None:
     try:
         told: dict[str, Any] = json.loads(checksum)
         algorithm, value, length = told["algorithm"], int(told["value"]), int(told["mainFileSize"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         message = "it is no checksum"
         raise ValueError(message) from None
     if len(content) != length:

@@ -52,7 +52,7 @@ def offset_entry(batch_id: int, text: str) -> OffsetEntry:
     try:
         settings = {name: str(value) for name, value in known.get("conf", {}).items()}
         watermark, at = int(known["batchWatermarkMs"]), int(known["batchTimestampMs"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         message = f"it lacks the clock or the watermark of the batch ({error})"
         raise ValueError(message) from None
     if not sources:
@@ -83,7 +83,7 @@ def commit_entry(batch_id: int, text: str) -> CommitEntry:
     try:
         ids = {int(operator): _ids(found) for operator, found in (known.get("stateUniqueIds") or {}).items()}
         return CommitEntry(batch_id, version, int(known.get("nextBatchWatermarkMs") or 0), ids)
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         message = "the ids of the state in it make no sense"
         raise ValueError(message) from None
 

@@ -71,7 +71,7 @@ def operator_of(content: bytes) -> Operator:
         stores = tuple(_store(store) for store in value["stateStoreInfo"])
         properties = json.loads(value.get("operatorPropertiesJson") or "{}")
         return Operator(int(about["operatorId"]), str(about["operatorName"]), stores, properties)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         message = "it is no description of an operator: cut, or changed"
         raise ValueError(message) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from sessionizer.state.savepoints.pruning import Candidate, Policy, pruning_plan
 from sessionizer.state.savepoints.removing import being_read, planned, remove
 from sessionizer.state.savepoints.savepoint_state import UNSEEN_FOR_MS, Evidence, SavepointState, state_by
 from sessionizer.state.savepoints.shelf import complete_savepoint, examined, savepoint_of, savepoints_in
-from sessionizer.state.savepoints.verifying import Damage, findings
+from sessionizer.state.savepoints.verifying import Damage
 from support.checkpoints.fabricated_savepoints import begin, fabricate, note_origin, read_by_the_dead, read_elsewhere
 from support.verbs.begun_restore import begun_restore
 
@@ -116,7 +117,23 @@ def flip(file: DataPath) -> None:
 def wrong_with(home: SavepointHome) -> list[tuple[str, Damage]]:
     manifest, found = read_manifest(home), found_files(home)
     assert manifest is not None
-    return [(each.path, each.damage) for each in findings(manifest.files, found.files, found.unreadable)]
+    return [(each.path, each.damage) for each in found.findings(manifest.files)]
+
+
+@pytest.mark.parametrize("left", [b"", b"x", b"crc\0\0\0\2\0", b"crc\0\0\0\2\0\1", b"crc\0\0\0\2\0\0\0\0\0"])
+def test_checksums_of_hadoop_that_would_keep_spark_from_reading_are_named(tmp_path: Path, left: bytes) -> None:
+    home = fabricate(tmp_path, "s1")
+    name = next(name for name in names_of(home) if name.endswith(".parquet"))
+    file = home.root / name
+    hidden = file.with_name(f".{file.name}.crc")
+    content = file.read_bytes()
+    parts = (content[start : start + 512] for start in range(0, len(content), 512))
+    hidden.write_bytes(b"crc\x00\x00\x00\x02\x00" + b"".join(zlib.crc32(part).to_bytes(4) for part in parts))
+    assert wrong_with(home) == []
+    hidden.write_bytes(left)
+    assert wrong_with(home) == [(relative_name(hidden, home.root), Damage.UNFIT)]
+    hidden.unlink()
+    assert wrong_with(home) == []
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import entries_in, files_below, relative_name, several_at_a_time
+from sessionizer.inspection.checksums import hadoop_says_of
+from sessionizer.inspection.soundness import hadoop_file
 from sessionizer.state.savepoints.manifest import DataFile
-from sessionizer.state.savepoints.verifying import findings
+from sessionizer.state.savepoints.verifying import Finding, findings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.savepoint_home import SavepointHome
@@ -23,10 +26,18 @@ _CHUNK: Final = 2**20
 
 @dataclass(slots=True)
 class FoundFiles:
-    """The files that could be read, and why the others could not, by their names."""
+    """Files that could be read, and why the others could not, by their names.
+
+    ``unfit``: for each file that Hadoop's checksums beside it do not fit, the name of those.
+    """
 
     files: list[DataFile] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
+    unfit: dict[str, str] = field(default_factory=dict)
+
+    def findings(self, written: Iterable[DataFile]) -> list[Finding]:
+        """List what is wrong with them, where they differ from those that were ``written``."""
+        return findings(written, self.files, self.unreadable, self.unfit)
 
 
 def data_files(home: SavepointHome) -> Iterator[DataFile]:
@@ -37,26 +48,44 @@ def data_files(home: SavepointHome) -> Iterator[DataFile]:
 def found_files(home: SavepointHome) -> FoundFiles:
     """As ``data_files``, whatever state they are in. Raises OSError for a folder that cannot be listed."""
     found = FoundFiles()
-    for name, read in several_at_a_time(_read_or_refused, _covered(home)):
+    for name, read, hidden in several_at_a_time(_read_or_refused, _covered(home)):
         if isinstance(read, DataFile):
             found.files.append(read)
         else:
             found.unreadable[name] = read.strerror or str(read)
+        if hidden is not None:
+            found.unfit[name] = hidden
     return found
 
 
-def _read_or_refused(covered: tuple[str, DataPath]) -> tuple[str, DataFile | OSError]:
+def _read_or_refused(covered: tuple[str, DataPath]) -> tuple[str, DataFile | OSError, str | None]:
     name, file = covered
     try:
-        return name, digested(name, file)
+        return name, digested(name, file), _unfit_checksums(name, file)
     except OSError as error:
-        return name, error
+        return name, error, None
+
+
+def _unfit_checksums(name: str, file: DataPath) -> str | None:
+    """Name Hadoop's checksums beside a local file if they do not fit it: Spark would not read it. Raises OSError."""
+    if not isinstance(file, Path):
+        return None
+    hidden = file.with_name(f".{file.name}.crc")
+    try:
+        checksums = hidden.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        with file.open("rb") as content:
+            wrong = hadoop_says_of(content, file.stat().st_size, checksums)
+    except ValueError as error:
+        wrong = str(error)
+    return None if wrong is None else hadoop_file(name)
 
 
 def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
     """Raises UnusableSavepoint where a file is not the one that was written, as ``savepoint verify`` finds it."""
-    found = found_files(home)
-    wrong = findings(manifest.files, found.files, found.unreadable)
+    wrong = found_files(home).findings(manifest.files)
     if wrong:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise UnusableSavepoint(manifest.id, f"{wrong[0]}{more}")

@@ -37,6 +37,7 @@ class Damage(StrEnum):
     CHANGED = "changed"
     STRANGE = "not of this savepoint"
     UNREADABLE = "unreadable"
+    UNFIT = "damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,16 @@ class Finding:
         return f"{self.path} is {self.damage}: {self.detail}"
 
 
-def findings(written: Iterable[DataFile], found: Iterable[DataFile], unreadable: Mapping[str, str]) -> list[Finding]:
-    """Where the files that are there differ from those that were written, by their names.
+def findings(
+    written: Iterable[DataFile],
+    found: Iterable[DataFile],
+    unreadable: Mapping[str, str],
+    unfit: Mapping[str, str] | None = None,
+) -> list[Finding]:
+    """List where the files that are there differ from those that were written, by their names.
 
-    ``unreadable``: files that are there, and why they cannot be read.
+    ``unreadable``: files that are there, and why they cannot be read. ``unfit``: files that Hadoop's checksums
+    beside them do not fit, and the names of those.
     """
     now = {file.path: file for file in found}
     wrong = [
@@ -65,6 +72,12 @@ def findings(written: Iterable[DataFile], found: Iterable[DataFile], unreadable:
         difference = _difference(file, now.pop(file.path, None))
         if difference is not None and file.path not in unreadable:
             wrong.append(difference)
+    changed = {finding.path for finding in wrong}
+    wrong += [
+        Finding(hidden, Damage.UNFIT, f"Spark would not read {name}, which is as it was written. Remove {hidden}")
+        for name, hidden in (unfit or {}).items()
+        if name not in changed
+    ]
     strange = [name for name in now if not name.endswith(_NOT_OURS)]
     wrong += [Finding(name, Damage.STRANGE, _strange(name)) for name in strange]
     return sorted(wrong, key=lambda each: each.path)
