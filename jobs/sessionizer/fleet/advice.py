@@ -111,10 +111,10 @@ def _on_end(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str:
 def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]:
     record = seen.exit_record
     if problem is not None:
-        return problem.cause, f"it did not start: {redacted(problem.said)}"
+        return problem.cause, f"it did not start: {_first_line(problem.said)}"
     if record is None:
         return KILLED, "its process is gone without a word"
-    message = redacted(record.message or "no message").splitlines()[0]
+    message = _first_line(record.message or "no message")
     return cause_of(
         record.error_type, record.message or "", terminal=record.terminal
     ), f"{record.error_type}: {message}"
@@ -166,4 +166,9 @@ def _on_warning(seen: Observation) -> str | None:
     beat = seen.heartbeat
     if beat is None or not beat.warning or not seen.state.is_live or beat.uid != seen.uid:
         return None
-    return f"warning: {redacted(beat.warning)}"
+    return f"warning: {_first_line(beat.warning)}"
+
+
+def _first_line(text: str) -> str:
+    """Shorten a message of many lines, of which those after the first are Spark's plans and stacks."""
+    return next((line for line in redacted(text).splitlines() if line.strip()), "no message")

@@ -38,16 +38,22 @@ def size(count: int) -> str:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
-    """Rows beneath their columns, nothing cut; those in ``left`` are text."""
+    """Lay rows out beneath their columns; those in ``left`` are text. Of a cell of many lines the first is shown."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(one_line, row))
     console = Console(width=_WIDTH, no_color=True, markup=False)
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())
+
+
+def one_line(text: str) -> str:
+    """Return the first line that says something, marked if others follow: a message of Spark's may have twenty."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"{lines[0]} …" if len(lines) > 1 else "".join(lines)
 
 
 def where_line(found: Retained) -> str:

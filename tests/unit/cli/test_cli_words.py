@@ -1,0 +1,24 @@
+"""Lines of the commands that said something else than what is."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessionizer.cli.looking.words import one_line, table_text
+from sessionizer.cli.run import after_batch
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "words"), [(None, "before its first batch"), (0, "after batch 0"), (7, "after batch 7")]
+)
+def test_a_driver_that_had_no_batch_ended_after_none(batch_id: int | None, words: str) -> None:
+    assert after_batch(batch_id) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("", ""), ("one", "one"), ("one\n", "one"), ("\n\n one \n\tat x\n" * 20, "one …"), ("one\r\ntwo", "one …")],
+)
+def test_a_cell_is_a_line(text: str, shown: str) -> None:
+    assert one_line(text) == shown
+    assert len(table_text(("a", "b"), [(text, "x")], left=("a",)).splitlines()) == 3
