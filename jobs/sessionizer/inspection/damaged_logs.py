@@ -49,6 +49,10 @@ def of_batch(checkpoint: Checkpoint, batch: int) -> list[str]:
     return [f"{COMMITS}/{batch}", *stale]
 
 
+_MOST_GONE: Final = 1000
+"""Parts of a list of files that are told as missing after the newest that is there."""
+
+
 def damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Every damage of them."""
     yield from _metadata(checkpoint)
@@ -147,7 +151,8 @@ def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
         whole = max(
             (n for n, name in parts.items() if name.endswith(".compact") and name not in checkpoint.wrong), default=-1
         )
-        for part in range(until + 1):
+        told = min(until, max(parts, default=-1) + _MOST_GONE)  # a number that was changed may be of any size
+        for part in range(told + 1):
             name = parts.get(part, f"sources/{source}/{part}")
             wrong = checkpoint.wrong.get(name) if part in parts else GONE
             if wrong is None or part < whole:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NOT_READ: Final = "-"
+_OF_FILES: Final = "logOffset"
 _KNOWN: Final = {"offsets": ("v1", "v2"), "commits": ("v1", "v2"), "sources": ("v1",)}
 
 
@@ -70,10 +71,14 @@ def _end(place: int, line: str, *, named: bool) -> tuple[str, Any]:
     if end == _NOT_READ:
         return name, None
     try:
-        return name, json.loads(end)
-    except ValueError:
+        found = json.loads(end)
+    except (ValueError, RecursionError):
         message = f"the offset of source {name} is no JSON"
         raise ValueError(message) from None
+    if isinstance(found, dict) and type(found.get(_OF_FILES, 0)) is not int:
+        message = f"the offset of source {name} is no number"
+        raise ValueError(message)
+    return name, found
 
 
 def commit_entry(batch_id: int, text: str) -> CommitEntry:

@@ -59,6 +59,10 @@ class Operator:
         return 1 if self.name == _OF_ONE_PARTITION else max((store.partitions for store in self.stores), default=0)
 
 
+_MOST_PARTITIONS: Final = 100_000
+"""Parts that a state of somebody's may have; a number that was changed may be of any size."""
+
+
 def operator_of(content: bytes) -> Operator:
     """The operator that ``_metadata/metadata`` or ``_metadata/v2/N`` describes. Raises ValueError."""
     version, _, told = text_of(content).partition("\n")
@@ -78,7 +82,11 @@ def operator_of(content: bytes) -> Operator:
 
 def _store(value: Mapping[str, Any]) -> Store:
     paths = (path.rpartition("/_stateSchema/")[2] for path in value.get("stateSchemaFilePaths") or ())
-    return Store(str(value["storeName"]), int(value["numPartitions"]), tuple(f"_stateSchema/{path}" for path in paths))
+    partitions = int(value["numPartitions"])
+    if partitions > _MOST_PARTITIONS:
+        message = f"a state of {partitions} partitions"
+        raise ValueError(message)
+    return Store(str(value["storeName"]), partitions, tuple(f"_stateSchema/{path}" for path in paths))
 
 
 def source_kind(end: Any) -> str:  # noqa: ANN401  JSON
