@@ -86,12 +86,13 @@ def apply(  # noqa: PLR0913  one parameter per option
                 first.require_possible()
             return
         is_approved(stream, approve, first.digest)
+    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.lineages.applying import Applying  # noqa: PLC0415  fast --help
 
     with working_spark(VERB, where, master) as spark:
         applying = Applying(spark, where, spec, savepoints_folder(where, folder), anew, terms)
         if record is None:
-            plan = applying.plan()
+            plan = tried_again(applying.plan, say)
             if not taken_up(where, offer_of(plan), approve, keep_plan, as_json=as_json) or not plan.changes_something:
                 return
             plan.require_possible()

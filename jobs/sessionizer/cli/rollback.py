@@ -51,11 +51,12 @@ def rollback(  # noqa: PLR0913  one parameter per option
     if record is None:  # refused before Spark starts
         _, before, leaves = rollback_of(where)
         is_approved(stream, approve, rollback_digest(stream, leaves, before))
+    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
 
     with working_spark(VERB, where, master) as spark:
         if record is None:
-            plan = plan_rollback(spark, where)
+            plan = tried_again(lambda: plan_rollback(spark, where), say)
             offer = Offer(
                 verb=VERB, plan=plan, digest=plan.digest, possible=plan.is_possible, down=downtime_of(where, VERB)
             )

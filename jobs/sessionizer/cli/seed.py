@@ -106,6 +106,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     terms = terms_of(trial, like_before=False) if start_over else None  # else there is none to compare with
     pending = begun_already(where, VERB)
     leaves = _leaves(where, pending, start_over=start_over)
+    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.beginning import Beginning  # noqa: PLC0415  fast --help
     from sessionizer.spark.history.past_rows import past_at  # noqa: PLC0415
     from sessionizer.spark.history.taking import Taking  # noqa: PLC0415
@@ -126,7 +127,7 @@ def seed(  # noqa: PLR0913  one parameter per option
         if not approved:
             offer = Offer(
                 verb=VERB,
-                plan=_planned(taking, where),
+                plan=tried_again(lambda: _planned(taking, where), say),
                 digest=digest,
                 options=options,
                 trial=terms,

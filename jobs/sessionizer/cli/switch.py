@@ -69,12 +69,13 @@ def switch(  # noqa: PLR0913  one parameter per option
         standing = standing_of(where)
         require_switch(changes_between(decided_by(standing.spec), decisions_of(spec)))
         is_approved(stream, approve, switch_digest(stream, standing.lineage, spec_fingerprint(spec), start, terms))
+    from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.lineages.switching import Switching  # noqa: PLC0415  fast --help
 
     with working_spark(VERB, where, master) as spark:
         switching = Switching(spark, where, spec, start, terms)
         if pending is None or activated_by(where, pending) is None:
-            plan = switching.plan()
+            plan = tried_again(switching.plan, say)
             options = given({"--start-at": start_at, "--leave-unread": leave_unread, **trial_options(terms)})
             offer = Offer(
                 verb=VERB, plan=plan, digest=plan.digest, options=options, trial=terms, down=downtime_of(where, VERB)
