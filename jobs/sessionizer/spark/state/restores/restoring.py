@@ -21,7 +21,7 @@ from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.spark.state.restores.restore_planning import changes_of, tables_of
-from sessionizer.spark.state.restores.table_rows import change_rows
+from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
 from sessionizer.spark.state.savepoints.saved_state import saved_state, seen_in
 from sessionizer.state.lineages.handover import Handover, Step
 from sessionizer.state.lineages.origin import Origin, activated_by
@@ -102,9 +102,16 @@ class Restoring:
         """Change the rows of the tables when the lineage is whole, just before it becomes the active one."""
         self.say(f"new lineage: {step}")
         if step is Step.FURNISHED:
+            self._require_rows()
             self.operation.reached(Reached.SEEDED)
             self._change_rows()
             self.operation.reached(Reached.TAKEN_BACK)
+
+    def _require_rows(self) -> None:
+        """Raises RowsGone if rows that should come back were removed since the plan: later there is no way back."""
+        changes = changes_of(self.home, self.manifest)
+        if changes.missing and not self.operation.record.has_done(Reached.SEEDED):
+            count_changes(self.spark, self.home.name, tables_of(self.home, self.manifest), changes)
 
     def _change_rows(self) -> None:
         changes, tables = changes_of(self.home, self.manifest), tables_of(self.home, self.manifest)
