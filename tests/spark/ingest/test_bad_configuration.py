@@ -123,6 +123,7 @@ def test_an_expression_that_does_not_fit_leaves_an_exit_record_and_nothing_else(
     assert (record["error_type"], record["terminal"]) == ("InvalidSpec", True)
 
 
+@pytest.mark.long
 def test_an_unwritable_sink_leaves_an_exit_record_and_nothing_else(place: Place) -> None:
     (place.root / "file").write_text("in the way")
     place.write("visits.yaml", sink__path=str(place.root / "file"))
