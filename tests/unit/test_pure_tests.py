@@ -29,7 +29,7 @@ STARTS: dict[str, Callable[[], object]] = {
     "posix_spawn": lambda: os.posix_spawn("/bin/true", ["true"], {}),
     "multiprocessing by fork": lambda: _multiprocess("fork"),
     "multiprocessing by spawn": lambda: _multiprocess("spawn"),
-    "Airflow's database": lambda: sqlite3.connect(":memory:"),
+    "Airflow's database": lambda: sqlite3.connect("/nowhere/airflow.db"),
 }
 
 
