@@ -1,0 +1,250 @@
+"""A real stream, in the Spark of the tests, to which any order of commands is given: its tables must come out exact.
+
+Each file has one session of each of ``USERS`` users, which the next file ends, and one line that is no event.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import StreamingQueryException
+
+from sessionizer.control.lease.lease import Lease
+from sessionizer.control.maintenance import Maintenance, held_for
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import pending_operation
+from sessionizer.deployment import apply_plan
+from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, RowsGone
+from sessionizer.home.clock import epoch_ms
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.trial.judging import Terms
+from sessionizer.spark.internals.delta_append import append_once
+from sessionizer.spark.sinks import write
+from sessionizer.spark.state.lineages.applying import Applying
+from sessionizer.spark.state.lineages.rescaling import rescaled
+from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.spark.state.restores.restoring import Restoring
+from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.lineages.rescale_plan import plan_rescale
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.savepoints.shelf import complete_savepoint
+from sessionizer.state.seeds.seed_plan import SOURCE
+from support.expected.landed import table_rows
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage
+from support.verbs.seeded_stream import seed, taking_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pytest
+    from pyspark.sql import SparkSession
+
+    from sessionizer.control.records.operation_record import OperationRecord
+    from sessionizer.home.stream_home import StreamHome
+
+USERS: Final = 3
+EVENTS: Final = 2
+"""Of each session."""
+SPEC: Final[dict[str, Any]] = {
+    "source": {
+        "format": "files",
+        "path": "feed",
+        "encoding": "json",
+        "columns": "u string, ts bigint, id string",
+        "options": {"maxFilesPerTrigger": 1},
+    },
+    "mapping": {"key": "u", "event_time": "timestamp_millis(ts)", "event_id": "id"},
+    "rules": {"watermark_delay": "10 seconds", "gap_timeout": "60 seconds", "emit_every": None, "idle_after": None},
+    "key_groups": 2,
+    "trigger_interval": "100 milliseconds",
+}
+REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch)
+
+
+class Killed(BaseException):
+    """What a process dies of that gets no chance to clean up."""
+
+
+@dataclass(slots=True)
+class RealStream:
+    """``files``: so many were brought; ``saved``: the ids of the savepoints."""
+
+    spark: SparkSession
+    stage: Stage
+    monkeypatch: pytest.MonkeyPatch
+    files: int = 0
+    saved: list[str] = field(default_factory=list)
+    sinks: list[str | None] = field(default_factory=lambda: [None])
+
+    @classmethod
+    def at(cls, spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch) -> RealStream:
+        """A stream that has a lineage and has read nothing yet."""
+        return cls(spark, Stage.begun(root, SPEC), monkeypatch)
+
+    @property
+    def home(self) -> StreamHome:
+        """What the stream owns."""
+        return self.stage.stream_home
+
+    def feed(self, files: int) -> None:
+        """Bring the next files, each whole before its name appears."""
+        for number in range(self.files, self.files + files):
+            part, lines = self.stage.feed / f".{number}", [_line(number, n) for n in range(USERS * EVENTS)]
+            part.write_text("".join([*lines, f"no event {number}\n"]))
+            os.utime(part, (1.75e9 + number,) * 2)
+            part.rename(self.stage.feed / f"f{number:03}.json")
+        self.files += files
+
+    def run(self) -> None:
+        """Read all there is."""
+        catch_up(self.spark, self.stage)
+
+    def crash(self, after: int) -> None:
+        """Bring a file, and have the driver die in its batch after so many writes."""
+        self.feed(1)
+        writes, real = [0], append_once
+
+        def die(*arguments: Any) -> int | None:
+            writes[0] += 1
+            if writes[0] > after:
+                raise OSError("killed")
+            return real(*arguments)
+
+        with self.monkeypatch.context() as patch, suppress(StreamingQueryException):
+            patch.setattr(write, "append_once", die)
+            self.run()
+
+    def save(self, name: str | None = None) -> None:
+        """Make a savepoint of the newest batch."""
+        asked = SavepointRequest(self.home.savepoints, "tests", name or f"s{len(self.saved)}")
+        self.saved.append(make_savepoint(self.spark, self.home, standing_of(self.home), asked, lambda _: None).id)
+
+    def restore(self, savepoint: str) -> OperationRecord:
+        """Go back, or forward, to a savepoint."""
+        kept, manifest = complete_savepoint(self.home.savepoints, savepoint, epoch_ms())
+        plan = plan_restore(self.spark, self.home, kept, manifest, trial=None)
+        return self._typed(
+            "restore",
+            lambda: (plan.decision.digest, (plan.decision.leaves, plan.newest_batch)),
+            lambda operation, lease: Restoring(
+                self.spark, self.home, kept, manifest, lease, operation, lambda _: None
+            ).run(),
+            savepoint,
+        )
+
+    def rollback(self) -> OperationRecord:
+        """Go back to the lineage before."""
+
+        def approve() -> tuple[str, tuple[str, int]]:
+            plan = plan_rollback(self.spark, self.home)
+            return plan.digest, (plan.leaves, plan.newest_batch)
+
+        return self._typed(
+            "rollback", approve, lambda operation, lease: roll_back(self.spark, operation, lease.check, lambda _: None)
+        )
+
+    def rescale(self) -> OperationRecord:
+        """Go on in other key groups."""
+        groups = 3 if self.stage.spec().key_groups == 2 else 2
+        plan = plan_rescale(self.home.name, standing_of(self.home), groups, 2, Terms())
+        return self._typed(
+            "rescale",
+            lambda: (plan.digest, (plan.lineage, plan.batch_id)),
+            lambda operation, lease: rescaled(self.spark, plan, lease, operation, lambda _: None),
+        )
+
+    def move_sink(self, folder: str | None) -> OperationRecord:
+        """Have the tables written in another folder, from now on."""
+        before = self.stage.spec()
+        self.stage.write_spec({**self._document(), "sink": {"path": folder}})
+        applying = Applying(self.spark, self.home, self.stage.spec(), self.home.savepoints)
+
+        def approve() -> tuple[str, tuple[str, int]]:
+            plan = applying.plan()
+            return plan.digest, (plan.lineage, plan.batch_id)
+
+        self.sinks.append(folder)
+        assert before.sink.path != folder
+        return self._typed(apply_plan.VERB, approve, lambda operation, lease: applying.run(operation, lease.check))
+
+    def start_over(self) -> OperationRecord:
+        """Begin anew with all that the source has."""
+        taking = taking_of(self.spark, self.stage, SOURCE, SOURCE, None)
+        record = seed(self.stage, taking)
+        self._go_by_the_lineage()
+        return record
+
+    def end(self) -> None:
+        """Read what is left and close all. Raises AssertionError unless each session and each refusal is there once."""
+        self.feed(1)
+        drain(self.spark, self.stage)
+        sessions = [row for folder in self._folders() for row in self._rows(folder, "sessions")]
+        refused = [row["raw"].strip() for folder in self._folders() for row in self._rows(folder, "quarantine")]
+        ids = {row["session_id"] for row in sessions}
+        found = (len(sessions), len(ids), sum(row["event_count"] for row in sessions))
+        assert found == (USERS * self.files, USERS * self.files, USERS * EVENTS * self.files)
+        assert sorted(refused) == sorted(f"no event {number}" for number in range(self.files))
+
+    @contextmanager
+    def killed_at(self, check: int) -> Iterator[None]:
+        """In here a command dies when it asks for its lease for that time."""
+        asked, real = [0], Lease.check
+
+        def die(lease: Lease) -> None:
+            if threading.current_thread() is threading.main_thread():
+                asked[0] += 1
+                if asked[0] == check:
+                    raise Killed
+            real(lease)
+
+        with self.monkeypatch.context() as patch, suppress(Killed):
+            patch.setattr(Lease, "check", die)
+            yield
+
+    def _typed(
+        self,
+        verb: str,
+        approve: Callable[[], tuple[str, tuple[str, int]]],
+        carry_out: Callable[[Operation, Lease], OperationRecord],
+        savepoint: str = "",
+    ) -> OperationRecord:
+        begun = pending_operation(self.home)
+        if begun is None:
+            digest, leaves = approve()
+            begun = new_operation(self.home, verb, digest, "tests", leaves, savepoint=savepoint)
+        job = Maintenance(f"{verb}-{begun.id}", "tests", "tests", begun.wanted)
+        with held_for(self.home, job, 10, lambda _: None) as lease:
+            record = carry_out(Operation(self.home, begun, lease.check), lease)
+        self._go_by_the_lineage()
+        return record
+
+    def _go_by_the_lineage(self) -> None:
+        """Have the file say what the lineage runs by: drivers of the tests read the file."""
+        self.stage.write_spec(self._document())
+
+    def _document(self) -> dict[str, Any]:
+        assert self.stage.lineage
+        record = read_lineage_spec(self.home, self.stage.lineage)
+        assert record is not None
+        return {name: value for name, value in record.document.items() if name != "name"}
+
+    def _folders(self) -> list[str | None]:
+        return list(dict.fromkeys(self.sinks))
+
+    def _rows(self, folder: str | None, name: str) -> list[dict[str, Any]]:
+        place = self.home.table(name) if folder is None else self.stage.home / folder / name
+        return table_rows(place) if place.exists() else []
+
+
+def _line(file: int, number: int) -> str:
+    at = 1_790_000_000_000 + file * 100_000 + number * 200
+    return json.dumps({"u": f"u{number % USERS}", "ts": at, "id": f"{file}-{number}"}) + "\n"
