@@ -187,7 +187,7 @@ def trial_options(terms: Terms | None) -> dict[str, object]:
 def trial_line(terms: Terms) -> str:
     """What a new lineage must show, for people."""
     then = "goes back by itself" if terms.goes_back else "ends, and says why"
-    return f"its first {terms.batches} batches are a trial: if it does worse than the one before, the driver {then}"
+    return f"its first {terms.batches} batches are a trial: if its figures are worse than before, the driver {then}"
 
 
 def given(options: Mapping[str, object]) -> list[str]:

@@ -9,7 +9,7 @@ from sessionizer.state.restores.restore_plan import Replay
 def test_files_that_were_read_since_come_again() -> None:
     then, now = ["a", "b"], ["a", "b", "c", "d"]
     replay = replay_of_files(then, now, lambda uri: uri != "a")  # what was read before is not missed
-    assert replay == Replay("files, but for the 2 that were read by then", 2)
+    assert replay == Replay("files: 2 are read already", 2)
 
 
 def test_a_file_that_was_read_since_and_removed_is_missed() -> None:

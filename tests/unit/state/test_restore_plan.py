@@ -42,7 +42,7 @@ def test_people_read_what_happens_to_each_table() -> None:
     assert "late_events: no row is deleted" in text
     assert "spec  the savepoint's" in text
     assert "1,200 sessions of 5,400 events" in text
-    assert "7 of them to be read again" in text
+    assert "7 are read again" in text
     assert PLAN.days == ("2026-11-22", "2026-11-23")
 
 

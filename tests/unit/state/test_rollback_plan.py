@@ -16,17 +16,17 @@ PLAN = RollbackPlan(
     lineage="l1",
     batch_id=4,
     tables=(RowsOfTable("sessions", "/t/sessions", {"2026-11-23": 3}),),
-    replay=Replay("files, but for the 4 that were read by then", 5),
+    replay=Replay("files: 4 are read already", 5),
 )
 
 
 def test_what_people_read() -> None:
     assert list(PLAN.lines()) == [
         "stream clicks goes back to the lineage that it had before the restore",
-        "  from  lineage l2, batch 9; it is left, and kept for a look at it",
+        "  from  lineage l2, batch 9; its checkpoint is kept",
         "  to    lineage l1, after batch 4: its own state, spec and source",
         "  sessions: 3 rows are deleted, of 2026-11-23 (3)",
-        "  source files, but for the 4 that were read by then, 5 of them to be read again",
+        "  source files: 4 are read already, 5 are read again",
     ]
 
 

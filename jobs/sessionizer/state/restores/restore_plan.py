@@ -108,7 +108,7 @@ class RestorePlan:
         """For people."""
         decision = self.decision
         yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
-        yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
+        yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; its checkpoint is kept"
         yield f"  to    a new lineage with the state after batch {decision.batch_id} of {decision.lineage}"
         yield "  spec  the savepoint's; the stream's file takes effect afterwards, with `run --apply`"
         yield f"  open  {_open_text(self.sessions, self.events)}"
@@ -127,7 +127,7 @@ def consequences(tables: Iterable[RowsOfTable], replay: Replay) -> Iterator[str]
         if table.back:
             back = f"{table.rows_back:,} rows that an earlier command deleted come back, {_days(table.back)}"
             yield f"  {table.table}: {back}"
-    again = "" if replay.items is None else f", {replay.items:,} of them to be read again"
+    again = "" if replay.items is None else f", {replay.items:,} are read again"
     yield f"  source {replay.described}{again}"
     for file in _some(replay.missing):
         yield f"  no longer in the source: {file}"

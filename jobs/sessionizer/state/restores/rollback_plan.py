@@ -61,7 +61,7 @@ class RollbackPlan:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"stream {self.stream} goes back to the lineage that it had before the {self.verb}"
-        yield f"  from  lineage {self.leaves}, batch {self.newest_batch}; it is left, and kept for a look at it"
+        yield f"  from  lineage {self.leaves}, batch {self.newest_batch}; its checkpoint is kept"
         yield f"  to    lineage {self.lineage}, after batch {self.batch_id}: its own state, spec and source"
         for remark in self.remarks:
             yield f"        {remark}"
