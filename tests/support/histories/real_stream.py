@@ -71,12 +71,12 @@ REFUSALS: Final = (NothingToSave, NoWayBack, RowsGone, HalfWrittenBatch)
 
 
 class Killed(BaseException):
-    """What a process dies of that gets no chance to clean up."""
+    """The end of a process that gets no chance to clean up."""
 
 
 @dataclass(slots=True)
 class RealStream:
-    """``files``: so many were brought; ``saved``: the ids of the savepoints."""
+    """A stream with ``files`` brought so far, and the ids of its savepoints in ``saved``."""
 
     spark: SparkSession
     stage: Stage
@@ -92,7 +92,7 @@ class RealStream:
 
     @property
     def home(self) -> StreamHome:
-        """What the stream owns."""
+        """The files of the stream."""
         return self.stage.stream_home
 
     def feed(self, files: int) -> None:
@@ -184,7 +184,7 @@ class RealStream:
         return record
 
     def end(self) -> None:
-        """Read what is left and close all. Raises AssertionError unless each session and each refusal is there once."""
+        """Read all files and close all sessions. Asserts that each session and each refusal is there once."""
         self.feed(1)
         drain(self.spark, self.stage)
         sessions = [row for folder in self._folders() for row in self._rows(folder, "sessions")]
@@ -196,7 +196,7 @@ class RealStream:
 
     @contextmanager
     def killed_at(self, check: int) -> Iterator[None]:
-        """In here a command dies when it asks for its lease for that time."""
+        """Have a command die when it checks its lease for the ``check``-th time, while the block runs."""
         asked, real = [0], Lease.check
 
         def die(lease: Lease) -> None:
