@@ -49,7 +49,12 @@ def _one_writer(platform: Platform) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("kill the API server", marks=pytest.mark.long), "kill the task", "kill all of Airflow"]
+    "name",
+    [
+        "kill the task",
+        pytest.param("kill the API server", marks=pytest.mark.long),
+        pytest.param("kill all of Airflow", marks=pytest.mark.long),
+    ],
 )
 def test_one_driver_throughout(platform: Platform, name: str) -> None:
     assert FAULTS[name].same_driver

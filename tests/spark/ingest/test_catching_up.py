@@ -89,6 +89,7 @@ def test_on_arrival_a_query_ends_when_it_has_caught_up(spark: SparkSession, tmp_
     assert set().union(*files_by_batch(stage, files)) == files.keys()
 
 
+@pytest.mark.long
 def test_a_nightly_run_on_the_wall_clock_closes_what_is_over_though_nothing_new_came(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, on_arrival("processing_time"))
     write_click_files(stage.feed, 1)
