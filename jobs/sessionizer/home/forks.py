@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from functools import cache
+from importlib import import_module
 from typing import Final
 
 _CLIENTS: Final = f"{__package__}.hdfs_clients"
@@ -26,10 +27,12 @@ _forked_at: Final[list[float]] = []
 @cache
 def keep_clients_over_forks() -> None:
     """Have fsspec make clients that each fork keeps. Takes effect for those made from now on."""
-    from fsspec import register_implementation  # noqa: PLC0415  for those who have such a root
+    from fsspec import register_implementation, registry  # noqa: PLC0415  for those who have such a root
 
     for protocol, name in _CLASSES.items():
         register_implementation(protocol, f"{_CLIENTS}.{name}", clobber=True)
+        if protocol in registry:  # another library has opened one: fsspec goes by the class that is loaded
+            register_implementation(protocol, getattr(import_module(_CLIENTS), name), clobber=True)
     os.register_at_fork(after_in_child=_remember)
 
 

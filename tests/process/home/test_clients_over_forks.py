@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 
 from sessionizer.home.data_root import folder_at
@@ -19,6 +21,16 @@ def test_a_forked_child_keeps_its_parents_clients() -> None:
     assert client in KEPT
     del client
     assert check_in_child(lambda: bool(KEPT)) == 0
+
+
+def test_a_library_that_opened_hdfs_before_does_not_keep_ours_away() -> None:
+    program = (
+        "from upath import UPath; from sessionizer.home.data_root import folder_at;"
+        "other = UPath('hdfs://127.0.0.1:9/other').fs;"
+        f"print(type(other).__name__, type(folder_at('{NOBODY}').fs).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["HdfsFileSystem", "KeptHdfsFileSystem"]
 
 
 def test_a_child_waits_for_its_parents_connections_and_the_parent_does_not() -> None:
