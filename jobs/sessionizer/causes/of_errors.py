@@ -154,6 +154,15 @@ OF_ERRORS: Final = (
         "(spark.pyspark.python), and SESSIONIZER_DATA a place that all of them write (docs/spark-clusters.md)",
     ),
     Cause(
+        "SourceFilesGone", "files of the source are gone", TERMINAL,
+        "put the files that the message names back, under the same names; if they are gone for good, make an empty "
+        "file of each name (`touch`): the stream goes on without their events",
+    ),
+    Cause(
+        "SourceFileUnfit", "a file cannot be read", TERMINAL,
+        "repair the file that the message names, or move it out of the folder",
+    ),
+    Cause(
         "SourceUnreachable", "the source does not answer", TRANSIENT,
         "start what should answer at the address in the message, or correct source in the spec",
     ),

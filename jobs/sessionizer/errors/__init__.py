@@ -36,6 +36,8 @@
     │   ├── RowsLeft             rows that were to leave a table and are there again
     │   ├── HomeNotShared        a driver whose home is not that of its launcher
     │   ├── ExecutorsUnfit       executors without a package, with another Python, or writing elsewhere
+    │   ├── SourceFilesGone      files of the source that a batch needs and that are gone
+    │   ├── SourceFileUnfit      a file of a history that cannot be read
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
     │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
     │   └── QueryFailed          the streaming query failed, and would again
@@ -98,6 +100,8 @@ from sessionizer.errors.surroundings import (
     DiskFull,
     ExecutorsUnfit,
     HomeNotShared,
+    SourceFilesGone,
+    SourceFileUnfit,
     SourceUnreachable,
     StoreUnreachable,
     UnwritablePath,
@@ -136,6 +140,8 @@ __all__ = [
     "RowsGone",
     "RowsLeft",
     "SessionizerError",
+    "SourceFileUnfit",
+    "SourceFilesGone",
     "SourceUnreachable",
     "StoreUnreachable",
     "StreamBegun",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sessionizer.errors.tree import TerminalError, TransientError
 
@@ -88,6 +88,31 @@ class StoreUnreachable(TransientError):
     def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
         self.path, self.purpose, self.detail = path, purpose, detail
         super().__init__(f"no answer about {purpose} at {path}: {detail}")
+
+
+NAMED: Final = 3
+"""Number of files that a message names."""
+
+
+class SourceFilesGone(TerminalError):
+    """Files of the source that a batch was planned with are gone before they were read."""
+
+    exit_code = 50
+
+    def __init__(self, stream: str, batch_id: int, files: tuple[str, ...]) -> None:
+        self.stream, self.batch_id, self.files = stream, batch_id, files
+        more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+        super().__init__(f"files of batch {batch_id} of {stream!r} are gone unread: {', '.join(files[:NAMED])}{more}")
+
+
+class SourceFileUnfit(TerminalError):
+    """A file of a history that cannot be read as the others."""
+
+    exit_code = 51
+
+    def __init__(self, file: str, problem: str) -> None:
+        self.file, self.problem = file, problem
+        super().__init__(f"{file} cannot be read: {problem}")
 
 
 class SourceUnreachable(TransientError):

@@ -15,6 +15,7 @@ SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
     "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft", "DriverStillRuns",
     "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
+    "SourceFileUnfit",
 )  # fmt: skip
 LOOKING: Final = ("NothingToShow", "DamagedCheckpoint")
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"

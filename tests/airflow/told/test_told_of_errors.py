@@ -165,6 +165,7 @@ REFUSALS = {
     "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),
     "desired.json damaged": Refusal("DamagedFile", "desired.json is damaged: not JSON", desired_damaged),
     "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_logs),
+    "files gone unread": Refusal("SourceFilesGone", "file:/feed/a.json", behaves("gone"), scripted_driver),
     "refused": Refusal("TerminalError", "a column that is not there", behaves("refuse"), scripted_driver),
     "away": Refusal("TransientError", "the catalog is being moved", behaves("stumble"), scripted_driver),
     "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),

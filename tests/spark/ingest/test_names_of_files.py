@@ -88,3 +88,17 @@ def test_a_pattern_at_a_uri_that_names_no_folder_is_refused(spark: SparkSession,
     with pytest.raises(InvalidSpec) as refused:
         read(spark, tmp_path, path)
     assert refused.value.field == "source.path"
+
+
+def test_subfolders_are_read_where_the_spec_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    spec: dict[str, Any] = clicks_spec(files_per_batch=100)
+    spec["source"]["options"]["recursiveFileLookup"] = True
+    stage = Stage.set_up(tmp_path, spec)
+    for number, folder in enumerate([".", "2024/05/01", "day=1", "a[1]/10:00"]):
+        (stage.feed / folder).mkdir(parents=True, exist_ok=True)
+        (stage.feed / folder / "part-0").write_bytes(line(number, "ann"))
+
+    drain(spark, stage)
+
+    sessions = table_rows(stage.table("sessions"))
+    assert [(row["key"], row["event_count"]) for row in sessions] == [("ann", 4)]

@@ -13,6 +13,7 @@ from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.vital_signs import VitalSigns
@@ -85,4 +86,5 @@ def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
         open_sessions=OpenSessions(home.lineage(lineage).open_sessions),
         batch_log=BatchLog(home.lineage(lineage).batches),
         permit=lambda: None,
+        files=BatchFiles(home, lineage),
     )

@@ -1,9 +1,9 @@
 """A driver without Spark: lease, heartbeats, stop marker and exit record are the real ones; only the work is missing.
 
 The file `behaviour` in the platform's home says what it does: `steady` (if there is none), `crash`, `refuse` (a
-terminal error), `stumble` (a transient one), `fail` (one of neither kind), `away` (its source does not answer), `mute`
-(starts up for ever), `deaf` (does not hear the stop marker), `linger` (fails and does not end) or `stat PATH` (asks for
-a file after its first batch).
+terminal error), `stumble` (a transient one), `fail` (one of neither kind), `away` (its source does not answer), `gone`
+(files of its source are gone), `mute` (starts up for ever), `deaf` (does not hear the stop marker), `linger` (fails and
+does not end) or `stat PATH` (asks for a file after its first batch).
 
 Each batch adds a line to `journal`, its only sink: the fencing token under which it was written.
 """
@@ -21,7 +21,7 @@ from sessionizer.control.lease.lease import Lease, acquire
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.records.stop_marker import stop_requested
-from sessionizer.errors import SessionizerError, SourceUnreachable, TerminalError, TransientError
+from sessionizer.errors import SessionizerError, SourceFilesGone, SourceUnreachable, TerminalError, TransientError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
 
@@ -33,6 +33,7 @@ FAILURES = {
     "stumble": TransientError("the catalog is being moved"),
     "fail": SessionizerError("nobody has foreseen this"),
     "linger": SessionizerError("nobody has foreseen this"),
+    "gone": SourceFilesGone("clicks", 3, ("file:/feed/a.json",)),
     "away": SourceUnreachable("broker:9092", "refused"),
 }
 

@@ -69,6 +69,8 @@ EXAMPLES: list[SessionizerError] = [
     errors.QueryFailed("clicks", "schema_change", "..."),
     errors.DriverStillRuns("clicks", "c0ffee", 60),
     errors.ControlUnreachable(Path("/mnt"), "stale"),
+    errors.SourceFilesGone("clicks", 3, ("file:/feed/a.json",)),
+    errors.SourceFileUnfit("file:/feed/a.csv", "the header has 2 columns where source.columns has 3"),
     errors.SourceUnreachable("localhost:9092", "refused"),
     errors.QueryInterrupted("clicks", "memory", "..."),
     errors.TerminalError("x"),

@@ -69,7 +69,7 @@ def written_by_all(home: StreamHome) -> str:
     write_kept_types(home, lineage, KeptTypes("event_time"))
     of_lineage = home.lineage(lineage)
     OpenSessions(of_lineage.open_sessions).learn(0, [(3, OPEN_THERE)])
-    UnreadableFiles.of(home, lineage)._put_aside("file:/a.parquet", "not Parquet")
+    UnreadableFiles.of(home, lineage).put_aside("file:/a.parquet", "not Parquet")
     write_json(of_lineage.left_out, LEFT_OUT.record())
     announced = of_lineage.announced_timeouts
     announced.write_text('{"timeouts": {"bob": 9}}')

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 
 GIVEN: dict[str, dict[str, Any]] = {
-    "files": {"format": "files", "path": "p", "encoding": "json", "columns": "a int", "options": {"multiLine": True}},
+    "files": {
+        "format": "files",
+        "path": "p",
+        "encoding": "json",
+        "columns": "a int",
+        "options": {"allowComments": True},
+    },
     "delta": {"format": "delta", "path": "p", "options": {"a.b": 1}},
     "kafka": {**KAFKA, "options": {"minPartitions": 3}, "options_from_environment": {"kafka.sasl.jaas.config": "JAAS"}},
     "socket": {"format": "socket", "host": "localhost", "port": 9999},

@@ -233,7 +233,7 @@ def test_a_secret_under_an_unknown_key_is_not_repeated(refused: Refused) -> None
     "option", ["kafka.ssl.keystore.location", "maxFilesPerTrigger", "multiLine", "monkeys", "kafka.client.dns.lookup"]
 )
 def test_innocent_options_pass(refused: Refused, option: str) -> None:
-    error = refused({"source/options": {option: "x"}, "key_groups": 0})
+    error = refused({"source": KAFKA | {"options": {option: "x"}}, "key_groups": 0})
     assert error.field == "key_groups"
 
 

@@ -45,7 +45,7 @@ def test_what_has_no_effect_does_not_count(changes: dict[str, Any]) -> None:
         {"name": "other"},
         {"trigger_interval": "1 hour"},
         {"source/path": "other"},
-        {"source/options/multiLine": True},
+        {"source/options/allowComments": True},
         {"mapping/key": "other"},
         {"mapping/payload/other": "page"},
         {"rules/gap_timeout": "31 minutes"},

@@ -93,9 +93,9 @@ def test_kafka_begins_at_the_earliest_offset() -> None:
 
 
 def test_options_are_text_as_spark_reads_it() -> None:
-    source = read({"source/options": {"header": True, "maxFilesPerTrigger": 10, "sep": ";"}}).source
+    source = read({"source/options": {"allowComments": True, "maxFilesPerTrigger": 10, "lineSep": ";"}}).source
     assert isinstance(source, FilesSource)
-    assert source.options == {"header": "true", "maxFilesPerTrigger": "10", "sep": ";"}
+    assert source.options == {"allowComments": "true", "maxFilesPerTrigger": "10", "lineSep": ";"}
 
 
 def test_secrets_are_named_by_their_environment_variable() -> None:

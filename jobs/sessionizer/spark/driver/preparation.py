@@ -11,6 +11,7 @@ from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.continuity import require_continuity
 from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.prepared_query import PreparedQuery
@@ -70,6 +71,7 @@ class Preparation:
             open_sessions=counts,
             batch_log=BatchLog(self.home.lineage(lineage).batches),
             permit=self.permit,
+            files=BatchFiles(self.home, lineage),
         )
 
     def _lineage_to_go_on_in(self, active: str | None) -> str:

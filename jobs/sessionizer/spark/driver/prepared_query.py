@@ -9,9 +9,10 @@ from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.wire import rows
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
-from sessionizer.lineage.checkpoint import PARTITIONS, begun_batch, files_of_batch, partitions_of
+from sessionizer.lineage.checkpoint import PARTITIONS, begun_batch, partitions_of
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
+from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.failures.query_failure import columns_changed
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
@@ -50,6 +51,7 @@ class PreparedQuery:
     open_sessions: OpenSessions
     batch_log: BatchLog
     permit: Callable[[], None]
+    files: BatchFiles
 
     def build(self) -> tuple[SessionQuery, Sinks]:
         """The query and what writes its output; the tables exist by now."""
@@ -91,25 +93,24 @@ class PreparedQuery:
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
         """This query without what ended it, and what that was. None where a new query would end alike.
 
-        A file that cannot be read is quarantined and left out; a source whose columns changed is examined anew.
+        A file that cannot be read is quarantined and left out. A source whose columns changed is examined anew.
+        Raises SourceFilesGone, SourceUnreachable.
         """
+        if self.files.error is not None:
+            raise self.files.error from error
         files = UnreadableFiles.of(self.home, self.lineage)
-        met = files.meet(error, self.spark, self.spec)
-        reason = f"quarantined as a whole, as it cannot be read: {met}" if met else columns_changed(error)
+        reason = self.files.reason() or files.meet(error, self.spark, self.spec) or columns_changed(error)
         if reason is None:
             return None
         left_out = read_left_out(self.home, self.lineage)
         examined = examine(self.spark, self.spec, self.home.platform, files.uris(), left_out)
         if examined.guarded.payload != self.examined.guarded.payload:
             return None
-        return replace(self, examined=examined), reason
+        return replace(self, examined=examined, files=BatchFiles(self.home, self.lineage)), reason
 
     def _write(self, sinks: Sinks, emitted: DataFrame, batch_id: int) -> None:
         self.permit()
-        source = self.spec.source
-        if source.format == "files" and source.encoding == "parquet":
-            brought = files_of_batch(self.home.checkpoint(self.lineage), batch_id)
-            UnreadableFiles.of(self.home, self.lineage).report_empty(self.spark, brought)
+        self.files.require(self.spark, self.spec, batch_id)
         counts = sinks.write(emitted, batch_id)
         open_before = self.open_sessions.most
         self.open_sessions.learn(batch_id, counts.open_in_groups)

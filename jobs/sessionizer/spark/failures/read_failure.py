@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NAMED_CAUSE: Final = re.compile(r"\[FAILED_READ_FILE.*")
 _OTHER_HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: (.*)\n\s*Schema: (.*)\n")
@@ -13,14 +16,19 @@ _HEADER_LENGTH: Final = re.compile(r"Header length: (\d+), schema size: (\d+)")
 def cause_in_one_line(said: str) -> str | None:
     """What the text of an error says of a file, None where it names no such cause."""
     if other := _OTHER_HEADER.search(said):
-        return _other_header(other[1].split(", "), other[2].split(", "))
+        return other_header(other[1].split(", "), other[2].split(", "))
     if length := _HEADER_LENGTH.search(said):
-        return f"the header has {length[1]} columns where source.columns has {length[2]}"
+        return other_length(int(length[1]), int(length[2]))
     named = _NAMED_CAUSE.search(said)
     return named[0].strip() if named else None
 
 
-def _other_header(header: list[str], columns: list[str]) -> str:
+def other_length(header: int, columns: int) -> str:
+    """Say of a header that it has another number of columns."""
+    return f"the header has {header} columns where source.columns has {columns}"
+
+
+def other_header(header: Sequence[str], columns: Sequence[str]) -> str:
     """Spark compares name by name whatever their case, so the first that differ are those it stumbled over."""
     pairs = enumerate(zip(header, columns, strict=False), start=1)
     number, (found, wanted) = next(pair for pair in pairs if pair[1][0].lower() != pair[1][1].lower())

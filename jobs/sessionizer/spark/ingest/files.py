@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.definition.reasons import QuarantineReason
+from sessionizer.spark.ingest.csv_lines import csv_options, has_lines, parse_csv_lines
 from sessionizer.spark.ingest.lines import (
     CORRUPT,
     FAULT,
@@ -18,6 +19,7 @@ from sessionizer.spark.ingest.lines import (
     parse_lines,
     without_blank_lines,
 )
+from sessionizer.stream_spec.document.reader_options import OF_FILES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,15 +29,9 @@ if TYPE_CHECKING:
 Reader: TypeAlias = Any
 """A DataStreamReader or a DataFrameReader: PySpark has no common type for the two."""
 
-# Options of the file reader; what else is given belongs to the parser of the encoding.
-_READER_OPTIONS: Final = frozenset(
-    name.lower()
-    for name in (
-        "maxFilesPerTrigger", "maxBytesPerTrigger", "maxFileAge", "latestFirst", "fileNameOnly", "pathGlobFilter",
-        "recursiveFileLookup", "modifiedAfter", "modifiedBefore", "cleanSource", "sourceArchiveDir",
-        "maxCachedFiles", "discardCachedInputRatio",
-    )
-)  # fmt: skip
+_READER_OPTIONS: Final = frozenset(name.lower() for name in OF_FILES)
+"""All other options belong to the parser of the encoding."""
+_LINE_SEPARATOR: Final = "linesep"
 _NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
 """By default Spark passes over a file that is a week older than the newest it knows, and says nothing."""
 WITHOUT_CHECKSUMS: Final = {
@@ -56,16 +52,25 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     reader_options = {name: value for name, value in source.options.items() if name.lower() in _READER_OPTIONS}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
     reader = reader.options(**_NEVER_TOO_OLD).options(**WITHOUT_CHECKSUMS).options(**reader_options)
+    of_lines = {name: value for name, value in parser_options.items() if name.lower() == _LINE_SEPARATOR}
     if source.encoding in ("text", "json"):
-        lines = reader.format("text").load(path).select("value", _file().alias(POSITION))
-        lines = without_blank_lines(lines, source.encoding)
-        return parse_lines(lines, source.encoding, source.columns, parser_options, max_event_bytes)
+        lines = without_blank_lines(_lines(reader.options(**of_lines), path), source.encoding)
+        others = {name: value for name, value in parser_options.items() if name not in of_lines}
+        return parse_lines(lines, source.encoding, source.columns, others, max_event_bytes)
     columns = declared_columns(source.columns)
     if source.encoding == "csv":
-        return _csv(reader, columns, parser_options, path, max_event_bytes)
+        options = csv_options(parser_options)
+        if not has_lines(options):
+            return _csv(reader, columns, options, path, max_event_bytes)
+        return parse_csv_lines(_lines(reader.options(**of_lines), path), columns, options, max_event_bytes)
     rows: DataFrame = reader.format(source.encoding).schema(columns).options(**parser_options).load(path)
     nothing = F.lit(None).cast("string")
     return rows.select(*columns.names, nothing.alias(RAW), _file().alias(POSITION), nothing.alias(FAULT))
+
+
+def _lines(reader: Reader, path: str) -> DataFrame:
+    lines: DataFrame = reader.format("text").load(path).select("value", _file().alias(POSITION))
+    return lines
 
 
 def literal(path: str) -> str:
@@ -79,7 +84,7 @@ def _file() -> Column:
 
 def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str, max_event_bytes: int) -> DataFrame:
     # columns are told by their place: a file whose header names others must not be read as if it did not
-    checked = {"enforceSchema": "false", **options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    checked = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     with_corrupt = StructType([*columns]).add(CORRUPT, StringType())
     rows: DataFrame = reader.format("csv").schema(with_corrupt).options(**checked).load(path)
     fault = (

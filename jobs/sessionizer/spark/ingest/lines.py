@@ -43,14 +43,17 @@ def without_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
     return lines.where(F.startswith("value", F.lit("{")) | (F.btrim("value", F.lit(" \t\r")) != ""))
 
 
+def line_fault(max_event_bytes: int) -> Column:
+    """Return the fault of ``value`` as a line of text, to be followed by ``when`` and ``otherwise``."""
+    too_large = F.when(F.octet_length("value") > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
+    return too_large.when(~F.is_valid_utf8("value"), F.lit(QuarantineReason.INVALID_UTF8.value))
+
+
 def parse_lines(
     lines: DataFrame, encoding: str, columns: str | None, options: Mapping[str, str], max_event_bytes: int
 ) -> DataFrame:
     """Rows of a column ``value`` with their faults; ``json`` becomes its declared columns."""
-    fault = (
-        F.when(F.octet_length("value") > max_event_bytes, F.lit(QuarantineReason.OVERSIZED.value))
-        .when(~F.is_valid_utf8("value"), F.lit(QuarantineReason.INVALID_UTF8.value))
-    )  # fmt: skip
+    fault = line_fault(max_event_bytes)
     raw = F.expr("make_valid_utf8(value)").alias(RAW)
     others = [name for name in lines.columns if name != "value"]
     if encoding == "text":

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.errors import InvalidSpec, SourceUnreachable, StoreUnreachable
+from sessionizer.errors import InvalidSpec, SourceFileUnfit, SourceUnreachable, StoreUnreachable
 from sessionizer.home.table_places import located
 from sessionizer.launch.driver_environment import ALLOWED, allowed_patterns, is_allowed
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.batch_limits import batch_limits
+from sessionizer.spark.ingest.csv_headers import other_headers
 from sessionizer.spark.ingest.files import literal, read_files
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW, parse_lines, without_blank_lines
 from sessionizer.spark.internals.java_errors import JavaError, first_line
@@ -32,7 +33,7 @@ ISOLATION: Final = "kafka.isolation.level"
 def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes: int, *, stream: bool) -> DataFrame:
     """The rows of ``source``, unbounded (``stream``) or all there is now.
 
-    Raises InvalidSpec where the source's own fields are wrong.
+    Raises InvalidSpec where the source's own fields are wrong, and SourceFileUnfit if not ``stream``.
     """
     reader: Reader = spark.readStream.options(**batch_limits(source)) if stream else spark.read
     match source.format:
@@ -75,7 +76,11 @@ def _files(spark: SparkSession, reader: Reader, source: FilesSource, home: Path,
     path = literal(folder)
     if path != folder:
         _require_literal(spark, source, folder)
-    return read_files(reader, source, path, max_event_bytes)
+    rows = read_files(reader, source, path, max_event_bytes)
+    if not rows.isStreaming:
+        for file, problem in other_headers(spark, source, rows.inputFiles()).items():
+            raise SourceFileUnfit(file, problem)
+    return rows
 
 
 def _require_literal(spark: SparkSession, source: FilesSource, folder: str) -> None:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlparse
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.stamp import content_of, stamped
 from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.failures.read_failure import cause_in_one_line
-from sessionizer.spark.ingest.files import WITHOUT_CHECKSUMS, literal, read_files
+from sessionizer.spark.ingest.file_sizes import path_for_reader, reader_of_bytes
+from sessionizer.spark.ingest.files import read_files
 from sessionizer.spark.ingest.lines import POSITION
 from sessionizer.spark.ingest.punctuation import report_unreadable
 from sessionizer.spark.internals.java_errors import JavaError, first_line
@@ -28,7 +27,7 @@ from sessionizer.spark.internals.java_errors import JavaError, first_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.data_root import DataPath
@@ -56,7 +55,7 @@ class UnreadableFiles:
         return sorted(self._known())
 
     def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec) -> str | None:
-        """Put the file aside that ended a query with ``error``: its name and what is wrong with it.
+        """Put the file aside that ended a query with ``error``, and tell its damage.
 
         None where no file is to blame, or one that is left out already.
         """
@@ -66,15 +65,16 @@ class UnreadableFiles:
         cause = _damage(spark, spec, uri)
         if cause is None:
             return None
-        self._put_aside(uri, cause)
-        return f"{uri} ({cause})"
+        self.put_aside(uri, cause)
+        return f"quarantined as a whole, as it cannot be read: {uri} ({cause})"
 
-    def report_empty(self, spark: SparkSession, uris: Iterable[str]) -> None:
-        """Quarantine those of the files that are empty: no Parquet file is, but Spark passes over them."""
-        for uri in _empty(spark, [file_position(uri) for uri in uris]):
+    def report_empty(self, uris: Iterable[str]) -> None:
+        """Quarantine files that are empty: no Parquet file is, but Spark passes over them."""
+        for uri in uris:
             report_unreadable(self.punctuations, _file_id(uri), uri, "the file is empty")
 
-    def _put_aside(self, uri: str, cause: str) -> None:
+    def put_aside(self, uri: str, cause: str) -> None:
+        """Have the file be quarantined, and left out of every query from now on."""
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
@@ -94,38 +94,10 @@ def _file_id(uri: str) -> str:
     return hashlib.sha256(uri.encode()).hexdigest()[:16]
 
 
-def _empty(spark: SparkSession, uris: Sequence[str]) -> list[str]:
-    """Those of the files that have no byte. One that is gone is not told: the query that reads it will say so."""
-    local = {uri: Path(unquote(urlparse(uri).path)) for uri in uris if urlparse(uri).scheme == "file"}
-    empty = [uri for uri, path in local.items() if path.exists() and not path.stat().st_size]
-    elsewhere = [uri for uri in uris if uri not in local]
-    return empty + _empty_elsewhere(spark, elsewhere)
-
-
-def _empty_elsewhere(spark: SparkSession, uris: Sequence[str]) -> list[str]:
-    if not uris:
-        return []
-    try:
-        files = _bytes_of(spark).load([_as_path(uri) for uri in uris])
-        found = {unquote(file_position(row.path)) for row in files.where("length = 0").select("path").collect()}
-    except AnalysisException:  # one of them is gone
-        return [uri for one in uris for uri in _empty_elsewhere(spark, [one])] if len(uris) > 1 else []
-    return [uri for uri in uris if unquote(uri) in found]
-
-
 def _named_file(error: Exception) -> str | None:
     """The file whose reading ended a query, as ``_position`` has it."""
     found = _NAMED.search(str(error))
     return file_position(found[1]) if found else None
-
-
-def _as_path(uri: str) -> str:
-    """A URI as Spark's readers want it: not encoded, and with nothing in it that means more than itself."""
-    return literal(unquote(uri))
-
-
-def _bytes_of(spark: SparkSession) -> DataFrameReader:
-    return spark.read.format("binaryFile").options(**WITHOUT_CHECKSUMS)
 
 
 def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
@@ -137,8 +109,8 @@ def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
     source = spec.source
     if source.format != "files":
         return None
-    path, limit = _as_path(uri), spec.rules.max_event_bytes
-    if _failure(lambda: _bytes_of(spark).load(path).select(F.crc32("content"))) is not None:
+    path, limit = path_for_reader(uri), spec.rules.max_event_bytes
+    if _failure(lambda: reader_of_bytes(spark).load(path).select(F.crc32("content"))) is not None:
         return None
     return _failure(lambda: read_files(spark.read, source, path, limit))
 

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from sessionizer.stream_spec.document.brokers import Brokers
 from sessionizer.stream_spec.document.names import EnvironmentVariable, Text
+from sessionizer.stream_spec.document.reader_options import unfit_option
 from sessionizer.stream_spec.document.secrets import looks_secret, names_code, names_program, replaces_values
 from sessionizer.stream_spec.document.section import Section, refusal
 
@@ -90,6 +91,13 @@ class FilesSource(SourceWithOptions):
     @model_validator(mode="after")
     def _columns_fit_the_encoding(self) -> Self:
         check_columns(self.encoding, self.columns)
+        return self
+
+    @model_validator(mode="after")
+    def _options_do_something(self) -> Self:
+        for option, value in self.options.items():
+            if (allowed := unfit_option(option, value, self.encoding)) is not None:
+                raise refusal(value, allowed, "options", option)
         return self
 
 

@@ -1,0 +1,69 @@
+"""The files that a batch was planned with, looked at before it writes anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import SourceFilesGone, SourceUnreachable
+from sessionizer.home.table_places import located
+from sessionizer.lineage.checkpoint import files_of_batch
+from sessionizer.lineage.left_out import file_position
+from sessionizer.spark.ingest.csv_headers import other_headers
+from sessionizer.spark.ingest.file_sizes import sizes_of
+from sessionizer.spark.ingest.unreadable import UnreadableFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.errors import SessionizerError
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+class FilesPutAside(Exception):
+    """The batch has files that cannot be read: a query that starts anew leaves them out."""
+
+
+@dataclass(slots=True)
+class BatchFiles:
+    """Looks at the files of each batch of a lineage. ``error`` and ``put_aside`` say why it ended a query."""
+
+    home: StreamHome
+    lineage: str
+    error: SessionizerError | None = None
+    put_aside: dict[str, str] = field(default_factory=dict)
+
+    def require(self, spark: SparkSession, spec: StreamSpec, batch_id: int) -> None:
+        """Raises SourceFilesGone, SourceUnreachable, and FilesPutAside where the batch is to run without some."""
+        source = spec.source
+        if source.format != "files":
+            return
+        unreadable = UnreadableFiles.of(self.home, self.lineage)
+        known = set(unreadable.uris())
+        brought = map(file_position, files_of_batch(self.home.checkpoint(self.lineage), batch_id))
+        sizes = sizes_of(spark, [uri for uri in brought if uri not in known])
+        if gone := [uri for uri, size in sizes.items() if size is None]:
+            self.error = self._gone(located(source.path, self.home.platform), gone, batch_id)
+            raise self.error
+        if source.encoding == "parquet":
+            unreadable.report_empty([uri for uri, size in sizes.items() if not size])
+        self.put_aside = other_headers(spark, source, list(sizes))
+        for uri, problem in self.put_aside.items():
+            unreadable.put_aside(uri, problem)
+        if self.put_aside:
+            raise FilesPutAside
+
+    def _gone(self, folder: str, files: Sequence[str], batch_id: int) -> SessionizerError:
+        """A folder that is gone as well was unmounted, or will be back for another reason."""
+        if "://" not in folder and not Path(folder).is_dir():
+            return SourceUnreachable(folder, "the folder is not there")
+        return SourceFilesGone(self.home.name, batch_id, tuple(files))
+
+    def reason(self) -> str | None:
+        """Say which files the next query is to leave out. None for no file."""
+        files = [f"{uri} ({problem})" for uri, problem in self.put_aside.items()]
+        return f"quarantined as a whole, as it cannot be read: {', '.join(files)}" if files else None

@@ -1,0 +1,77 @@
+"""The files of a planned batch are looked at before the batch writes anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from sessionizer.errors import SourceFilesGone, SourceUnreachable
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.spark.driver import batch_files
+from sessionizer.spark.driver.batch_files import BatchFiles
+from sessionizer.spark.ingest.unreadable import UnreadableFiles
+from sessionizer.stream_spec.document.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+NO_SPARK = cast("SparkSession", None)
+"""All files are on this machine."""
+
+
+def files_source(**changed: Any) -> StreamSpec:
+    source = {"format": "files", "path": "feed", "encoding": "json", "columns": "user string, ts bigint"} | changed
+    mapping = {"key": "user", "event_time": "timestamp_millis(ts)", "event_id": "ts"}
+    return StreamSpec.model_validate({"name": "clicks", "source": source, "mapping": mapping})
+
+
+@pytest.fixture
+def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the two files of every batch."""
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    for name in ("10:00 a.json", "b.json"):
+        (folder / name).write_text("user,ts\n")
+    uris = [f"file://{(folder / name).as_uri().removeprefix('file://')}" for name in ("10:00 a.json", "b.json")]
+    monkeypatch.setattr(batch_files, "files_of_batch", lambda *_: uris)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> BatchFiles:
+    home = StreamHome.of(tmp_path, "clicks")
+    home.lineage("L1").records.mkdir(parents=True)
+    home.punctuations("L1").mkdir(parents=True)
+    return BatchFiles(home, "L1")
+
+
+def test_a_batch_runs_whose_files_are_there(brought: Path, files: BatchFiles) -> None:
+    files.require(NO_SPARK, files_source(), 3)
+    assert (files.error, files.reason()) == (None, None)
+
+
+def test_a_file_that_is_gone_is_named(brought: Path, files: BatchFiles) -> None:
+    (brought / "10:00 a.json").unlink()
+    with pytest.raises(SourceFilesGone) as gone:
+        files.require(NO_SPARK, files_source(), 3)
+    assert gone.value is files.error
+    assert gone.value.batch_id == 3
+    assert [uri.rpartition("/")[2] for uri in gone.value.files] == ["10%3A00%20a.json"]
+
+
+def test_a_folder_that_is_gone_is_waited_for(brought: Path, files: BatchFiles) -> None:
+    for file in brought.iterdir():
+        file.unlink()
+    brought.rmdir()
+    with pytest.raises(SourceUnreachable):
+        files.require(NO_SPARK, files_source(), 3)
+
+
+def test_a_file_that_was_put_aside_may_be_gone(brought: Path, files: BatchFiles) -> None:
+    uri = (brought / "b.json").as_uri().replace("file:///", "file:/")
+    UnreadableFiles.of(files.home, "L1").put_aside(uri, "damaged")
+    (brought / "b.json").unlink()
+    files.require(NO_SPARK, files_source(), 3)
