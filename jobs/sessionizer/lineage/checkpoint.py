@@ -162,6 +162,13 @@ def seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries]
 
 
+def seen_since(checkpoint: DataPath, after: int) -> tuple[list[SeenFile], int]:
+    """Files that a source of files listed after one of its offsets, and its newest offset. Raises OSError."""
+    until = listed_until(checkpoint, EVENTS)
+    entries = _entries(checkpoint, EVENTS, after, until, {_OF_NO_BATCH}) if until > after else []
+    return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries], until
+
+
 def initial_offset(checkpoint: DataPath) -> Any:  # noqa: ANN401  JSON
     """Where a source of Kafka began: offsets by topic and partition. Raises OSError where it has not begun."""
     told = (source_log(checkpoint, str(_SOURCES.index(EVENTS))) / "0").read_text(encoding="utf-8")

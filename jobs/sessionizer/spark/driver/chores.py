@@ -11,6 +11,7 @@ from sessionizer.home.room import first_line
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.folder_watch import FolderWatch
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.prepared_query import PreparedQuery
 
 TIMEOUT_TABLE_EVERY_MS: Final = 5_000
+FOLDER_EVERY_MS: Final = 60_000
 
 
 class Chores:
@@ -32,6 +34,8 @@ class Chores:
         self._punctuations = prepared.home.punctuations(prepared.lineage)
         self._timeouts, self._next_timeouts = self._announcer(), 0
         self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
+        self._folder = FolderWatch.of(prepared.spec.source, prepared.home, prepared.lineage)
+        self._next_folder = 0
         self._log = BoundedLog.from_environment()
         stays = until is Until.STOPPED
         self._idle = self._idle_clock() if stays else None
@@ -50,6 +54,8 @@ class Chores:
             self._log.trim()
         self._wake_quiet_stream(query)
         self._announce_timeouts()
+        self._look_at_folder()
+        self._say_warnings()
         self._rehearse(query)
 
     def end(self) -> None:
@@ -89,8 +95,19 @@ class Chores:
         self._next_timeouts = epoch_ms() + TIMEOUT_TABLE_EVERY_MS
         if (line := self._timeouts.look()) is not None:
             self._say(line)
-        if self._timeouts.warning != self._signs.beat.warning:
-            self._signs.say(warning=self._timeouts.warning)
+
+    def _look_at_folder(self) -> None:
+        if self._folder is None or epoch_ms() < self._next_folder:
+            return
+        self._next_folder = epoch_ms() + FOLDER_EVERY_MS
+        for line in self._folder.look():
+            self._say(line)
+
+    def _say_warnings(self) -> None:
+        warnings = [each.warning for each in (self._timeouts, self._folder) if each is not None and each.warning]
+        warning = "; ".join(warnings) or None
+        if warning != self._signs.beat.warning:
+            self._signs.say(warning=warning)
 
     def _rehearse(self, query: StreamingQuery) -> None:
         rehearsal = self._rehearsal

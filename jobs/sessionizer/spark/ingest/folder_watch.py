@@ -1,0 +1,148 @@
+"""Files and subfolders in the folder of a source that its stream does not read.
+
+A file that changed after the stream took it is one of them.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlparse
+
+from sessionizer.home.table_places import located
+from sessionizer.lineage.checkpoint import seen_since
+from sessionizer.lineage.left_out import counted
+from sessionizer.spark.ingest.hidden_files import LOOKED_AT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.source import FilesSource, Source
+
+_HIDDEN: Final = ("_", ".")
+_NAMED: Final = 3
+RECURSIVE: Final = "recursivefilelookup"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Names in the folder, each sorted: files that ``changed``, ``folders`` not looked into, files ``beside`` others.
+
+    Spark takes folders like ``day=1`` for parts of a table. It looks into these, and not at the files beside them.
+    """
+
+    changed: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Tell the user."""
+        if self.changed:
+            yield (
+                f"{counted(len(self.changed), 'file')} changed after the stream took it, and a file is read once: "
+                f"{_named(self.changed)}. Move complete files into the folder, each under a name of its own"
+            )
+        if self.folders:
+            yield (
+                f"not looked into: {counted(len(self.folders), 'folder')} in the source's folder: "
+                f"{_named(self.folders)}. Set source.options.recursiveFileLookup to true to read them"
+            )
+        if self.beside:
+            yield (
+                f"not read: {counted(len(self.beside), 'file')} beside folders that are named like parts of a table: "
+                f"{_named(self.beside)}. Move them into such a folder"
+            )
+
+
+def unread_in(folder: Path, taken: Mapping[str, int], *, recursive: bool, apart: str | None = None) -> Unread:
+    """Look at the first ``LOOKED_AT`` entries of ``folder``.
+
+    ``taken``: when each file that was read had changed last (epoch ms), by its path. ``apart``: a folder that the
+    stream itself moves files to. Raises OSError.
+    """
+    entries = list(islice(_visible(folder, recursive=recursive), LOOKED_AT))
+    changed = [entry.path for entry in entries if _has_changed(entry, taken.get(entry.path))]
+    subfolders = [] if recursive else [entry for entry in entries if entry.is_dir() and entry.path != apart]
+    parts = [entry for entry in subfolders if "=" in entry.name and _holds_something(entry)]
+    folders = [entry.name for entry in subfolders if "=" not in entry.name and _holds_something(entry)]
+    beside = [entry.name for entry in entries if parts and entry.is_file()]
+    names = (os.path.relpath(path, folder) for path in changed)
+    return Unread(tuple(sorted(names)), tuple(sorted(folders)), tuple(sorted(beside)))
+
+
+def _visible(folder: Path, *, recursive: bool) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(_HIDDEN):
+                continue
+            yield entry
+            if recursive and entry.is_dir():
+                yield from _visible(Path(entry.path), recursive=True)
+
+
+def _has_changed(entry: os.DirEntry[str], taken_at: int | None) -> bool:
+    """Whether a file that was taken has changed at another time than it had then (epoch ms)."""
+    if taken_at is None:
+        return False
+    with suppress(OSError):
+        return entry.stat().st_mtime_ns // 1_000_000 != taken_at
+    return False  # it is gone by now
+
+
+def _holds_something(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):
+        return next(_visible(Path(entry.path), recursive=False), None) is not None
+    return False
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+@dataclass(slots=True)
+class FolderWatch:
+    """Watch over a local folder that says each thing once. ``warning`` holds all that is so now."""
+
+    folder: Path
+    checkpoint: DataPath
+    source: FilesSource
+    warning: str | None = None
+    _taken: dict[str, int] = field(default_factory=dict)
+    _read_until: int = -1
+    _said: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, source: Source, home: StreamHome, lineage: str) -> FolderWatch | None:
+        """Watch the folder of ``source``. None if it is no folder of this machine."""
+        if source.format != "files" or "://" in (folder := located(source.path, home.platform)):
+            return None
+        return cls(Path(folder), home.checkpoint(lineage), source)
+
+    def look(self) -> list[str]:
+        """Return lines that were not said before. A folder or list that cannot be read gives none."""
+        with suppress(OSError, ValueError, KeyError):
+            self._learn()
+            options = {name.lower(): value for name, value in self.source.options.items()}
+            recursive = options.get(RECURSIVE, "").lower() == "true"
+            unread = unread_in(self.folder, self._taken, recursive=recursive, apart=options.get("sourcearchivedir"))
+            lines = list(unread.lines())
+            self.warning = "; ".join(lines) or None
+            news = [line for line in lines if line not in self._said]
+            self._said.update(news)
+            return news
+        return []
+
+    def _learn(self) -> None:
+        """Read what Spark has noted since the last look. Of many files only the newest are kept."""
+        files, self._read_until = seen_since(self.checkpoint, self._read_until)
+        for file in files:
+            self._taken[unquote(urlparse(file.uri).path)] = file.changed_at
+        for path in list(self._taken)[:-LOOKED_AT]:
+            del self._taken[path]
