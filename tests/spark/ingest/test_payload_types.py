@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from support.expected.landed import table_rows
 from support.faults.bad_clicks import START_MS
 from support.processes.in_process import catch_up, drain
 from support.streams.stage import Stage
@@ -14,18 +16,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-YEAR_20000_US = 568_971_820_800_000_000
-YEAR_MINUS_1_US = -62_198_755_200_000_001
+LAST_US = 253_402_300_799_999_999
+"""The end of the year 9999."""
+FIRST_US = -62_135_596_800_000_000
+"""The begin of the year 1."""
+LAST_DAY, FIRST_DAY = 2_932_896, -719_162
 VALUES = {
-    "far": f"timestamp_micros({YEAR_20000_US})",
-    "before": f"timestamp_micros({YEAR_MINUS_1_US})",
-    "local_at": f"cast(timestamp_micros({YEAR_20000_US}) as timestamp_ntz)",
-    "last_instant": f"timestamp_micros({2**63 - 1})",
-    "first_instant": f"timestamp_micros({-(2**63)})",
-    "day": "date_from_unix_date(6585321)",
-    "day_before": "date_from_unix_date(-719893)",
-    "last_day": f"date_from_unix_date({2**31 - 1})",
-    "first_day": f"date_from_unix_date({-(2**31)})",
+    "far": f"timestamp_micros({LAST_US})",
+    "before": f"timestamp_micros({FIRST_US})",
+    "local_at": f"cast(timestamp_micros({LAST_US}) as timestamp_ntz)",
+    "last_instant": f"timestamp_micros({LAST_US})",
+    "first_instant": f"timestamp_micros({FIRST_US})",
+    "day": f"date_from_unix_date({LAST_DAY})",
+    "day_before": f"date_from_unix_date({FIRST_DAY})",
+    "last_day": f"date_from_unix_date({LAST_DAY})",
+    "first_day": f"date_from_unix_date({FIRST_DAY})",
     "nan": "double('NaN')",
     "zero": "-0.0D",
     "infinite": "float('-Infinity')",
@@ -35,10 +40,10 @@ VALUES = {
     "flag": "true",
     "word": "cast('word' as varchar(10))",
     "tags": "array('a', null)",
-    "instants": f"array(timestamp_micros({YEAR_20000_US}))",
-    "place": f"named_struct('n', 1, 'at', timestamp_micros({YEAR_MINUS_1_US}))",
+    "instants": f"array(timestamp_micros({LAST_US}))",
+    "place": f"named_struct('n', 1, 'at', timestamp_micros({FIRST_US}))",
     "marks": "map('a', double('NaN'), 'b', cast(null as double))",
-    "by_day": f"map(date_from_unix_date(6585321), timestamp_micros({YEAR_20000_US}))",
+    "by_day": f"map(date_from_unix_date({LAST_DAY}), timestamp_micros({LAST_US}))",
 }
 SQL_OF_COLUMN = ", ".join(f"{sql} as {name}" for name, sql in VALUES.items())
 
@@ -84,10 +89,40 @@ def test_a_value_of_any_type_goes_every_way(spark: SparkSession, tmp_path: Path)
     refused = [(row.reason, json.loads(row.raw)) for row in quarantined]
     assert sorted(reason for reason, _ in refused) == ["conflicting_duplicate"] * 2 + ["null_key"]
     raw = {name.removeprefix("payload_"): value for name, value in refused[0][1].items()}
-    assert raw["day"].lstrip("+") == "19999-12-31"
+    assert raw["day"] == "9999-12-31"
     kept = tables(spark, stage, "sessions").selectExpr("inline(events)")
     assert all(same_values(kept, row_count=2))
     assert all(same_values(tables(spark, stage, "late_events"), row_count=1))
+
+
+FAR = {
+    "day": ("date_from_unix_date(2932897)", "date'9999-12-31'"),
+    "at": ("timestamp_micros(-62135596800000001)", "timestamp'2026-01-01 00:00:00'"),
+    "local_at": ("timestamp_ntz'+12000-01-01 00:00:00'", "timestamp_ntz'2026-01-01 00:00:00'"),
+    "days": ("array(null, date_from_unix_date(-719163))", "array(date'0001-01-01', null)"),
+    "place": ("named_struct('at', timestamp_micros(9223372036854775807))", "named_struct('at', timestamp'2026-01-01')"),
+    "by_day": ("map(date_from_unix_date(2147483647), 1)", "map(date'2026-01-01', 1)"),
+    "nothing": ("cast(null as array<date>)", "cast(null as array<date>)"),
+}
+"""Columns of the payload: an expression that no reader has a value for, and one that every reader has."""
+
+
+def test_a_day_that_readers_have_no_value_for_reaches_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    far_spec = spec() | {"measures": {"next": "date_add(max(day), 1)", "newest": "max(day)"}}
+    far_spec["mapping"]["payload"] = {name: name for name in FAR}
+    stage = Stage.set_up(tmp_path, far_spec)
+    selects = []
+    for number, far in enumerate([None, *FAR]):
+        columns = ", ".join(f"{values[0] if name == far else values[1]} as {name}" for name, values in FAR.items())
+        selects.append(f"select 'ann' as user_id, '{number}' as event_id, {START_MS + number}L as ts, {columns}")
+    spark.sql(" union all ".join(selects)).write.format("delta").save(str(stage.feed))
+
+    drain(spark, stage)
+
+    refused = [row["reason"] for row in table_rows(stage.table("quarantine"))]
+    assert refused == ["year_out_of_range"] * (len(FAR) - 1)
+    (session,) = table_rows(stage.table("sessions"))
+    assert (session["event_count"], session["newest"], session["next"]) == (2, date(9999, 12, 31), None)
 
 
 def tables(spark: SparkSession, stage: Stage, name: str) -> Any:

@@ -28,6 +28,8 @@ class QuarantineReason(StrEnum):
     NON_POSITIVE_EVENT_TIME = "non_positive_event_time"
     FUTURE_EVENT_TIME = "future_event_time"
     NON_POSITIVE_TIMEOUT = "non_positive_timeout"
+    YEAR_OUT_OF_RANGE = "year_out_of_range"
+    """A day or instant of the payload is outside of the years 1 to 9999: not every reader has a value for it."""
     CONFLICTING_DUPLICATE = "conflicting_duplicate"
     """Same key and id as an event of a session still open, but another body."""
     UNREADABLE_FILE = "unreadable_file"

@@ -22,6 +22,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.payload_types import as_kept
+from sessionizer.spark.ingest.years import beyond_years
 from sessionizer.spark.internals.batch_clock import batch_clock
 from sessionizer.spark.internals.trying import never_failing
 
@@ -77,7 +78,7 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     mapped = rows.select(*_mapped(spark, spec), RAW, POSITION, FAULT)
     event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
     as_line = came_as_line(spec.source)
-    reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec))
+    reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec), _year_checks(mapped))
     judged = clock.beside(mapped).withColumn(REASON, reason)
     valid = F.col(REASON).isNull()
     arrival = F.timestamp_millis(clock.now_ms)
@@ -161,6 +162,13 @@ def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
     ]
 
 
+def _year_checks(mapped: DataFrame) -> Checks:
+    """Check the payload only: other columns are bounded by the rules, or are none of time."""
+    payload = [field for field in mapped.schema if field.name.startswith(f"{schema.PAYLOAD}_")]
+    found = [beyond_years(F.col(f"`{field.name}`"), field.dataType) for field in payload]
+    return [(beyond, QuarantineReason.YEAR_OUT_OF_RANGE) for beyond in found if beyond is not None]
+
+
 def _as_json(mapped: DataFrame) -> Column:
     """A mapped row as text, for want of the text that it came as."""
     names = [name for name in mapped.columns if name not in _READ]
@@ -168,7 +176,7 @@ def _as_json(mapped: DataFrame) -> Column:
     return F.make_valid_utf8(F.to_json(F.struct(*columns)))
 
 
-def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks) -> Column:
+def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks, year_checks: Checks) -> Column:
     """The first thing wrong with a mapped row, null when nothing is."""
     reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
     checks = [
@@ -177,6 +185,7 @@ def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks) -> Column
         (F.col(schema.EVENT_ID).isNull(), QuarantineReason.NULL_EVENT_ID),
         *_event_time_checks(spec, clock),
         (F.col(schema.TIMEOUT) <= 0, QuarantineReason.NON_POSITIVE_TIMEOUT),
+        *year_checks,
     ]
     for wrong, name in checks:
         reason = reason.when(wrong, F.lit(name.value))

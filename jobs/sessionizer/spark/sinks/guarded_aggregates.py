@@ -11,7 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F
+
 from sessionizer.launch.plain_spark import plain
+from sessionizer.spark.ingest.years import beyond_years
 from sessionizer.spark.internals.aggregate_trees import is_aggregate, rewritten_aggregates
 from sessionizer.spark.sinks.aggregate_text import rewritten_texts
 
@@ -61,9 +64,19 @@ class GuardedAggregates:
         """``key`` and a column for each aggregate over the rows of that key."""
         inputs = (column.alias(name) for name, column in self.inputs.items())
         found = rows.select("*", *inputs).groupBy(key).agg(*self.columns.values())
-        if not self.results:
-            return found
-        return found.select(key, *(column.alias(name) for name, column in self.results.items()))
+        if self.results:
+            found = found.select(key, *(column.alias(name) for name, column in self.results.items()))
+        return _within_years(found)
+
+
+def _within_years(found: DataFrame) -> DataFrame:
+    """The same measures, null for a day or instant that not every reader has a value for."""
+    columns = {}
+    for each in found.schema:
+        measure = F.col(f"`{each.name}`")
+        if (beyond := beyond_years(measure, each.dataType)) is not None:
+            columns[each.name] = F.when(~beyond, measure)
+    return found.withColumns(columns) if columns else found
 
 
 def may_aggregate(spark: SparkSession, function: str) -> bool:

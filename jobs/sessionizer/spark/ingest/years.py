@@ -1,0 +1,59 @@
+"""Days and instants outside of the years 1 to 9999, for which not every reader of the tables has a value.
+
+A Delta table notes the least and the greatest of a column. With one day of the year 10000 among them ``deltalake``
+reads no row of the table.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructType, TimestampNTZType, TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column
+
+_DAYS: Final = ("date'0001-01-01'", "date'9999-12-31'")
+_INSTANTS: Final = ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'")
+
+
+def beyond_years(column: Column, kind: DataType) -> Column | None:
+    """Find values of ``kind`` with a part outside of the years 1 to 9999. None for a kind without such parts."""
+    if isinstance(kind, DateType):
+        return _outside(column, _DAYS)
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return _outside(column.cast("timestamp"), _INSTANTS)
+    if isinstance(kind, StructType):
+        return _any(beyond_years(column.getField(field.name), field.dataType) for field in kind)
+    if isinstance(kind, ArrayType):
+        return _in_elements(column, kind.elementType)
+    if isinstance(kind, MapType):
+        keys, values = F.map_keys(column), F.map_values(column)
+        return _any((_in_elements(keys, kind.keyType), _in_elements(values, kind.valueType)))
+    return None
+
+
+def _outside(column: Column, bounds: tuple[str, str]) -> Column:
+    first, last = map(F.expr, bounds)
+    return F.coalesce((column < first) | (column > last), F.lit(False))  # noqa: FBT003  lit has no keyword
+
+
+def _in_elements(column: Column, kind: DataType) -> Column | None:
+    if beyond_years(F.lit(None), kind) is None:
+        return None
+
+    def beyond(element: Column) -> Column:
+        found = beyond_years(element, kind)
+        return F.lit(False) if found is None else found  # noqa: FBT003  lit has no keyword
+
+    return F.coalesce(F.exists(column, beyond), F.lit(False))  # noqa: FBT003  lit has no keyword
+
+
+def _any(conditions: Iterable[Column | None]) -> Column | None:
+    found = [condition for condition in conditions if condition is not None]
+    return reduce(operator.or_, found) if found else None
