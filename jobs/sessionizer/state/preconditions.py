@@ -88,7 +88,9 @@ def _carried_out_since(
     if newest is None or newest.outcome is not Ending.DONE or newest.lineage_to != active:
         return None
     is_same = (newest.verb, newest.digest, newest.savepoint) == (record.verb, record.digest, record.savepoint)
-    return newest if is_same and newest.step_at >= record.begun_at else None
+    # the lineage that a plan leaves is in its digest: only an apply in place may decide the same thing twice
+    is_since = record.lineage_from != active or newest.step_at >= record.begun_at
+    return newest if is_same and is_since else None
 
 
 def _may_have_activated(home: StreamHome, record: OperationRecord) -> bool:

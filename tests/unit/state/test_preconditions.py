@@ -243,6 +243,15 @@ def test_every_verb_comes_through_the_same_door() -> None:
         assert "carry_out(" in (folder / "cli" / f"{verb}.py").read_text()
 
 
+def test_the_same_command_may_have_ended_before_this_one_was_recorded(home: StreamHome) -> None:
+    """Both were typed at the same moment, and this one's Spark took longer to start."""
+    left = start_lineage(home)
+    done = replace(new_operation(home, "rescale", DIGEST, "bob", (left, 7)), step_at=epoch_ms() - 60_000)
+    write_operation(home, replace(done, outcome=Ending.DONE, lineage_to=start_lineage(home)))
+    record = new_operation(home, "rescale", DIGEST, "ann", (left, 7))
+    assert carry_out(home, record, "tests", 1, no_work).id == done.id
+
+
 def test_a_plan_made_long_ago_is_no_twin(home: StreamHome) -> None:
     """The same digest stood for the same decision before, and the stream was brought back since."""
     old = replace(planned(home, "rescale"), begun_at=epoch_ms() - 60_000, step_at=epoch_ms() - 60_000)
