@@ -1,1 +1,1 @@
-"""Pure decisions on values and Arrow tables; no Spark, no Airflow, no files."""
+"""Pure decisions on values and Arrow tables, without Spark, Airflow and files."""

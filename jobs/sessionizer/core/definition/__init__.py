@@ -1,1 +1,1 @@
-"""What a session is, in plain Python: no Arrow, no Spark."""
+"""The definition of a session in plain Python, without Arrow and Spark."""

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
 BYTES_OF_VALUE: Final = 8
-"""What any value counts for but null, which counts nothing; text and bytes count on top."""
+"""Bytes that each value counts, without its text or bytes. Null counts 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One valid event: the guard has already put aside what is not.
+    """A valid event. The guard has quarantined the others.
 
-    ``event_time_ms`` may be ``None`` only where the clock is not the event's own; ``timeout_ms`` is the gap timeout
-    that the event itself brings, if any; ``payload`` holds the values of the columns to keep, and ``columns`` their
-    names, which may be left out where all events have the same.
+    ``event_time_ms`` may be ``None`` only if the stream runs on an arrival clock. ``timeout_ms`` is the gap timeout
+    that the event itself brings, if any. ``payload`` holds the values of the columns to keep, ``columns`` their names.
+    ``columns`` may be omitted if all events have the same.
     """
 
     key: str
@@ -35,16 +35,16 @@ class Event:
 
     @property
     def named_payload(self) -> dict[str, Hashable]:
-        """The columns to keep, by name (by number where they have none)."""
+        """The values of the columns to keep, by name, or by number if they have none."""
         names = self.columns or tuple(f"{number:03}" for number in range(len(self.payload)))
         return dict(zip(names, self.payload, strict=True))
 
     def repeats(self, other: Event) -> bool:
-        """Whether it is ``other``, an event of the same key and id, sent again; else the two are in conflict.
+        """Whether this event repeats ``other``, an event of the same key and id. If not, the two conflict.
 
-        They must agree in time, client, whether they close, and each payload column that both came with: the payload
-        may have been changed between them. The timeout does not count. NaN is as good as NaN, zero as minus zero, a
-        field that a struct does not have as one that is null.
+        A repeat has the same time, client and ``closes``, and the same value in each payload column that both events
+        have: the spec's payload may have changed between them. The timeout does not count. NaN equals NaN, zero
+        equals minus zero, and a missing field of a struct equals a null field.
         """
         if (self.event_time_ms, self.closes, self.client) != (other.event_time_ms, other.closes, other.client):
             return False
@@ -53,12 +53,15 @@ class Event:
 
     @property
     def size(self) -> int:
-        """Bytes, as the cap ``max_bytes`` counts them: of key, client, id and each value of the payload."""
+        """Size in bytes, as the cap ``max_bytes`` counts: key, client, id and each value of the payload."""
         return sum(map(size_of, (self.key, self.client, self.event_id, *self.payload)))
 
 
 def size_of(value: Hashable) -> int:
-    """Eight bytes for any value but null; on top text in UTF-8 and binary, or the parts of a list, struct or entry."""
+    """Return the size of a value in bytes: 0 for null, else eight plus its content.
+
+    The content is the UTF-8 text, the binary value, or the sizes of the parts of a list, struct or map entry.
+    """
     if value is None:
         return 0
     if isinstance(value, dict):
@@ -72,11 +75,12 @@ def size_of(value: Hashable) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one micro-batch brings.
+    """The input of one micro-batch.
 
-    ``arrived_at_ms`` is the wall clock of the batch, higher than that of the batch before. A punctuation in it may
-    carry ``timeout_changes``, the new gap timeout (ms) of each client named, and ``floor_ms``, a watermark: on arrival
-    only the one that drains (``NEVER_MS``) counts. ``rules``: those that hold from this batch on, if they are others.
+    ``arrived_at_ms`` is the wall clock of the batch, higher than that of the batch before. A punctuation in the batch
+    may carry ``timeout_changes``, the new gap timeout (ms) of each client named, and ``floor_ms``, a watermark. On an
+    arrival clock only the floor that drains (``NEVER_MS``) counts. ``rules`` are the new rules from this batch on, or
+    None if they stay.
     """
 
     events: tuple[Event, ...]
@@ -87,5 +91,5 @@ class Batch:
 
 
 def drain_at(arrived_at_ms: int) -> Batch:
-    """The batch that closes every open session. It brings no events: in event time they would all be late."""
+    """Return the batch that closes every open session. It has no events, because in event time all would be late."""
     return Batch(events=(), arrived_at_ms=arrived_at_ms, floor_ms=NEVER_MS)

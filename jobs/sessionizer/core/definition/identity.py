@@ -8,10 +8,11 @@ SESSION_ID_LENGTH = 32
 
 
 def session_id(key: str, started_at_ms: int, first_event_id: str) -> str:
-    """The first 32 hexadecimal digits of SHA-256 over key, start (ms) and first event id, NUL between them (UTF-8).
+    """Return the first 32 hexadecimal digits of SHA-256 over key, start (ms) and first event id.
 
-    Where the key or the id has a NUL itself, one more part follows: the length of the key in bytes, which says where
-    the key ends. That makes at least four NULs, where the others have two: no two sessions share what is hashed.
+    The three are UTF-8 text with NUL between them. If the key or the id has a NUL itself, a fourth part follows: the
+    length of the key in bytes, which says where the key ends. Such a text has at least four NULs, the others have
+    two, so that no two sessions hash the same text.
     """
     parts = [key, str(started_at_ms), first_event_id]
     if "\0" in key or "\0" in first_event_id:

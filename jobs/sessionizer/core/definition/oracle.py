@@ -1,11 +1,16 @@
-"""What a session is.
+"""The definition of a session.
 
-This is the definition that every other path (micro-batches, Arrow, Spark SQL, a restored state) must equal. It is
-written to be read, in plain Python, one rule per function; nothing runs it but tests and tools.
+Every other path (micro-batches, Arrow, Spark SQL, a restored state) must equal it. It is written to be read, in plain
+Python, with one rule per function. Only tests and tools run it.
 
-A batch is taken in four steps: its changes of timeouts come into force (``_timeout_in_force``); events that come too
-late, or are known already, go aside (``_admit``); what is left is cut into stretches (``stretch.cut``); stretches that
-can no longer change are closed as sessions (``_close``). The others are open: a later batch may add to or split them.
+A batch is taken in four steps:
+
+1. its changes of timeouts come into force (``_timeout_in_force``);
+2. late events and duplicates are put aside (``_admit``);
+3. the other events are cut into stretches (``stretch.cut``);
+4. stretches that can no longer change are closed as sessions (``_close``).
+
+The other stretches are open: a later batch may add to them or split them.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A final session. ``started_at_ms`` and ``ended_at_ms`` are the clock at its first and its last event."""
+    """A final session. ``started_at_ms`` and ``ended_at_ms`` are the clock of its first and its last event."""
 
     session_id: str
     key: str
@@ -43,11 +48,11 @@ class Session:
 
 @dataclass(slots=True)
 class Outcome:
-    """Where a stream stands after its last batch.
+    """The sessions and events of a stream after its last batch.
 
     ``closed`` holds the final sessions in the order they became final: by batch, key and time. ``open_events`` is
     ordered by key and time, ``late`` and ``conflicting`` by batch, key and canonical order. ``watermark_ms`` is the
-    moment up to which sessions are final; in the two modes that run on arrival that is the last batch's wall clock.
+    moment up to which sessions are final. On the two arrival clocks it is the wall clock of the last batch.
     """
 
     closed: list[Session] = field(default_factory=list)
@@ -59,10 +64,10 @@ class Outcome:
 
 
 def sessionize(batches: Iterable[Batch], rules: SessionRules) -> Outcome:
-    """The sessions of a stream that brought ``batches``, in this order, under ``rules`` until a batch has others.
+    """Return the outcome of ``batches``, in this order, under ``rules`` until a batch brings others.
 
-    Rules that change leave alone what was decided: the watermark never goes back, and each event keeps the timeout and
-    the caps that were in force when it was admitted.
+    New rules do not change earlier decisions: the watermark never goes back, and each event keeps the timeout and the
+    caps that were in force when it was admitted.
     """
     outcome = Outcome()
     changed_timeouts_ms: dict[str, int] = {}
@@ -86,9 +91,9 @@ def sessionize(batches: Iterable[Batch], rules: SessionRules) -> Outcome:
 
 @dataclass(slots=True)
 class _Seen:
-    """The watermark that the events of the batches before this one led to, and the highest floor up to this one.
+    """The watermark from the events of all earlier batches, and the highest floor up to this batch.
 
-    The delay is the one that held in the batch of the event: a longer one later takes nothing back.
+    Each event counts with the watermark delay of its own batch: a longer delay later does not move the watermark back.
     """
 
     watermark_ms: int = 0
@@ -97,16 +102,20 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """An event at or before ``late_by_ms`` is late; a session due at or before ``final_by_ms`` is final."""
+    """The two thresholds of a batch.
+
+    An event at or before ``late_by_ms`` is late. A session due at or before ``final_by_ms`` is final.
+    """
 
     late_by_ms: int
     final_by_ms: int
 
 
 def _bounds(batch: Batch, seen: _Seen, rules: SessionRules) -> _Bounds:
-    """In event time both bounds are the watermark.
+    """Return the bounds of a batch: in event time both are the watermark.
 
-    On arrival nothing is late, and the batch's own moment is final: a floor counts only if it drains.
+    On an arrival clock no event is late, sessions are final up to the batch's own moment, and a floor counts only if
+    it drains.
     """
     if rules.time_mode is TimeMode.EVENT_TIME:
         watermark_ms = max(seen.watermark_ms, seen.floor_ms)
@@ -118,9 +127,10 @@ def _bounds(batch: Batch, seen: _Seen, rules: SessionRules) -> _Bounds:
 
 
 def _time_shown(event: Event, batch: Batch) -> int:
-    """How far an event shows time to be: never beyond the clock of its batch.
+    """Return the event time that an event proves, at most the clock of its batch.
 
-    So a client whose clock is ahead makes nobody else late. Its own sessions stay where its events say.
+    So a client whose clock is ahead does not make the events of other clients late. Its own sessions keep the times
+    of its events.
     """
     return min(event.event_time_ms or 0, batch.arrived_at_ms)
 
@@ -129,7 +139,7 @@ def _time_shown(event: Event, batch: Batch) -> int:
 
 
 def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> AdmittedEvent:
-    """The event as it would be admitted in ``batch``."""
+    """Return the event as ``batch`` would admit it."""
     on_its_own_clock = rules.time_mode is TimeMode.EVENT_TIME
     return AdmittedEvent(
         event=event,
@@ -142,7 +152,7 @@ def _arrival(event: Event, batch: Batch, client_timeouts_ms: Mapping[str, int], 
 
 
 def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules: SessionRules) -> int:
-    """The event's own timeout, else its client's by now, else the stream's; ``NEVER_MS`` at most."""
+    """Return the event's own timeout (ms), else its client's present one, else the stream's, at most ``NEVER_MS``."""
     if rules.time_mode is TimeMode.NONE:
         return NEVER_MS
     if event.timeout_ms is not None:
@@ -153,9 +163,10 @@ def _timeout_in_force(event: Event, client_timeouts_ms: Mapping[str, int], rules
 
 
 def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:
-    """The order in which a batch's events of one key are taken, whatever the order they came in; nulls first.
+    """Return the sort key by which a batch's events of one key are taken, nulls first.
 
-    It goes on where ``order_in_key`` ends, because two events of one id may differ in body, or in timeout alone.
+    The order of arrival does not count. The key extends ``order_in_key``, because two events of one id may differ in
+    body, or in timeout alone.
     """
     event = arrival.event
     return (
@@ -175,7 +186,7 @@ def _nulls_first(value: Hashable) -> tuple[bool, Hashable]:
 
 
 def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, outcome: Outcome) -> None:
-    """Put late events and duplicates aside, and the others among the open events of ``outcome``."""
+    """Put late events and duplicates aside, and add the others to the open events of ``outcome``."""
     open_by_key = _by_key(outcome.open_events)
     for key, arrivals_of_key in sorted(_by_key(arrivals).items()):
         known = _events_by_id(open_by_key[key], late_by_ms)
@@ -193,7 +204,10 @@ def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, outcome: Outcome)
 
 
 def _events_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int) -> dict[str, Event]:
-    """What a key's duplicates are told by: the events of its sessions that are not yet over at ``late_by_ms``."""
+    """Return the events that duplicates of a key are compared with, by id.
+
+    They are the events of its sessions that are due after ``late_by_ms``.
+    """
     return {
         admitted.event.event_id: admitted.event
         for stretch in cut(open_events)
@@ -206,7 +220,7 @@ def _events_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int) -> dict
 
 
 def _close(final_by_ms: int, outcome: Outcome) -> None:
-    """Move the sessions that are due from the open events to the closed sessions of ``outcome``."""
+    """Move the sessions due by ``final_by_ms`` from the open events to the closed sessions of ``outcome``."""
     still_open: list[AdmittedEvent] = []
     for key, events in sorted(_by_key(outcome.open_events).items()):
         for stretch in cut(events):

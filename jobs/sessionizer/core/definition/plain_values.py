@@ -1,7 +1,7 @@
-"""Values of any column as plain Python, whatever they are, and the text by which two of them are compared.
+"""Values of any column as plain Python, and the text by which two of them are compared.
 
-``to_pylist`` of Arrow fails at the first instant that ``datetime`` cannot hold, any outside the years 1 to 9999. Here
-instants, days and times are counts in the unit of their column, a struct is a dict, a map a list of pairs.
+Arrow's ``to_pylist`` fails at the first instant that ``datetime`` cannot hold, which is any outside the years 1 to
+9999. Here instants, days and times are counts in the unit of their column, a struct is a dict, a map a list of pairs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """One value for each row."""
+    """Return a plain value for each row."""
     if isinstance(values, pa.ChunkedArray):
         return [value for chunk in values.chunks for value in plain_values(chunk)]
     kind = values.type
@@ -52,10 +52,10 @@ def _unless_null(values: pa.Array, plain: Sequence[Any]) -> list[Any]:
 
 
 def written(value: Any) -> str:  # noqa: ANN401  what a column may hold
-    """The text of a plain value: two values are the same where this is.
+    """Return the text of a plain value. Two values are the same if their texts are.
 
-    So NaN is the same as NaN, and minus zero as zero. A field of a struct that is null is as good as none, and the
-    order of fields does not matter; neither do the zeros at the end of a decimal.
+    So NaN equals NaN, and minus zero equals zero. A null field of a struct equals a missing one. The order of fields
+    and the zeros at the end of a decimal do not count.
     """
     if isinstance(value, dict):
         fields = (f"{name!r}: {written(part)}" for name, part in sorted(value.items()) if part is not None)
@@ -69,7 +69,10 @@ def written(value: Any) -> str:  # noqa: ANN401  what a column may hold
 
 
 def order_of(value: Any) -> tuple[Any, ...]:  # noqa: ANN401  what a column may hold
-    """A sort key within one column: nulls, values, NaN. Of lists the parts decide, and of structs, by their names."""
+    """Return a sort key within a column: nulls first, then values, then NaN.
+
+    Lists are compared part by part, structs field by field in the order of the fields' names.
+    """
     if value is None:
         return (0,)
     if isinstance(value, dict):

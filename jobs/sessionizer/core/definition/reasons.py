@@ -1,4 +1,4 @@
-"""Why a session ended, and why a row never reached one. The values are what the tables show."""
+"""Reasons for the end of a session and for the quarantine of a row, with the values that the tables show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class CloseReason(StrEnum):
-    """What cut a session off from the next; of several that apply, the first in this order is named."""
+    """The reason why a session ended. If several apply, the first in this order counts."""
 
     CLOSING_EVENT = "closing_event"
     MAX_EVENTS = "max_events"
@@ -16,7 +16,7 @@ class CloseReason(StrEnum):
 
 
 class QuarantineReason(StrEnum):
-    """Why a row was put aside."""
+    """The reason why a row was quarantined."""
 
     MALFORMED = "malformed"
     WRONG_TYPE = "wrong_type"
@@ -31,7 +31,7 @@ class QuarantineReason(StrEnum):
     YEAR_OUT_OF_RANGE = "year_out_of_range"
     """A day or instant of the payload is outside of the years 1 to 9999: not every reader has a value for it."""
     CONFLICTING_DUPLICATE = "conflicting_duplicate"
-    """Same key and id as an event of a session still open, but another body."""
+    """The row has the key and id of an event of an open session, but another body."""
     UNREADABLE_FILE = "unreadable_file"
     LEFT_OUT = "left_out"
-    """In a range of the source that whoever restored the stream left out."""
+    """The row is in a range of the source that the operator excluded in a restore."""

@@ -1,4 +1,4 @@
-"""The rules of a stream: what decides where one session ends and the next begins. All times are milliseconds."""
+"""The rules of a stream, which decide where one session ends and the next begins. All times are milliseconds."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ if TYPE_CHECKING:
 
 
 NEVER_MS: Final = 2**62
-"""A moment, or a timeout, that is never reached. Twice it still fits a signed 64-bit column less one.
+"""A moment, or a timeout, that is never reached. Twice this, less one, still fits a signed 64-bit column.
 
-A longer timeout than this, wherever it comes from, counts as this one.
+Any longer timeout counts as this one.
 """
 
 
 class TimeMode(StrEnum):
-    """Which clock a gap runs on."""
+    """The clock that a gap runs on."""
 
     EVENT_TIME = "event_time"
-    """The time written in the event; sessions close as the watermark passes."""
+    """The time written in the event. Sessions close when the watermark passes."""
     PROCESSING_TIME = "processing_time"
-    """The time of the batch that brought the event; sessions close as the wall clock passes."""
+    """The time of the batch that brought the event. Sessions close when the wall clock passes."""
     NONE = "none"
-    """No gap at all: only closing events and caps end a session."""
+    """No gap: only closing events and caps end a session."""
 
 
 class Caps(NamedTuple):
-    """The most events, the longest time (ms) and the most bytes of a session; None: no such cap."""
+    """The most events, the longest time (ms) and the most bytes of a session. None means no such cap."""
 
     max_events: int | None = None
     max_duration_ms: int | None = None
@@ -40,8 +40,8 @@ class Caps(NamedTuple):
 class SessionRules:
     """The rules of one stream.
 
-    ``client_timeouts_ms`` maps a client to its own gap timeout and goes before ``gap_timeout_ms``; a cap of ``None``
-    never cuts. ``emit_every_ms`` says how far the emission of a final session may lag, never what the session is.
+    ``client_timeouts_ms`` maps a client to its own gap timeout, which overrides ``gap_timeout_ms``. A cap of ``None``
+    never cuts. ``emit_every_ms`` limits how late a final session is emitted. It does not change any session.
     """
 
     time_mode: TimeMode
@@ -62,6 +62,10 @@ class SessionRules:
 def changed_timeouts(
     announced: Mapping[str, int], table: Mapping[str, int], inline: Mapping[str, int], default_ms: int
 ) -> dict[str, int]:
-    """Clients whose timeout (ms) is another now; one that left the table falls back to the spec's."""
+    """Return the clients whose timeout (ms) has changed, with the new one.
+
+    ``announced`` is what the stream knows, ``table`` the present table of clients. A client that left the table gets
+    its timeout in ``inline``, the spec's, or ``default_ms``.
+    """
     wanted = {client: inline.get(client, default_ms) for client in announced} | dict(table)
     return {client: timeout for client, timeout in wanted.items() if announced.get(client) != timeout}

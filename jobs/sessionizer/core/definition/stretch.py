@@ -1,4 +1,4 @@
-"""Where a session ends: the part of the definition (``oracle``) that looks at one key's events."""
+"""The part of the definition (``oracle``) that cuts one key's events into sessions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedEvent:
-    """An event that counts, with what held when it was admitted: its moment on the stream's clock, and when to cut.
+    """An event that counts, with its moment on the stream's clock, and the timeout and caps it was admitted with.
 
-    ``timeout_ms`` is the gap timeout after it; ``max_events``, ``max_duration_ms`` and ``max_bytes`` the caps of a
-    session that it is the last of. All stay what they were, whatever the rules become.
+    ``timeout_ms`` is the gap timeout after it. ``max_events``, ``max_duration_ms`` and ``max_bytes`` are the caps of a
+    session whose last event it is. New rules do not change them.
     """
 
     event: Event
@@ -32,15 +32,15 @@ class AdmittedEvent:
 
     @property
     def deadline_ms(self) -> int:
-        """The last moment at which another event still continues this one's session."""
+        """The last moment (ms) at which another event still continues this event's session."""
         return min(self.clock_ms + self.timeout_ms, NEVER_MS)
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The events between two cuts, as far as the events known by now tell.
+    """The events between two cuts, by the events known so far.
 
-    Once the stream's clock has reached ``due_ms`` no event can come that changes it.
+    After the stream's clock has reached ``due_ms``, no later event can change it.
     """
 
     events: tuple[AdmittedEvent, ...]
@@ -49,13 +49,13 @@ class Stretch:
 
 
 def order_in_key(admitted: AdmittedEvent) -> tuple[int, int, bool, str]:
-    """The order of a key's events: by clock, then event time, a closing event after its equals, then id."""
+    """Return the sort key of a key's events: clock, event time, closing events last, then id."""
     event = admitted.event
     return (admitted.clock_ms, event.event_time_ms or 0, event.closes, event.event_id)
 
 
 def cut(events: Iterable[AdmittedEvent]) -> Iterator[Stretch]:
-    """The stretches of one key's ``events``, in their order. The last may be unfinished: it is due when its gap is."""
+    """Yield the stretches of one key's ``events``, in order. The last may be unfinished: it is due when its gap is."""
     ordered = sorted(events, key=order_in_key)
     current: list[AdmittedEvent] = []
     for admitted, following in zip_longest(ordered, ordered[1:]):
@@ -66,7 +66,10 @@ def cut(events: Iterable[AdmittedEvent]) -> Iterator[Stretch]:
 
 
 def _cut_after(current: Sequence[AdmittedEvent], following: AdmittedEvent | None) -> tuple[CloseReason, int] | None:
-    """Why the session ends between ``current`` and ``following``, and when that is certain (ms); None: it goes on."""
+    """Return why a session ends between ``current`` and ``following``, and when that is certain (ms).
+
+    Return None if the session goes on.
+    """
     first, last = current[0], current[-1]
     if last.event.closes:
         return CloseReason.CLOSING_EVENT, last.clock_ms

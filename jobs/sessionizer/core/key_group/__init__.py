@@ -1,1 +1,1 @@
-"""What a key group does with its share of a batch, on Arrow columns of many keys at once."""
+"""A key group's work on its share of a batch, on Arrow columns of many keys at once."""

@@ -1,4 +1,4 @@
-"""What happens to a group's events as they arrive: the late ones leave, the others get the timeout in force."""
+"""The admission of a group's events: late events leave, the others get the timeout in force."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Admitted(NamedTuple):
-    """A batch's events of one group, told apart; either may be empty."""
+    """A batch's events of one group, split into admitted and late ones. Either table may be empty."""
 
     admitted: pa.Table
     late: pa.Table
 
 
 def admit(events: pa.Table, late_before_ms: int, rules: SessionRules, timeout_changes: Mapping[str, int]) -> Admitted:
-    """Split off what is at or before ``late_before_ms`` and write down each other event's timeout in force (ms)."""
+    """Split off the events at or before ``late_before_ms``, and set each other event's timeout in force (ms)."""
     is_late = int64s(events, schema.CLOCK) <= late_before_ms
     late = events.filter(pa.array(is_late)) if is_late.any() else events.slice(0, 0)
     on_time = events.filter(pa.array(~is_late)) if is_late.any() else events
@@ -36,7 +36,10 @@ def admit(events: pa.Table, late_before_ms: int, rules: SessionRules, timeout_ch
 
 
 def _timeouts_in_force(events: pa.Table, rules: SessionRules, changes: Mapping[str, int]) -> pa.Array:
-    """The event's own timeout, else its client's, else the default; beyond ``NEVER_MS`` a sum would overflow."""
+    """Return each event's own timeout (ms), else its client's, else the default.
+
+    A timeout is at most ``NEVER_MS``, because a sum with a longer one would overflow.
+    """
     if rules.time_mode is TimeMode.NONE:
         return pa.array(np.full(events.num_rows, NEVER_MS))
     return pa.array(np.minimum(_timeouts_said(events, rules, changes).to_numpy(), NEVER_MS))
@@ -52,9 +55,9 @@ def _timeouts_said(events: pa.Table, rules: SessionRules, changes: Mapping[str, 
 
 
 def _of_clients(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) -> pa.Array:
-    """Each row's timeout (ms) by its client, from the first of ``known`` that has one; null where none has.
+    """Return each row's timeout (ms) by its client, from the first mapping of ``known`` that has one, else null.
 
-    Only the clients that came are looked up: there may be many more that have a timeout.
+    Only the clients of these rows are looked up, because many more clients may have a timeout.
     """
     encoded = clients.combine_chunks().dictionary_encode()
     found = [next((of[name] for of in known if name in of), None) for name in encoded.dictionary.to_pylist()]
@@ -62,10 +65,10 @@ def _of_clients(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) ->
 
 
 def earliest_due(admitted: pa.Table, rules: SessionRules) -> int | None:
-    """The earliest instant (epoch ms) at which one of these events could end a session; None for never.
+    """Return the earliest instant (epoch ms) at which one of these events could end a session, or None for never.
 
-    A bound, not the truth: a later event may prolong the session, and nothing is read from the state to find out.
-    Without a timeout a cap may be reached by any event, so the group is looked at as soon as it may be.
+    The result is a lower bound: a later event may prolong the session, and the state is not read to find out. Without
+    a timeout any event may reach a cap, so the group is merged as soon as possible.
     """
     clock = int64s(admitted, schema.CLOCK)
     quiet_until = clock + int64s(admitted, schema.TIMEOUT)
@@ -77,7 +80,7 @@ def earliest_due(admitted: pa.Table, rules: SessionRules) -> int | None:
 
 
 def latest_due(admitted: pa.Table) -> int | None:
-    """The latest instant (epoch ms) at which one of these events could end a session; None for never."""
+    """Return the latest instant (epoch ms) at which one of these events could end a session, or None for never."""
     clock = int64s(admitted, schema.CLOCK)
     closes = admitted.column(schema.CLOSES).to_numpy()
     due = np.where(closes, clock, clock + int64s(admitted, schema.TIMEOUT))
@@ -86,9 +89,9 @@ def latest_due(admitted: pa.Table) -> int | None:
 
 
 def aligned(due_ms: int | None, emit_every_ms: int, group: int, groups: int) -> int | None:
-    """``due_ms`` moved up to the group's next emission instant.
+    """Return ``due_ms``, moved up to the group's next emission instant.
 
-    Every group has its own phase on the grid, so that the groups merge in turn and no batch pays for all of them.
+    Each group has its own phase on the grid, so that the groups merge in turn and no batch merges all of them.
     """
     if due_ms is None or emit_every_ms <= 0:
         return due_ms

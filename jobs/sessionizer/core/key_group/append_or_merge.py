@@ -1,7 +1,7 @@
-"""What a key group does with its share of a batch: append, or merge. Decided here, carried out by the adapter.
+"""The decision of a key group to append its share of a batch, or to merge. The adapter carries it out.
 
-A group's state is a log of tables of open events (``schema.event_schema``) and a plan. A batch that makes nothing due
-only appends, so it costs what it brings, not what is open.
+A group's state is a log of tables of open events (``schema.event_schema``) and a plan. If no session is due in a batch,
+the group only appends. The cost then depends on the new events, not on the open ones.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from sessionizer.core.wire.schema import Payload
 
 TABLES_BEFORE_MERGE: Final = 32
-"""A log is merged when it has grown by so many tables, due or not: that bounds what a merge must read."""
+"""A log that has grown by this many tables is merged, due or not. That bounds what a merge must read."""
 HEAVY_TABLE_BYTES: Final = 2**24
-"""A table counts once more for each time that it has so much."""
+"""A table counts as one more table for each multiple of this size (bytes)."""
 
 
 class Plan(NamedTuple):
-    """When the group is merged next (epoch ms, None for never) and how many tables were appended since it was.
+    """The instant of the group's next merge and the number of tables appended since the last one.
 
-    A heavy table counts for several (``HEAVY_TABLE_BYTES``).
+    ``at`` is in epoch ms, None for never. A heavy table counts as several (``HEAVY_TABLE_BYTES``).
     """
 
     at: int | None
@@ -46,9 +46,9 @@ NO_PLAN: Final = Plan(None, 0)
 
 @dataclass(frozen=True, slots=True)
 class BatchBounds:
-    """How far time has come in this batch, epoch ms.
+    """The thresholds and the clock of a batch, in epoch ms.
 
-    An event at or before ``late_before`` is late, a session due at or before ``final_by`` is final. ``arrived_at`` is
+    An event at or before ``late_before`` is late. A session due at or before ``final_by`` is final. ``arrived_at`` is
     the batch's wall clock, the same in every replay.
     """
 
@@ -58,9 +58,9 @@ class BatchBounds:
 
     @classmethod
     def of(cls, mode: TimeMode, watermark_ms: int, arrived_at_ms: int, floor_ms: int) -> BatchBounds:
-        """The bounds of a batch, from Spark's watermark, its wall clock and the highest floor of its punctuations.
+        """Return the bounds of a batch from Spark's watermark, its wall clock and the highest floor of punctuations.
 
-        On arrival the wall clock alone decides, but for the floor that drains.
+        On an arrival clock only the wall clock decides, except for the floor that drains.
         """
         if mode is TimeMode.EVENT_TIME:
             watermark_ms = max(watermark_ms, floor_ms)
@@ -70,23 +70,23 @@ class BatchBounds:
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """What all groups of a stream share."""
+    """The rules, payload and number of groups that all groups of a stream share."""
 
     rules: SessionRules
     payload: Payload
     key_groups: int
 
     def aligned(self, due_ms: int | None, group: int) -> int | None:
-        """``due_ms`` on the emission grid of ``group``."""
+        """Return ``due_ms``, moved up to the emission grid of ``group``."""
         return aligned(due_ms, self.rules.emit_every_ms, group, self.key_groups)
 
 
 @dataclass(slots=True)
 class Step:
-    """What to do to the state and what to emit.
+    """The changes to a group's state, and the rows to emit.
 
-    ``append``: a table to add to the log. ``merged``: the log becomes ``merged.open_events``. Both are written in the
-    pieces of ``log_tables``. ``open_in_group``: what is open then, None where nothing changed.
+    ``append`` is a table to add to the log. After ``merged`` the log is ``merged.open_events``. Both are written in the
+    pieces of ``log_tables``. ``open_in_group`` describes the open events after the step, None if nothing changed.
     """
 
     plan: Plan
@@ -98,7 +98,7 @@ class Step:
 
 @dataclass(slots=True)
 class Arrivals:
-    """A group's share of a batch: ``events`` as packed, and the clients' timeouts (ms) changed so far."""
+    """A group's share of a batch: the packed ``events``, and the clients' timeouts (ms) changed so far."""
 
     events: Sequence[pa.Table] = ()
     timeout_changes: Mapping[str, int] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def take_batch(
     bounds: BatchBounds,
     read_log: Callable[[], Sequence[pa.Table]],
 ) -> Step:
-    """The step of ``group`` for what arrived. ``read_log`` is called only if the step is a merge."""
+    """Return the step of ``group`` for its arrivals. ``read_log`` is called only if the step is a merge."""
     late, new, due = _admit(group, shared, arrivals, bounds)
     due = min((at for at in (due, planned.at) if at is not None), default=None)
     if _must_merge(due, planned, bounds) and not _can_wait(shared.rules, planned, new, bounds):
@@ -127,16 +127,16 @@ def take_batch(
 def take_timer(
     group: int, shared: GroupRules, planned: Plan, bounds: BatchBounds, read_log: Callable[[], Sequence[pa.Table]]
 ) -> Step | None:
-    """The step of ``group`` when its timer fires; None if it was merged earlier in this batch."""
+    """Return the step of ``group`` when its timer fires, or None if it was merged earlier in this batch."""
     if planned.at is None or planned.at > bounds.final_by:
         return None
     return _merge(group, shared, read_log(), bounds)
 
 
 def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: BatchBounds) -> Step:
-    """The step of ``group`` when it gets ``log`` to begin with, as it lies: nothing in it is decided.
+    """Return the first step of ``group``, which begins with ``log`` as its state. The log is not merged.
 
-    Its timer is ahead of all that is final in this batch, so that nothing leaves with it.
+    Its timer is after the instant up to which this batch is final, so that the batch emits none of its sessions.
     """
     due = min((at for at in (earliest_due(table, shared.rules) for table in log) if at is not None), default=None)
     undecided = sum(_weight(table) for table in log if admitted_after(table))
@@ -158,11 +158,11 @@ def _must_merge(due_ms: int | None, planned: Plan, bounds: BatchBounds) -> bool:
 
 
 def _can_wait(rules: SessionRules, planned: Plan, new: Sequence[pa.Table], bounds: BatchBounds) -> bool:
-    """Whether a group may leave what is due to the next batch: once after each merge, and only in a backlog.
+    """Whether a group may leave its due sessions to the next batch: once after each merge, and only in a backlog.
 
-    There one batch spans more event time than ``emit_every``, and all that is open would be written anew with each. The
-    group's newest event tells. Spark's watermark follows it, so the next batch comes by itself, with or without new
-    data, and a whole step later; and the event is so old that another batch as long as this one must be waiting.
+    In a backlog a batch spans more event time than ``emit_every``, and each merge would rewrite all open events. The
+    group's newest event decides. Spark's watermark follows it by at least ``emit_every``, so the next batch comes even
+    without new data. The event is also so old that another batch as long as this one must be waiting.
     """
     if not rules.emit_every_ms or planned.appended or not new:
         return False
@@ -178,7 +178,7 @@ def _weight(table: pa.Table) -> int:
 def _admit(
     group: int, shared: GroupRules, arrivals: Arrivals, bounds: BatchBounds
 ) -> tuple[pa.Table | None, list[pa.Table], int | None]:
-    """Late events, the admitted ones as no or one table, and when they could first end a session."""
+    """Return the late events, the admitted ones as no or one table, and when they could first end a session (ms)."""
     if not arrivals.events:
         return None, [], None
     events = pa.concat_tables(arrivals.events)
@@ -204,7 +204,7 @@ def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: Batc
 
 
 def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenInGroup:
-    """What a batch added that was only appended."""
+    """Return what a batch that was only appended adds to the open events."""
     return OpenInGroup(
         sessions=int(pc.count_distinct(new.column(schema.KEY)).as_py()),
         latest_due_ms=latest(shared.aligned(latest_due(new), group), plan.at),
@@ -215,5 +215,5 @@ def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenI
 
 
 def _after(due_ms: int | None, appended: int, bounds: BatchBounds) -> Plan:
-    """A timer must lie ahead of what is final."""
+    """Return the next plan. Its timer is later than ``bounds.final_by``."""
     return Plan(None if due_ms is None else max(due_ms, bounds.final_by + 1), appended)

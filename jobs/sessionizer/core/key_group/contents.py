@@ -1,4 +1,4 @@
-"""What a key group holds, for people to look at: how much, of whom, until when, and what is open of one key."""
+"""The contents of a key group for inspection: sizes, heaviest keys, ends of sessions, open sessions of one key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeyWeight:
-    """How many open events a key has, repeats among them, and how many bytes they come to, decoded."""
+    """The number of open events of a key, repeats included, and their decoded size in bytes."""
 
     key: str
     key_group: int
@@ -34,10 +34,11 @@ class KeyWeight:
 
 @dataclass(frozen=True, slots=True)
 class GroupContents:
-    """What one key group holds.
+    """The contents of one key group.
 
-    ``blobs`` of ``blob_bytes`` in the state, ``bytes`` of events, decoded. The ``sessions`` are without repeats; the
-    first of them could end at ``first_due_ms`` (epoch ms), the last at ``last_due_ms``, None for never.
+    ``blobs`` is their number and ``blob_bytes`` their size in the state. ``bytes`` is the decoded size of the events.
+    ``sessions`` counts without repeats. The first session could end at ``first_due_ms`` (epoch ms), the last at
+    ``last_due_ms``. None means never.
     """
 
     key_group: int
@@ -53,7 +54,7 @@ class GroupContents:
 
     @classmethod
     def from_json(cls, text: str) -> GroupContents:
-        """What ``json.dumps(asdict(…))`` made."""
+        """Return the contents from the text of ``json.dumps(asdict(…))``."""
         value: dict[str, Any] = json.loads(text)
         return cls(**{**value, "heaviest": tuple(KeyWeight(**each) for each in value["heaviest"])})
 
@@ -61,7 +62,7 @@ class GroupContents:
 def contents_of(
     log: Sequence[pa.Table], key_group: int, blob_bytes: int, rules: SessionRules, heaviest: int
 ) -> GroupContents:
-    """What a group's ``log`` comes to, oldest table first, with its ``heaviest`` keys."""
+    """Return the contents of a group's ``log``, oldest table first, with as many keys as ``heaviest`` says."""
     ends = ends_of_open(log, rules)
     weights = _weights(log, key_group)
     return GroupContents(
@@ -79,12 +80,12 @@ def contents_of(
 
 
 def heaviest_of(weights: Iterable[KeyWeight], count: int) -> list[KeyWeight]:
-    """The keys with the most bytes, the heaviest first."""
+    """Return the ``count`` keys with the most bytes, heaviest first."""
     return sorted(weights, key=lambda each: (-each.bytes, each.key))[:count]
 
 
 def _weights(log: Sequence[pa.Table], key_group: int) -> list[KeyWeight]:
-    """Of every key."""
+    """Return the weight of each key."""
     parts = [pa.table([table.column(schema.KEY), pa.array(_sizes(table))], names=["key", "bytes"]) for table in log]
     of_keys = pa.concat_tables(parts).group_by("key").aggregate([("bytes", "count"), ("bytes", "sum")])
     columns = (of_keys.column(name).to_pylist() for name in ("key", "bytes_count", "bytes_sum"))
@@ -101,8 +102,8 @@ def _sizes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
 def sessions_of_key(
     log: Sequence[pa.Table], key: str, rules: SessionRules, payload: schema.Payload
 ) -> list[dict[str, Any]]:
-    """The sessions that are open of one key, by ``would_be_schema`` in JSON: times in ISO 8601, no nulls."""
-    # a table without a row of the key stays: which of them came with one batch is told by their places
+    """Return the open sessions of a key, by ``would_be_schema`` as JSON: times in ISO 8601, no nulls."""
+    # A table without a row of the key stays, because its place in the log shows which tables came with one batch.
     ours = [table.filter(pc.equal(table.column(schema.KEY), key)) for table in log]
     if not any(table.num_rows for table in ours):
         return []

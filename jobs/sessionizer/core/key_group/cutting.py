@@ -1,6 +1,6 @@
-"""Where sessions begin and end: docs/sessions.md, 7 and 8, on arrays of many keys at once.
+"""The cuts between sessions (docs/sessions.md, 7 and 8), on arrays of many keys at once.
 
-The readable definition is ``sessionizer.core.definition.oracle``; this is the same on columns.
+The readable definition is ``sessionizer.core.definition.oracle``. This module does the same on columns.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _CLOSING, _MAX_EVENTS, _MAX_BYTES, _GAP, _MAX_DURATION = range(5)
 
 @dataclass(frozen=True, slots=True)
 class OrderedEvents:
-    """Columns of events in the order of ``ordering.session_order``: of one key together, then as the session runs.
+    """Columns of events in the order of ``ordering.session_order``: by key, and within a key in session order.
 
     ``max_events``, ``max_duration`` (ms) and ``max_bytes`` are the caps of a session that ends with the event,
-    ``NEVER_MS`` for none. ``bytes_before``: the sizes of all events before each, one more than there are events; None
-    where no cap needs them.
+    ``NEVER_MS`` for none. ``bytes_before`` is the size (bytes) of all events before each event, with the size of all
+    as one more element. It is None if no cap needs it.
     """
 
     key: Int64s
@@ -53,7 +53,10 @@ class OrderedEvents:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Sessions as runs of rows: ``first`` to ``last`` inclusive, when each is due (epoch ms) and why it ends."""
+    """Sessions as runs of rows: ``first`` to ``last`` inclusive, when each is due (epoch ms) and why it ends.
+
+    ``reason`` is a position in ``REASONS``.
+    """
 
     first: Int64s
     last: Int64s
@@ -62,16 +65,16 @@ class Cuts:
 
     @property
     def length(self) -> Int64s:
-        """Events per session."""
+        """Number of events of each session."""
         return self.last - self.first + 1
 
     def final(self, final_by_ms: int) -> Bools:
-        """Which sessions can no longer change once everything up to ``final_by_ms`` has been seen."""
+        """Return which sessions can no longer change after all events up to ``final_by_ms`` (epoch ms) have come."""
         return self.due <= final_by_ms
 
 
 def cut_sessions(events: OrderedEvents) -> Cuts:
-    """All sessions of the events, finished or not."""
+    """Return all sessions of the events, finished or not."""
     if not len(events):
         nothing = np.empty(0, np.int64)
         return Cuts(nothing, nothing, nothing, np.empty(0, np.int8))
@@ -87,7 +90,7 @@ def cut_sessions(events: OrderedEvents) -> Cuts:
 
 
 def _apply_caps(events: OrderedEvents, first: Int64s, last: Int64s) -> tuple[Int64s, Int64s]:
-    """Split the few runs that exceed a cap; where the next cut falls depends on the one before, hence the loop."""
+    """Split the few runs that exceed a cap. Each cut depends on the one before, which is why there is a loop."""
     exceeding = last - first >= events.max_events.min()
     exceeding |= events.clock[last] - events.clock[first] > events.max_duration.min()
     if events.bytes_before is not None:
@@ -102,12 +105,12 @@ def _apply_caps(events: OrderedEvents, first: Int64s, last: Int64s) -> tuple[Int
 
 
 def _are_alike(events: OrderedEvents) -> bool:
-    """Whether the same caps hold for all, as they do unless the rules were changed."""
+    """Whether all events have the same caps, which is so unless the rules were changed."""
     return all(bool((caps == caps[0]).all()) for caps in (events.max_events, events.max_duration, events.max_bytes))
 
 
 def _cap_run(events: OrderedEvents, start: int, last: int) -> list[int]:
-    """First rows of the further sessions that the caps make of the run ``start..last``."""
+    """Return the first rows of the further sessions into which the caps split the run ``start..last``."""
     clock, bytes_before = events.clock, events.bytes_before
     max_events, max_duration, max_bytes = events.max_events[0], events.max_duration[0], events.max_bytes[0]
     starts: list[int] = []
@@ -124,7 +127,7 @@ def _cap_run(events: OrderedEvents, start: int, last: int) -> list[int]:
 
 
 def _cap_run_event_by_event(events: OrderedEvents, start: int, last: int) -> list[int]:
-    """As ``_cap_run``, where each event has caps of its own."""
+    """Do the same as ``_cap_run`` if each event has its own caps."""
     starts: list[int] = []
     for row in range(start, last):
         full = row - start + 1 >= events.max_events[row]
@@ -137,7 +140,10 @@ def _cap_run_event_by_event(events: OrderedEvents, start: int, last: int) -> lis
 
 
 def _explain(events: OrderedEvents, first: Int64s, last: Int64s) -> Cuts:
-    """Why each session ends and when that is certain; the first reason that applies wins."""
+    """Return the sessions with the reason why each ends and the instant when that is certain.
+
+    The first reason that applies counts.
+    """
     following = np.minimum(last + 1, len(events) - 1)
     has_next = (last + 1 < len(events)) & (events.key[following] == events.key[last])
     quiet_until = np.minimum(events.clock[last] + events.timeout[last], NEVER_MS)

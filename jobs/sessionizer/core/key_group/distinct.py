@@ -1,4 +1,4 @@
-"""A quick proof that no string of a column repeats, for those that have one, as ids made by machines do."""
+"""A quick proof that no string of a column repeats. It succeeds for most ids that machines generate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _WORD: Final = 8
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, its bits spread: 2^64 divided by the golden ratio."""
+"""2^64 divided by the golden ratio: an odd number whose bits are spread."""
 
 
 def surely_distinct(texts: pa.Array) -> bool:
-    """Whether the strings of ``texts``, which has no nulls, are proven to differ; False proves nothing.
+    """Whether all strings of ``texts``, which has no nulls, are proven to differ. False proves nothing.
 
-    Strings of one length, eight bytes at least, are digested to 64 bits: what differs then, differed before.
+    Strings of one length, at least eight bytes, are digested to 64 bits. If two digests differ, the strings differ.
     """
     rows, width = len(texts), _common_width(texts)
     if not rows or width < _WORD:
@@ -34,7 +34,7 @@ def surely_distinct(texts: pa.Array) -> bool:
 
 
 def _common_width(texts: pa.Array) -> int:
-    """The length of each string in bytes, 0 if they differ."""
+    """Return the length in bytes that all strings have, or 0 if lengths differ."""
     widths = np.diff(_offsets(texts))
     return int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0
 

@@ -1,9 +1,10 @@
-"""Which events have been seen before: docs/sessions.md, 5, decided when a group is merged.
+"""The search for duplicate events (docs/sessions.md, 5) when a group is merged.
 
-Rows wait undecided in the group's log, each under the threshold its batch was admitted after, so the verdict does not
-depend on when the merge happens. An event is compared with the admitted event of its key and id as long as that one's
-session was still open when the event came. Ids repeat rarely: everything here first proves that there is nothing to do.
-Where they do, a whole segment may have been sent again: batches are gone through one by one, the rows of each at once.
+Rows wait undecided in the group's log, each with the threshold of its batch, so that the verdict does not depend on
+the time of the merge. An event is compared with the admitted event of its key and id if the session of the admitted
+event was still open when the event came. Ids repeat rarely, so each step first proves that there is nothing to do.
+If ids repeat, a whole segment may have been sent again. Batches are then decided one by one, all rows of a batch at
+once.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ _NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Admissions:
-    """When each row came: ``turn`` counts batches, ``late_before`` is their threshold (epoch ms).
+    """The batch and the terms by which each row was admitted.
 
-    ``terms``: for each row, by which of the terms it was admitted; of each the names of the ``columns`` that rows came
-    with (the table may have more), and the ``caps``.
+    ``turn`` numbers the batches, ``late_before`` is the threshold of each row's batch (epoch ms). ``terms`` is each
+    row's position in ``columns`` and ``caps``: the names of the columns that it came with (the table may have more),
+    and its caps.
     """
 
     turn: Int64s
@@ -48,19 +50,19 @@ class Admissions:
 
 @dataclass(slots=True)
 class Verdicts:
-    """What becomes of each row: kept, or ``repeated`` (same body), or ``conflicting`` (another body)."""
+    """The verdict on each row: kept, ``repeated`` (same body) or ``conflicting`` (another body)."""
 
     repeated: Bools
     conflicting: Bools
 
     @classmethod
     def all_kept(cls, rows: int) -> Verdicts:
-        """Nothing repeats."""
+        """Return verdicts that keep all ``rows``."""
         return cls(np.zeros(rows, np.bool_), np.zeros(rows, np.bool_))
 
     @property
     def kept(self) -> Bools:
-        """Rows that belong to sessions."""
+        """Mask of the rows that belong to sessions."""
         return ~(self.repeated | self.conflicting)
 
 
@@ -80,7 +82,7 @@ def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions) -> Ver
 
 
 def _rows_with_repeats(key: Int64s, event_id: Int64s, distinct: int) -> tuple[Int64s, Int64s]:
-    """The positions of all rows whose key has their id twice, and for each of them a number for key and id."""
+    """Return the positions of all rows whose key has their id twice, and for each a number for key and id."""
     suspects = np.flatnonzero(np.bincount(event_id, minlength=distinct)[event_id] > 1)
     _, identity, count = np.unique(
         key[suspects] * distinct + event_id[suspects], return_inverse=True, return_counts=True
@@ -90,7 +92,10 @@ def _rows_with_repeats(key: Int64s, event_id: Int64s, distinct: int) -> tuple[In
 
 
 class _Deciding:
-    """The rows that repeat, batch after batch; ``original`` is the row that each key and id is told by so far."""
+    """The decision on rows that repeat, batch after batch.
+
+    ``_original`` holds, for each key and id, the row that later ones are compared with.
+    """
 
     def __init__(
         self, table: pa.Table, key: Int64s, repeats: Repeats, admissions: Admissions, verdicts: Verdicts
@@ -112,7 +117,7 @@ class _Deciding:
             self._refuse(np.concatenate([members[known], new[~admitted]]))
 
     def _batches(self) -> Iterator[Int64s]:
-        """Positions among the repeats, batch by batch as they came."""
+        """Yield the positions among the repeats, batch by batch in the order of arrival."""
         turn = self._admissions.turn[self._repeats.rows]
         by_turn = np.argsort(turn, kind="stable")
         yield from np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1)
@@ -124,19 +129,19 @@ class _Deciding:
         self._verdicts.conflicting[self._repeats.rows[members[other_body]]] = True
 
     def _known(self, members: Int64s, late_before_ms: int) -> Bools:
-        """Of which the original's session could still change after ``late_before_ms``."""
+        """Return which members have an original whose session could still change after ``late_before_ms``."""
         original = self._original[self._repeats.identity[members]]
         known: Bools = original != _NONE
         rows = self._repeats.rows[np.where(known, original, 0)]
-        ended = known & (self._clock[rows] <= late_before_ms)  # the others cannot be over
+        ended = known & (self._clock[rows] <= late_before_ms)  # the sessions of the other rows cannot be over
         if ended.any():
             known[ended] = self._still_open(rows[ended], late_before_ms)
         return known
 
     def _still_open(self, rows: Int64s, late_before_ms: int) -> Bools:
-        """Whether the sessions of ``rows`` are due after ``late_before_ms``.
+        """Return for each of ``rows`` whether its session is due after ``late_before_ms``.
 
-        Only events up to that instant matter: later ones cannot touch a session that is final by then.
+        Only events up to that instant are read, because later ones cannot change a session that is final by then.
         """
         in_question = np.zeros(int(self._key.max()) + 1, np.bool_)
         in_question[self._key[rows]] = True

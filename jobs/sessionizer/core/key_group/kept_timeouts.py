@@ -1,7 +1,7 @@
-"""The clients' changed timeouts as a group keeps them in its state: opened once for all groups that have the same.
+"""The clients' changed timeouts in a group's state, decoded once for all groups that have the same.
 
-The groups of a stream keep the same changes. A table of 100,000 clients is a blob of 0.5 to 1.2 MB, which each group of
-a Python process would ask the state for and open anew in each batch.
+The groups of a stream keep the same changes. A table of 100,000 clients is a blob of 0.5 to 1.2 MB. Without this cache
+each group of a Python process would read it from the state and decode it in each batch.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 _AT_MOST: Final = 8
 _opened: dict[bytes, Mapping[str, int]] = {}
-"""By fingerprint, the one that was asked for last at the end."""
+"""Timeouts by fingerprint, the most recently used last."""
 
 
 class Kept(NamedTuple):
-    """Timeouts as the state has them: the same timeouts have the same ``fingerprint``."""
+    """Timeouts in the form in which the state keeps them. The same timeouts have the same ``fingerprint``."""
 
     fingerprint: bytes
     blob: bytes
 
 
 def keep_timeouts(timeouts_ms: Mapping[str, int]) -> Kept:
-    """Client to timeout (ms) as it is kept."""
+    """Encode the timeouts (ms) by client for the state."""
     clients = sorted(timeouts_ms)
     columns = [pa.array(clients, pa.string()), pa.array([timeouts_ms[name] for name in clients], pa.int64())]
     blob = encode(pa.table(columns, names=["client", "timeout_ms"]))
@@ -38,7 +38,10 @@ def keep_timeouts(timeouts_ms: Mapping[str, int]) -> Kept:
 
 
 def kept_timeouts(fingerprint: bytes, read: Callable[[], bytes]) -> Mapping[str, int]:
-    """Client to timeout (ms) of what was kept; ``read`` brings the blob, and is asked only where it must be."""
+    """Return the timeouts (ms) by client that have ``fingerprint``.
+
+    ``read`` returns the blob. It is called only if the timeouts are not cached.
+    """
     timeouts = _opened.pop(fingerprint, None)
     if timeouts is None:
         table = decode(read())

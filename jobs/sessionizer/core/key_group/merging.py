@@ -1,4 +1,4 @@
-"""One group's log of blobs made into finished sessions and what stays open: the heart of the stateful operator."""
+"""The merge of a group's log into finished sessions and open events, the heart of the stateful operator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class Ends(NamedTuple):
-    """How many ``sessions``, and when the first and the last of them could end (epoch ms), None for never."""
+    """The number of ``sessions``, and the instants at which the first and the last could end.
+
+    Instants are in epoch ms, None for never.
+    """
 
     sessions: int
     due_ms: int | None
@@ -43,10 +46,10 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
+    """The outcome of a merge: sessions by ``session_schema``, open and conflicting events by ``event_schema``.
 
-    ``open_events``: one table for the events of each ``Terms``.
-    ``open``: of the sessions that the open events make. ``repeated``: events dropped as duplicates.
+    ``open_events`` has one table for the events of each ``Terms``. ``open`` describes the sessions that the open events
+    make. ``repeated`` is the number of events dropped as duplicates.
     """
 
     sessions: pa.RecordBatch | None
@@ -57,18 +60,19 @@ class Merged:
 
 
 class Terms(NamedTuple):
-    """By what a table's events were admitted, and what they keep: the columns they came with, and the caps."""
+    """The terms by which a table's events were admitted and which they keep: their columns and their caps."""
 
     columns: frozenset[str]
     caps: Caps
 
 
 def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payload: schema.Payload) -> Merged:
-    """Sessions final by ``final_by_ms`` leave, with the columns of ``payload``; the rest keep those they came with.
+    """Split the sessions final by ``final_by_ms`` from the open events of a group's log.
 
-    ``log``: tables of one group as admitted, oldest first, each stamped by ``mark_admitted``. Where they are large, the
-    outcome has wide offsets (``wide.widened``), and leaves in ``wide.pieces``. Raises ``pa.ArrowTypeError`` where a
-    column of theirs has no type in common with that of another, or of ``payload``.
+    Final sessions get the columns of ``payload``, open events keep the columns they came with. ``log`` holds the
+    admitted tables of one group, oldest first, each stamped by ``mark_admitted``. If they are large, the outcome has
+    wide offsets (``wide.widened``) and leaves in ``wide.pieces``. Raises ``pa.ArrowTypeError`` if a column has no type
+    in common between two tables, or between a table and ``payload``.
     """
     laid = laid_out(log, rules, payload)
     final = laid.cuts.final(final_by_ms)
@@ -82,7 +86,10 @@ def merge(log: Sequence[pa.Table], final_by_ms: int, rules: SessionRules, payloa
 
 
 def ends_of_open(log: Sequence[pa.Table], rules: SessionRules) -> Ends:
-    """The ends of all sessions that a log makes, finished or not, where nothing else of them is wanted."""
+    """Return only the ends of all sessions that a log makes, finished or not.
+
+    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables.
+    """
     return _ends_of(laid_out(log, rules, []).cuts.due)
 
 
@@ -93,9 +100,10 @@ def _ends_of(due: Int64s) -> Ends:
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A log without its repeats: ``order`` are the rows of ``events`` as they make sessions, ``cuts`` where these end.
+    """A log without its repeats, in session order.
 
-    ``terms``: for each row its place among the ``admissions``.
+    ``order`` holds the positions of the rows of ``events`` in session order, ``cuts`` the sessions in that order.
+    ``terms`` is each row's position among the columns and caps of ``admissions``.
     """
 
     events: pa.Table
@@ -108,7 +116,11 @@ class LaidOut:
 
 
 def laid_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> LaidOut:
-    """All sessions of a log, finished or not. Raises as ``merge``."""
+    """Return all sessions of a log, finished or not.
+
+    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
+    ``payload``.
+    """
     events = widened(_gathered(log, payload)).combine_chunks()
     key, _ = codes(events, schema.KEY)
     admissions = _admissions(log, rules)
@@ -125,7 +137,7 @@ def laid_out(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Paylo
 
 
 def _gathered(log: Sequence[pa.Table], payload: schema.Payload) -> pa.Table:
-    """All rows, in the columns of all tables and of ``payload``: null where a row came without one."""
+    """Return all rows, in the columns of all tables and of ``payload``. Columns that a row came without are null."""
     columns = pa.schema([schema.payload_field(field) for field in payload])
     if any(not table.schema.equals(log[0].schema) for table in log) or not _holds(log[0].schema, columns):
         both = reduce(united, (*(table.schema for table in log), columns))
@@ -152,23 +164,23 @@ def _admissions(log: Sequence[pa.Table], rules: SessionRules) -> Admissions:
 
 
 def _rows_of(order: Positions, cuts: Cuts, sessions: Bools) -> Positions:
-    """The rows of some of the sessions, in order."""
+    """Return the rows of the selected ``sessions``, in order."""
     return order if sessions.all() else order[np.repeat(sessions, cuts.length)]
 
 
 def _open_events(laid: LaidOut, sessions: Bools) -> Iterator[pa.Table]:
-    """The events of ``sessions``, in order: apart by their terms, and without the columns that others came with."""
+    """Yield the events of the selected ``sessions``, one table for each terms, with only the columns of those terms."""
     rows = _rows_of(laid.order, laid.cuts, sessions)
     for number, (columns, caps) in enumerate(zip(laid.admissions.columns, laid.admissions.caps, strict=True)):
         ours = rows[laid.terms[rows] == number]
         if len(ours):
             kept = laid.events.select([name for name in laid.events.column_names if name in columns])
-            # Nothing here repeats any more, so it counts as admitted before everything to come.
+            # No event here repeats any more, so all count as admitted before every later batch.
             yield mark_admitted(kept.take(pa.array(ours)), 0, caps)
 
 
 def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.RecordBatch | None:
-    """Some of the sessions, by ``schema.session_schema``; None if it is none of them."""
+    """Return the sessions selected by ``which``, by ``schema.session_schema``, or None if there are none."""
     if not which.any():
         return None
     length = laid.cuts.length[which]
@@ -195,15 +207,15 @@ def sessions_of(laid: LaidOut, which: Bools, payload: schema.Payload) -> pa.Reco
 
 
 def _shown(values: pa.Array, kind: pa.DataType, rows: pa.Schema) -> pa.Array:
-    """A payload column in the type that it has now, with wide offsets if ``rows`` have."""
+    """Return a payload column in its present type ``kind``, with wide offsets if ``rows`` have them."""
     return aligned(values, wide_type(kind) if is_wide(rows) else kind)
 
 
 def _own_time(columns: dict[str, pa.Array]) -> pa.Array:
-    """In the arrival modes an event without a time of its own (tie 0) is shown at its arrival."""
+    """Return the time that each event shows in the arrival modes: its own, or its arrival if it has none (tie 0)."""
     return pc.if_else(pc.equal(columns[schema.TIE], 0), columns[schema.CLOCK], columns[schema.TIE])
 
 
 def instants(epoch_ms: pa.Array | Int64s) -> pa.Array:
-    """Epoch milliseconds as timestamps (µs, UTC)."""
+    """Return epoch milliseconds as timestamps (µs, UTC)."""
     return pa.array(epoch_ms).cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))

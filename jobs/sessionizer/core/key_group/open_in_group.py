@@ -1,4 +1,4 @@
-"""What is open in a key group after a batch, as the group tells the driver."""
+"""A key group's report to the driver about its open sessions after a batch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class OpenInGroup:
-    """``sessions`` are open, the last of them is out when the clock is at ``latest_due_ms`` (epoch ms; None: never).
+    """The open ``sessions`` of a key group, and the clock ``latest_due_ms`` at which the last is emitted.
 
-    A group that merged tells of all that is open. One that did not (``merged`` false) has not read its state: it tells
-    of what came, the ``sessions`` being that many keys. ``admitted``: events that came; ``held_bytes``: of open events.
+    ``latest_due_ms`` is in epoch ms, None for never. ``admitted`` counts the events of the batch. ``held_bytes`` is the
+    size of the open events. A group that merged reports all open sessions. A group that did not (``merged`` false)
+    has not read its state: it reports only the new events, and ``sessions`` is the number of their keys.
     """
 
     sessions: int
@@ -21,20 +22,23 @@ class OpenInGroup:
     merged: bool
 
     def as_dict(self) -> dict[str, int | bool | None]:
-        """Its fields."""
+        """Return the fields by name."""
         return asdict(self)
 
     def to_json(self) -> bytes:
-        """For the row that is emitted."""
+        """Encode the fields for the row that is emitted."""
         return json.dumps(self.as_dict()).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> OpenInGroup:
-        """What ``to_json`` wrote."""
+        """Decode the text that ``to_json`` wrote."""
         return cls(**json.loads(text))
 
     def after(self, before: OpenInGroup) -> OpenInGroup:
-        """All that is open in a group that stood at ``before``. Where nothing was merged that is at most so much."""
+        """Return the report on all open sessions of a group, given its report ``before``.
+
+        If the group did not merge, the numbers are upper bounds.
+        """
         if self.merged:
             return self
         return OpenInGroup(
@@ -50,5 +54,5 @@ NOTHING_OPEN = OpenInGroup(sessions=0, latest_due_ms=None, held_bytes=0, admitte
 
 
 def latest(*instants: int | None) -> int | None:
-    """The last of those that ever come."""
+    """Return the latest of ``instants``, where None means never, or None if there is none."""
     return max((at for at in instants if at is not None), default=None)

@@ -1,4 +1,4 @@
-"""The order in which a key's events make sessions: (clock, tie, closes, event id); docs/sessions.md, 6."""
+"""The order in which a key's events make sessions: clock, tie, closes, event id (docs/sessions.md, 6)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Positions = NDArray[np.int64]
 
 
 class CapsOfRows(NamedTuple):
-    """The caps of each row of a table, ``NEVER_MS`` where there is none."""
+    """The caps of each row of a table, ``NEVER_MS`` if it has none."""
 
     max_events: Int64s
     max_duration: Int64s
@@ -30,7 +30,7 @@ class CapsOfRows(NamedTuple):
 
     @classmethod
     def of(cls, caps: Sequence[Caps], which: Int64s) -> CapsOfRows:
-        """``which``: for each row, the place of its own among ``caps``."""
+        """Return the caps of each row, given for each row its position in ``caps`` (``which``)."""
         each = [[NEVER_MS if cap is None else cap for cap in kind] for kind in zip(*caps, strict=True)]
         return cls(*(np.array(values, np.int64)[which] for values in each))
 
@@ -39,27 +39,28 @@ _BITS_OF_INT64 = 63  # without the sign
 
 
 def int64s(table: pa.Table, column: str) -> Int64s:
-    """A column without nulls as numpy."""
+    """Return a column without nulls as a numpy array."""
     values: Int64s = table.column(column).to_numpy()
     return values
 
 
 def whole_column(table: pa.Table, column: str) -> pa.Array:
-    """A column as one array."""
+    """Return a column as one array."""
     chunks = table.column(column).combine_chunks()
     return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
 
 
 def codes(table: pa.Table, column: str) -> tuple[Int64s, int]:
-    """A string column as small numbers, equal exactly where the strings are, and how many there are."""
+    """Return a string column as small numbers, equal exactly if the strings are, and how many there are."""
     encoded = whole_column(table, column).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def session_order(table: pa.Table, key: Int64s) -> Positions:
-    """Positions that sort the events by (key code, clock, tie, closes, event id).
+    """Return the positions that sort the events by key code, clock, tie, closes and event id.
 
-    Sorting by (key, clock) settles nearly all; only runs of equal instants look at the rest, strings among it.
+    Sorting by key and clock orders nearly all events. Only events of equal key and clock need the other columns, of
+    which some are strings.
     """
     clock = int64s(table, schema.CLOCK)
     order = _by_key_and_clock(key, clock)
@@ -73,7 +74,10 @@ def session_order(table: pa.Table, key: Int64s) -> Positions:
 
 
 def _by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
-    """One sort of one integer where both fit in 63 bits, which they do for less than 2^20 keys and 2^42 ms."""
+    """Return the positions that sort by key and clock.
+
+    If both fit in 63 bits, one integer is sorted. They fit for less than 2^20 keys and 2^42 ms.
+    """
     if not len(key):
         return np.empty(0, np.int64)
     earliest = clock.min()
@@ -94,7 +98,10 @@ def _break_ties(table: pa.Table, rows: Positions, run: Int64s) -> Positions:
 def ordered_events(
     table: pa.Table, key: Int64s, order: Positions, caps: CapsOfRows, size: Int64s | None
 ) -> OrderedEvents:
-    """The columns that decide, in session order. ``size``: bytes of each row, None where no cap counts them."""
+    """Return the columns that decide on cuts, in session order.
+
+    ``size`` is the size of each row in bytes, None if no cap counts bytes.
+    """
     return OrderedEvents(
         key[order],
         int64s(table, schema.CLOCK)[order],

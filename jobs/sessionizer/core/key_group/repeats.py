@@ -1,4 +1,4 @@
-"""The rows of a group whose key has their id more than once: compared, and put in the order in which they count."""
+"""The rows of a group whose key has their id more than once, with their comparison and their canonical order."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """``rows``: positions in the group's table; ``identity``: a number for key and id; ``events``: those rows.
+    """The rows of a group whose key has their id more than once. A *member* is a position among these rows.
 
-    ``instants``: what decides first, in the order in which it does; ``body``: a code for each value of the body, and
-    which rows came with it (None: all). A *member* is a position among these.
+    ``rows`` are their positions in the group's table, ``identity`` is a number for key and id, ``events`` holds the
+    rows. ``instants`` are the first columns of the canonical order. ``body`` has, for each column of the body, a code
+    for each value, and a mask of the rows that came with the column (None: all).
     """
 
     rows: Int64s
@@ -36,8 +37,11 @@ class Repeats:
     def among(
         cls, table: pa.Table, rows: Int64s, identity: Int64s, turn: Int64s, columns: Sequence[frozenset[str]]
     ) -> Repeats:
-        """The ``rows`` of ``table``; ``turn``: for each of them, which of ``columns`` it came with."""
-        time = schema.TIE if schema.TIE in table.column_names else schema.CLOCK  # the arrival is none of the event's
+        """Return the repeats among the ``rows`` of ``table``.
+
+        ``turn`` is each row's position in ``columns``, the sets of names of the columns that rows came with.
+        """
+        time = schema.TIE if schema.TIE in table.column_names else schema.CLOCK  # the arrival is not the event's time
         body = [time, schema.CLOSES, schema.CLIENT, *_payload(table)]
         events = table.select([*body, schema.TIMEOUT]).take(pa.array(rows))
         clock = table.column(schema.CLOCK).to_numpy()[rows]
@@ -46,9 +50,9 @@ class Repeats:
         return cls(rows, identity, events, instants, codes)
 
     def differ(self, members: Int64s, others: Int64s) -> Bools:
-        """Which of ``members`` have another body than the one at the same place of ``others``; not told by timeout.
+        """Return which of ``members`` have another body than the member at the same place of ``others``.
 
-        Only what both came with is compared.
+        Only columns that both came with are compared. The timeout does not count.
         """
         other = np.zeros(len(members), np.bool_)
         for codes, came in self.body:
@@ -57,7 +61,7 @@ class Repeats:
         return other
 
     def in_canonical_order(self, members: Int64s) -> Int64s:
-        """``members`` of one batch, those of one key and id together, in the oracle's canonical order."""
+        """Sort ``members`` of one batch by key and id, then in the oracle's canonical order."""
         timeout = self.events.column(schema.TIMEOUT).to_numpy()
         decides = [*reversed(self.instants), self.identity]
         order = members[np.lexsort([timeout[members], *(column[members] for column in decides)])]
@@ -74,7 +78,7 @@ class Repeats:
         return order
 
     def _rank_of_body(self, members: Int64s) -> Int64s:
-        """What tells events of one instant and id apart: client, then payload; nulls first."""
+        """Return the rank of events of one instant and id: by client, then payload, nulls first."""
         events = self.events.take(pa.array(members))
         rank = np.zeros(len(members), np.int64)
         for name in (schema.CLIENT, *_payload(events)):
@@ -83,7 +87,11 @@ class Repeats:
 
 
 def _payload(table: pa.Table) -> list[str]:
-    """By name: in which order the columns of different days are put together depends on when they are."""
+    """Return the payload columns in the order of their names.
+
+    Their order in the table does not count, because it depends on the time when tables of different columns were
+    merged.
+    """
     return sorted(name for name in table.column_names if name.startswith(schema.PAYLOAD))
 
 

@@ -1,4 +1,4 @@
-"""What leaves the operator, completed to rows of the tables: ``sessions``, ``late_events`` and ``quarantine``."""
+"""The operator's output, completed to rows of the tables ``sessions``, ``late_events`` and ``quarantine``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 _MICROSECONDS: Final = 1000
-"""In a millisecond."""
+"""Microseconds in a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which batch wrote a row, and the wall clock ``at`` that moment."""
+    """The batch that wrote a row, and the wall clock ``at`` that moment."""
 
     lineage: str
     batch_id: int
@@ -31,35 +31,35 @@ class Origin:
 
     @classmethod
     def now(cls, lineage: str, batch_id: int) -> Origin:
-        """The origin of what ``batch_id`` writes now."""
+        """Return the origin of the rows that ``batch_id`` writes now."""
         return cls(lineage, batch_id, datetime.now(UTC))
 
     def columns(self, count: int) -> list[pa.Array]:
-        """Lineage, batch and moment, for ``count`` rows."""
+        """Return the columns lineage, batch and moment, for ``count`` rows."""
         return [pa.repeat(value, count) for value in (self.lineage, self.batch_id, pa.scalar(self.at, INSTANT))]
 
 
 NOWHERE: Final = Origin("", 0, datetime.fromtimestamp(0, UTC))
-"""Of rows that only their types are asked of."""
+"""The origin of rows of which only the types are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """How rows of one table are made: their ``schema``, and their ``columns`` out of a batch and its origin.
+    """The ``schema`` of a table's rows, and the function that makes their ``columns`` from a batch and its origin.
 
-    Columns that need Spark (the measures) are not among them.
+    Columns that need Spark (the measures) are not included.
     """
 
     schema: pa.Schema
     columns: Callable[[pa.RecordBatch, Origin], list[pa.Array]]
 
     def rows(self, batch: pa.RecordBatch, origin: Origin) -> pa.RecordBatch:
-        """The rows of the table that ``batch`` makes."""
+        """Return the rows of the table for ``batch``."""
         return pa.RecordBatch.from_arrays(self.columns(batch, origin), schema=self.schema)
 
 
 def session_rows(payload: schema.Payload, *, keep_events: bool) -> RowShape:
-    """Rows of ``sessions``, from batches by ``schema.session_schema``."""
+    """Return the shape of rows of ``sessions``, from batches by ``schema.session_schema``."""
     fields = [
         pa.field("session_id", pa.string()),
         pa.field("key", pa.string()),
@@ -94,7 +94,7 @@ def session_rows(payload: schema.Payload, *, keep_events: bool) -> RowShape:
 
 
 def late_rows(payload: schema.Payload) -> RowShape:
-    """Rows of ``late_events``, from batches by ``schema.event_schema``."""
+    """Return the shape of rows of ``late_events``, from batches by ``schema.event_schema``."""
     fields = [
         pa.field("key", pa.string()),
         pa.field("client", pa.string()),
@@ -123,7 +123,7 @@ def late_rows(payload: schema.Payload) -> RowShape:
 
 
 def quarantine_rows() -> RowShape:
-    """Rows of ``quarantine``, from batches of reason, raw text and position."""
+    """Return the shape of rows of ``quarantine``, from batches of reason, raw text and position."""
     texts = [pa.field(name, pa.string()) for name in ("reason", "raw", "source_position")]
     fields = [*texts, pa.field("date", pa.date32()), *_origin_fields("quarantined_at")]
 
@@ -145,10 +145,10 @@ def _identities(sessions: pa.RecordBatch) -> pa.Array:
 
 
 def _milliseconds(instant: pa.Array) -> pa.Array:
-    """Since the epoch. Exact: clocks have whole milliseconds."""
+    """Return timestamps as epoch milliseconds. The result is exact, because clocks have whole milliseconds."""
     return pc.divide(instant.cast(pa.int64()), _MICROSECONDS)
 
 
 def _day(instant: pa.Array) -> pa.Array:
-    """The UTC day."""
+    """Return the UTC day of each timestamp."""
     return instant.cast(pa.date32())

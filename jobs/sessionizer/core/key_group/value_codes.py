@@ -1,7 +1,7 @@
-"""Values of a column as small numbers: equal exactly where the values are, whatever the column's type.
+"""Small numbers for the values of a column of any type, equal exactly if the values are.
 
-Nothing is made a Python object: there are values that have none, such as an instant in the year 10000. Null equals
-null, NaN equals NaN, and minus zero equals zero.
+No value becomes a Python object, because some have none, such as an instant in the year 10000. Null equals null, NaN
+equals NaN, and minus zero equals zero.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ _WIDTH = 8
 
 
 def equality_codes(values: pa.Array) -> Codes:
-    """A number for each value, the same for equal values; null is 0."""
+    """Return a number for each value, the same for equal values. Null is 0."""
     return _codes(values, _by_appearance)
 
 
 def order_codes(values: pa.Array) -> Codes:
-    """As ``equality_codes``, and in the order of the values; parts of a nested value count from the first on."""
+    """Return ``equality_codes`` that are also in the order of the values.
+
+    Nested values are compared part by part from the first on.
+    """
     return _codes(values, _by_order)
 
 
 def combined(first: Codes, second: Codes) -> Codes:
-    """One number for two, equal where both are, in the order of the first, then of the second."""
+    """Return a number for each pair, equal if both parts are, in the order of the first, then of the second."""
     pairs = first * (second.max(initial=0) + 1) + second
     return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
 
@@ -84,7 +87,10 @@ def _of_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) ->
 
 
 def _of_lists(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
-    """A list is the text of its elements' codes, each in eight bytes, the highest first: so it sorts as they do."""
+    """Return the codes of lists, each taken as the bytes of its elements' codes.
+
+    A code is eight bytes, the highest first, so that lists sort in the order of their elements.
+    """
     offsets = values.offsets.to_numpy().astype(np.int64)
     elements = _elements(values).slice(offsets[0], offsets[-1] - offsets[0])
     data = pa.py_buffer(_codes(elements, of_plain).astype(">i8").tobytes())
@@ -93,7 +99,7 @@ def _of_lists(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
 
 
 def _elements(values: pa.Array) -> pa.Array:
-    """Of a list its values, of a map its entries."""
+    """Return the values of lists, or the entries of maps."""
     if isinstance(values, pa.MapArray):
         return pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
     return values.values

@@ -1,4 +1,4 @@
-"""The sessions that are open, with the end that each would have if nothing more came: for people to look at."""
+"""The open sessions for inspection, each with the end that it would have if no further event came."""
 
 from __future__ import annotations
 
@@ -22,16 +22,21 @@ _WOULD_END = "would_end_at"
 
 
 def would_be_schema(payload: schema.Payload) -> pa.Schema:
-    """As ``schema.session_schema``: ``last_event_at`` for its end, ``would_close_reason``, and ``would_end_at``.
+    """Return the schema of open sessions, which is ``schema.session_schema`` with these changes.
 
-    ``would_end_at`` is null where only a closing event ends a session.
+    ``ended_at`` becomes ``last_event_at``, ``close_reason`` becomes ``would_close_reason``. A column ``would_end_at``
+    is added. It is null if only a closing event can end the session.
     """
     fields = [field.with_name(_RENAMED.get(field.name, field.name)) for field in schema.session_schema(payload)]
     return pa.schema([*fields, pa.field(_WOULD_END, pa.timestamp("us", tz="UTC"))])
 
 
 def would_be_sessions(log: Sequence[pa.Table], rules: SessionRules, payload: schema.Payload) -> Iterator[pa.Table]:
-    """The sessions that a group's log makes as it is, by ``would_be_schema``, in pieces: duplicates are left out."""
+    """Yield the sessions that a group's log makes, without duplicates, by ``would_be_schema``, in pieces.
+
+    Raises ``pa.ArrowTypeError`` if a column has no type in common between two tables, or between a table and
+    ``payload``.
+    """
     if not log:
         return
     laid = laid_out(log, rules, payload)

@@ -1,1 +1,1 @@
-"""How events are laid out in Arrow while they travel and wait."""
+"""The layout of events in Arrow, between stages and in the state."""

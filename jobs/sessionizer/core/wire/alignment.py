@@ -1,8 +1,8 @@
-"""Columns by name: a table read by the schema of another day, and the one schema that takes both.
+"""Columns aligned by name: a table in the columns of another schema, and the schema that takes two tables.
 
-Values only ever go to a type that has each of them: an integer to a longer one, a float to a double, a decimal to one
-of no fewer digits on either side of the point, and so inside structs, lists and maps. In a struct the fields of now
-decide, as they do in a table: one that is missing is null, one that is gone is left out.
+A value is cast only to a type that holds every value of its own: an integer to a longer one, a float to a double, a
+decimal to one with no fewer digits on either side of the point. The same holds inside structs, lists and maps. In a
+struct, as in a table, the present fields decide: a missing field becomes null, a removed field is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
 class Unfit(NamedTuple):
-    """Where one type does not go into another: ``path`` inside the column, and both types there."""
+    """A part of a column whose type does not fit: its ``path`` inside the column, and both types there."""
 
     path: tuple[str, ...]
     before: pa.DataType
@@ -26,7 +26,7 @@ class Unfit(NamedTuple):
 
 
 def unfit(before: pa.DataType, now: pa.DataType) -> Unfit | None:
-    """Why values of ``before`` cannot all be kept in a column of ``now``; None if they can."""
+    """Return the first part of type ``before`` that does not fit into ``now``, or None if all values fit."""
     if pa.types.is_struct(before) and pa.types.is_struct(now):
         shared = [(field.name, field.type, now.field(field.name).type) for field in before if _has(now, field.name)]
         return _first((name, unfit(was, is_)) for name, was, is_ in shared)
@@ -56,7 +56,10 @@ def _widens(before: pa.DataType, now: pa.DataType) -> bool:
 
 
 def united(one: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """The columns of both, first those of ``one``, each of the wider type. Raises ``pa.ArrowTypeError``."""
+    """Return the columns of both schemas, first those of ``one``, each with the wider type.
+
+    Raises ``pa.ArrowTypeError`` if a column has no common type.
+    """
     return pa.schema(_united_fields(one, other))
 
 
@@ -85,7 +88,10 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def aligned_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """``table`` in the columns of ``schema``, by name; its own metadata stay. Raises ``pa.ArrowTypeError``."""
+    """Return ``table`` in the columns of ``schema``, by name, with its own metadata.
+
+    Raises ``pa.ArrowTypeError`` if a column does not fit.
+    """
     if table.schema.equals(schema):
         return table
     rows = table.combine_chunks().to_batches()
@@ -102,7 +108,7 @@ def _aligned_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]
 
 
 def aligned(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """``values`` in a type that takes them. Raises ``pa.ArrowTypeError``."""
+    """Return ``values`` in the type ``kind``. Raises ``pa.ArrowTypeError`` if they do not fit."""
     if values.type.equals(kind):
         return values
     reason = unfit(values.type, kind)
@@ -126,8 +132,8 @@ def _aligned_struct(values: pa.StructArray, kind: pa.StructType) -> pa.Array:
 
 
 def _aligned_sequence(values: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.Array:
-    """A list or a map: the same lengths over aligned elements."""
-    offsets = pa.array(values.offsets.to_numpy(zero_copy_only=False))  # of a slice Arrow takes no mask
+    """Return lists or maps of the same lengths with aligned elements."""
+    offsets = pa.array(values.offsets.to_numpy(zero_copy_only=False))  # for a slice Arrow accepts no mask
     mask = values.is_null()
     if pa.types.is_list(kind):
         return pa.ListArray.from_arrays(offsets, aligned(values.values, kind.value_type), type=kind, mask=mask)

@@ -1,4 +1,4 @@
-"""Whether two Arrow arrays hold the same values, to the bit: for Arrow itself no NaN equals another."""
+"""A bit-exact comparison of two Arrow arrays. Arrow's own comparison treats NaNs as unequal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BITS: Final = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64()
 
 
 def is_identical(one: pa.Array, other: pa.Array) -> bool:
-    """Of the same type, with the same values, NaNs among them, and nulls at the same places."""
+    """Whether both arrays have the same type, the same values (also NaNs), and nulls at the same places."""
     if one.equals(other):
         return True
     same_places = one.type == other.type and one.is_valid().equals(other.is_valid())

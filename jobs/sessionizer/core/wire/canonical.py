@@ -1,14 +1,15 @@
-"""Open events as typed rows, one for each: what leaves the state for a savepoint or another lineage, and returns.
+"""Open events as typed rows, one row for each event, for savepoints and for new lineages.
 
-Nothing is lost. The part of a group's log that was not merged yet still holds repeats, whose outcome depends on which
-batch brought what, so each row says how it was admitted: rows of one key and one ``turn`` came with one batch. Rows may
-be spread over other groups, and several groups may flow into one: what decides is decided within a key.
+No event is lost on the way out of the state and back. The unmerged part of a group's log still holds repeats, whose
+outcome depends on the batch that brought each. So each row says how it was admitted: rows of one key and one ``turn``
+came with one batch. Rows may be spread over other groups, and several groups may become one, because all decisions are
+made within a key.
 
 The columns are those of ``schema.event_schema``, with the unit in the names of the times, and two more:
 
-- ``key_group`` (int32): the group that it was read from;
+- ``key_group`` (int32): the group that the row was read from;
 - ``admission``: ``turn``, the number of the batch in that group's log; ``late_before_ms``, its threshold (epoch ms);
-  its ``caps``, null where a release noted none; ``columns``, the payload columns that the event came with.
+  its ``caps``, null if the release wrote none; ``columns``, the payload columns that the event came with.
 """
 
 from __future__ import annotations
@@ -47,20 +48,20 @@ ADMISSION_TYPE: Final = pa.struct(
 _OUTSIDE: Final = {schema.CLOCK: "clock_ms", schema.TIE: "tie_ms"}
 _INSIDE: Final = {outside: name for name, outside in _OUTSIDE.items()}
 _NULL: Final = -1
-"""No cap is negative."""
+"""The number for a null. It is free, because no cap is negative."""
 
 
 def canonical_schema(events: pa.Schema) -> pa.Schema:
-    """The columns of open events whose schema in the state is ``events``."""
+    """Return the schema of canonical rows, given the schema ``events`` of open events in the state."""
     fields = [field.with_name(_OUTSIDE.get(field.name, field.name)) for field in events]
     return pa.schema([*fields, pa.field(KEY_GROUP, pa.int32()), pa.field(ADMISSION, ADMISSION_TYPE)])
 
 
 def typed_rows(log: Sequence[pa.Table], key_group: int, events: pa.Schema | None = None) -> pa.Table:
-    """A group's log, oldest first, as rows by ``canonical_schema``.
+    """Return a group's log, oldest table first, as rows by ``canonical_schema``.
 
-    ``events``: a schema that takes all columns of the log, else that which just does. Raises ``pa.ArrowTypeError``
-    where a column has no type in common with that.
+    ``events`` is a schema that takes all columns of the log. The default is the smallest such schema. Raises
+    ``pa.ArrowTypeError`` if a column has no type in common with it.
     """
     columns = reduce(united, (table.schema for table in log)) if events is None else events
     columns = columns.remove_metadata()
@@ -77,7 +78,7 @@ def _rows_of(table: pa.Table, columns: pa.Schema, key_group: int, turn: int) -> 
 
 
 def _admission_of(table: pa.Table) -> dict[str, Any]:
-    """How the rows of a table of the log were admitted: all of ``ADMISSION_TYPE`` but the turn."""
+    """Return the admission of the rows of a table of the log: all fields of ``ADMISSION_TYPE`` except the turn."""
     caps = admitted_with(table)
     return {
         "late_before_ms": admitted_after(table),
@@ -87,7 +88,10 @@ def _admission_of(table: pa.Table) -> dict[str, Any]:
 
 
 def log_of(rows: pa.Table) -> list[pa.Table]:
-    """The log of one group that ``rows`` by ``canonical_schema`` make, in whatever order and from whatever groups."""
+    """Return the log of one group that ``rows`` by ``canonical_schema`` make.
+
+    The rows may come in any order and from any groups.
+    """
     events = widened(_inside(rows))
     return [
         piece
@@ -97,7 +101,7 @@ def log_of(rows: pa.Table) -> list[pa.Table]:
 
 
 def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
-    """The rows at ``positions``; what lies together as it is wanted is cut out and not copied."""
+    """Return the rows at ``positions``. Positions that ascend without gaps are sliced and not copied."""
     first = int(positions[0]) if len(positions) else 0
     if np.array_equal(positions, np.arange(first, first + len(positions))):
         return rows.slice(first, len(positions))
@@ -105,7 +109,7 @@ def taken(rows: pa.Table, positions: Int64s) -> pa.Table:
 
 
 def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
-    """Whether ``log``, which ``log_of`` made of ``rows`` and which was encoded since, holds each of them as it was."""
+    """Whether ``log`` holds each of ``rows`` unchanged. ``log_of`` made it of ``rows``, and it was encoded since."""
     events = widened(_inside(rows))
     narrow = narrowed(events.schema)
     order = np.concatenate([np.empty(0, np.int64), *_batches(rows)])
@@ -117,21 +121,21 @@ def comes_back(rows: pa.Table, log: Sequence[pa.Table]) -> bool:
         start += table.num_rows
         admission = rows.column(ADMISSION)[int(positions[0])].as_py()
         told = {"late_before_ms": admission["late_before_ms"], "caps": admission["caps"]}
-        told["columns"] = sorted(admission["columns"])  # the turn is told by the table's place now
+        told["columns"] = sorted(admission["columns"])  # the turn is now the table's place in the log
         if told != _admission_of(table) or not _is_same(taken(events, positions).cast(narrow), table):
             return False
     return True
 
 
 def _is_same(given: pa.Table, found: pa.Table) -> bool:
-    """Of two tables of events, of which the second lacks the columns that it came without."""
+    """Whether two tables of events are the same. ``found`` lacks the columns that its events came without."""
     again = aligned_table(found, given.schema)
     columns = zip(given.columns, again.columns, strict=True)
     return all(is_identical(before.combine_chunks(), now.combine_chunks()) for before, now in columns)
 
 
 def _inside(rows: pa.Table) -> pa.Table:
-    """The columns that an event has in the state."""
+    """Return the columns that an event has in the state, with their names there."""
     events = rows.drop_columns([KEY_GROUP, ADMISSION]).replace_schema_metadata(None)
     return events.rename_columns([_INSIDE.get(name, name) for name in events.column_names])
 
@@ -144,7 +148,7 @@ def _admitted(events: pa.Table, positions: Int64s, admission: dict[str, Any]) ->
 
 
 def _batches(rows: pa.Table) -> Iterator[Int64s]:
-    """The positions of rows that were admitted alike, by turn."""
+    """Yield the positions of rows with the same admission, in the order of their turns."""
     if not rows.num_rows:
         return
     told = _told_by(rows.column(ADMISSION))
@@ -156,11 +160,11 @@ def _batches(rows: pa.Table) -> Iterator[Int64s]:
 
 
 def _told_by(admission: pa.ChunkedArray) -> list[Int64s]:
-    """The admissions as numbers, the turn first."""
+    """Return the fields of the admissions as numbers, the turn first."""
     caps = pc.struct_field(admission, "caps")
     numbers = [pc.struct_field(admission, name) for name in ("turn", "late_before_ms")]
     numbers += [pc.struct_field(caps, name) for name in Caps._fields]
-    # a line for each: no name of a column has two
+    # One line for each name, because no column's name has two lines.
     columns = pc.binary_join(pc.struct_field(admission, "columns"), "\n").dictionary_encode()
     return [
         *(number.cast(pa.int64()).fill_null(_NULL).to_numpy() for number in numbers),

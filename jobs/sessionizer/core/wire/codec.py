@@ -1,8 +1,7 @@
-"""Arrow tables to bytes and back: the only format in which events wait in state or travel between stages.
+"""Encoding of Arrow tables as bytes, the only format of events in the state and between stages.
 
-A blob is one Arrow IPC stream, Zstandard inside, that carries its own schema; a blob of open events carries in the
-schema's metadata the ``revision`` it was written by, the threshold its rows were admitted after and the caps they were
-admitted with.
+A blob is one Arrow IPC stream, compressed with Zstandard, that carries its own schema. The schema's metadata of a blob
+of open events hold the ``revision`` that wrote it, and the threshold and the caps that its rows were admitted with.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ import pyarrow as pa
 from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire.rows import REVISION
 
-# Events are mostly text of ids. At the lowest level Zstandard leaves 6 bytes where LZ4 leaves 10, for twice the time to
-# write, 0.15 µs an event more; what is left goes through sockets, RocksDB and the checkpoint (docs/adr/0014).
+# Events are mostly ids in text. At its lowest level Zstandard leaves 6 bytes where LZ4 leaves 10. It takes twice the
+# time to write, 0.15 µs more for each event. The blob then goes through sockets, RocksDB and the checkpoint
+# (docs/adr/0014).
 #
-# No threads: a task has a core, not the machine, and to hand each buffer to a pool of one costs more than it gives.
+# No threads, because a task has one core: a pool of one thread costs more than it saves.
 _WRITE = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _REVISION = b"revision"
@@ -27,7 +27,7 @@ _CONTINUES = b"continues"
 
 
 def encode(table: pa.Table | pa.RecordBatch) -> bytes:
-    """One self-describing blob."""
+    """Encode a table as one self-describing blob."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_WRITE) as writer:
         writer.write(table)
@@ -36,19 +36,19 @@ def encode(table: pa.Table | pa.RecordBatch) -> bytes:
 
 
 def decode(blob: bytes) -> pa.Table:
-    """The table a blob was made of. Raises ``pyarrow.ArrowInvalid`` on a damaged blob."""
+    """Decode a blob into its table. Raises ``pyarrow.ArrowInvalid`` if the blob is damaged."""
     return opened(blob).read_all()
 
 
 def opened(blob: bytes | pa.Buffer) -> pa.RecordBatchStreamReader:
-    """The record batches of a blob, as they are asked for."""
+    """Return a reader of the record batches of a blob. Raises ``pyarrow.ArrowInvalid`` if the blob is damaged."""
     return pa.ipc.open_stream(blob, options=_READ)
 
 
 def mark_admitted(table: pa.Table, late_before_ms: int, caps: Caps | None) -> pa.Table:
     """Stamp open events with the threshold (epoch ms) and the caps of their batch, and the revision of the schema.
 
-    ``caps``: None only for those that came back without (``admitted_with``).
+    ``caps`` is None only for events whose blob had none (``admitted_with``).
     """
     stamp = {_REVISION: REVISION, _LATE_BEFORE: str(late_before_ms)}
     if caps is not None:
@@ -57,21 +57,21 @@ def mark_admitted(table: pa.Table, late_before_ms: int, caps: Caps | None) -> pa
 
 
 def mark_continued(table: pa.Table) -> pa.Table:
-    """Say of a piece that it is of the same batch as the table before it in the log."""
+    """Stamp a piece as part of the same batch as the table before it in the log."""
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _CONTINUES: b"1"})
 
 
 def continues(table: pa.Table) -> bool:
-    """Whether ``mark_continued`` was said of the table."""
+    """Whether ``mark_continued`` stamped the table."""
     return _CONTINUES in (table.schema.metadata or {})
 
 
 def admitted_after(table: pa.Table) -> int:
-    """The threshold (epoch ms) that ``mark_admitted`` stamped."""
+    """Return the threshold (epoch ms) that ``mark_admitted`` stamped."""
     return int((table.schema.metadata or {})[_LATE_BEFORE])
 
 
 def admitted_with(table: pa.Table) -> Caps | None:
-    """The caps that ``mark_admitted`` stamped; None on a blob of a release that did not."""
+    """Return the caps that ``mark_admitted`` stamped, or None if the release that wrote the blob stamped none."""
     caps = (table.schema.metadata or {}).get(_CAPS)
     return None if caps is None else Caps(*json.loads(caps))

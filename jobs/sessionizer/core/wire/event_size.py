@@ -1,4 +1,4 @@
-"""How large events are, in bytes, on columns: what the cap ``max_bytes`` counts (``event.Event.size``)."""
+"""Sizes of events in bytes, on columns, as the cap ``max_bytes`` counts them (``event.Event.size``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _OURS: Final = (schema.KEY, schema.CLIENT, schema.EVENT_ID)
 
 
 def sizes_that_count(events: pa.Table, caps: Iterable[Caps]) -> Sizes | None:
-    """The size of each event; None where no cap counts bytes, or they cannot come to one even together."""
+    """Return the size of each event in bytes, or None if no cap on bytes can be reached.
+
+    That is so if no cap counts bytes, or if all events together are smaller than the lowest cap.
+    """
     max_bytes = min((each.max_bytes for each in caps if each.max_bytes is not None), default=None)
     if max_bytes is None:
         return None
@@ -38,7 +41,10 @@ def sizes_that_count(events: pa.Table, caps: Iterable[Caps]) -> Sizes | None:
 
 
 def sizes_of_values(values: pa.Array) -> Sizes:
-    """The size of each value with all that is in it; of null nothing, as of a column that an event came without."""
+    """Return the size of each value in bytes, with its parts.
+
+    Null counts 0, so a column that an event came without counts 0.
+    """
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     sizes = np.where(valid, BYTES_OF_VALUE, 0)
     kind = values.type
@@ -64,7 +70,7 @@ def _has_bytes(kind: pa.DataType) -> bool:
 
 
 def _of_each(lists: pa.Array, elements: Sizes) -> Sizes:
-    """The sum over each list's elements."""
+    """Return the sum over each list's elements."""
     up_to = np.concatenate([[0], np.cumsum(elements)])
     offsets = lists.offsets.to_numpy()
     sums: Sizes = up_to[offsets[1:]] - up_to[offsets[:-1]]

@@ -1,9 +1,9 @@
-"""What key groups are called in the shuffle, so that Spark spreads them evenly.
+"""The labels of key groups in the shuffle, by which Spark spreads the groups evenly.
 
-Spark puts a row into the partition that the hash of its grouping key leaves modulo the partitions. Of sixteen groups
-called 0 to 15 nine fall into one of two partitions, and of eight partitions some get four and some none. Here group g
-is called by the smallest number whose hash leaves g modulo the number of groups: whatever number of partitions divides
-that of the groups, each gets as many.
+Spark puts a row into the partition ``hash(grouping key) mod partitions``. If sixteen groups were labelled 0 to 15, one
+of two partitions would get nine, and of eight partitions some would get four and some none. So the label of group g is
+the smallest number whose hash is g modulo the number of groups. If the number of partitions divides the number of
+groups, all partitions get the same number of groups.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BYTES = np.uint32(4)
 
 
 def group_labels(groups: int) -> Labels:
-    """The label of each group, by its number."""
+    """Return the label of each group, by its number."""
     candidates = groups
     while True:
         candidates *= 4
@@ -29,12 +29,12 @@ def group_labels(groups: int) -> Labels:
 
 
 def group_numbers(groups: int) -> dict[int, int]:
-    """The number of each group, by its label."""
+    """Return the number of each group, by its label."""
     return {label: number for number, label in enumerate(group_labels(groups).tolist())}
 
 
 def spark_hash(numbers: Labels) -> Labels:
-    """Spark's hash of an INT column: 32-bit MurmurHash3 of one word (``Murmur3_x86_32.hashInt``)."""
+    """Return Spark's hash of an INT column: 32-bit MurmurHash3 of one word (``Murmur3_x86_32.hashInt``)."""
     mixed = _rotated(numbers.view(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
     state = _rotated(mixed ^ _SEED, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     state ^= _BYTES

@@ -1,7 +1,7 @@
-"""Rows as JSON, whatever is in them: what a quarantined event is shown as.
+"""Rows of any types as JSON, the form in which a quarantined event is shown.
 
-As Spark's ``to_json`` has it: what is null is left out, bytes are Base64, instants are ISO 8601, and numbers that JSON
-has no word for are text. Decimals are text too, as a reader of JSON numbers would round them.
+The rules are those of Spark's ``to_json``: nulls are omitted, bytes are Base64, instants are ISO 8601, and numbers
+that JSON cannot express are text. Decimals are text too, because a reader of JSON numbers would round them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sessionizer.core.definition.plain_values import plain_values
 
 
 def json_objects(table: pa.Table) -> list[str]:
-    """Each row as an object."""
+    """Return each row as the text of a JSON object."""
     columns = {
         field.name: [_jsonable(value, field.type) for value in plain_values(table.column(field.name))]
         for field in table.schema
@@ -32,7 +32,7 @@ def _object(row: dict[str, Any]) -> str:
 
 
 def _jsonable(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401  what a column may hold
-    """A plain value of ``kind`` as JSON can say it."""
+    """Return a plain value of ``kind`` as a value that JSON can express."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -62,7 +62,7 @@ def _scalar(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401  what a colum
 
 
 def _moment(count: int, kind: pa.DataType) -> str:
-    """numpy, as it knows every year that 64 bits can count to."""
+    """Format a day, time or instant with numpy, which knows every year that 64 bits can count to."""
     if pa.types.is_date(kind):
         return str(np.datetime64(count, "D"))
     instant = _instant(count, kind)
@@ -72,7 +72,7 @@ def _moment(count: int, kind: pa.DataType) -> str:
 
 
 def _instant(count: int, kind: pa.DataType) -> str:
-    """The least count of all is no instant to numpy (NaT); in milliseconds it is one."""
+    """Format an instant. Microseconds go by way of milliseconds, because the least count is NaT to numpy."""
     if kind.unit != "us":
         return str(np.datetime64(count, kind.unit))
     return f"{np.datetime64(count // 1000, 'ms')}{count % 1000:03}"

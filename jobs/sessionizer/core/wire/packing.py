@@ -1,6 +1,7 @@
-"""Canonical rows divided anew into key groups, and each group's packed into the blobs of its log.
+"""Division of canonical rows into new key groups, and the packing of each group's rows into blobs of its log.
 
-Rows are divided as they come, into blobs of one group each (*shares*): these are sent to where the group is packed.
+Rows are divided, as they come, into blobs of one group each (*shares*). The shares are sent to the task that packs the
+group.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 DIVIDED_BYTES: Final = 2**26
-"""So much is divided at a time: the more, the fewer shares there are of each group."""
+"""Bytes of rows that are divided at a time. The more bytes, the fewer shares of each group."""
 
 
 class PackedLog(NamedTuple):
-    """A group's log: its ``blobs``, oldest first, and how many ``events`` are in each.
+    """A group's log: its ``blobs``, oldest first, and the number of ``events`` in each.
 
-    ``whole``: they were unpacked again, and each row came back as it was.
+    ``whole`` says whether the blobs, unpacked again, gave back each row unchanged.
     """
 
     blobs: list[bytes]
@@ -32,7 +33,7 @@ class PackedLog(NamedTuple):
 
 
 def shares(batches: Iterable[pa.RecordBatch], group: str) -> Iterator[tuple[int, bytes]]:
-    """Canonical rows, with the number of their new group in the column ``group``, as shares with that number."""
+    """Yield canonical rows as shares, each with the number of its new group, which is in the column ``group``."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -46,7 +47,7 @@ def shares(batches: Iterable[pa.RecordBatch], group: str) -> Iterator[tuple[int,
 
 
 def packed(shares_of_group: Sequence[bytes]) -> PackedLog:
-    """The log of one group that all of its shares make, in whatever order they come."""
+    """Return the log of one group, made of all of its shares in any order."""
     rows = pa.concat_tables(map(decode, shares_of_group))
     blobs = [encode(table.combine_chunks()) for table in log_of(rows)]
     log = [decode(blob) for blob in blobs]

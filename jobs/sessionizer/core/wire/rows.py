@@ -1,4 +1,4 @@
-"""The kinds of rows that go into and come out of the stateful operator, and the version of the blobs in them."""
+"""The kinds of rows into and out of the stateful operator, and the version of their blobs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ SESSIONS: Final = "sessions"
 LATE: Final = "late"
 QUARANTINE: Final = "quarantine"
 REPEATED: Final = "repeated"
-"""Duplicates that were dropped: a count, no blob."""
+"""Duplicates that were dropped, as a count without a blob."""
 
 OPEN: Final = "open"
-"""What is open in the group: a count of sessions, and a ``core.key_group.open_in_group.OpenInGroup`` as JSON."""
+"""Open sessions of the group, as a count and a ``core.key_group.open_in_group.OpenInGroup`` in JSON."""
 
 OPEN_EVENTS: Final = "open_events"
-"""Of a history that is taken at once, not of the operator: open events by ``canonical.canonical_schema``."""
+"""Open events by ``canonical.canonical_schema``. Only a history emits them, never the operator."""
 
 OPEN_SESSIONS: Final = "open_sessions"
 LATER: Final = "later"
-"""Of a history too: the sessions that these make, the events that are left to the live source. Counts, no blobs."""
+"""Kinds that only a history emits, as counts without blobs.
+
+``OPEN_SESSIONS`` counts the sessions of its open events, ``LATER`` the events that are left to the live source.
+"""
 
 QUARANTINE_COLUMNS: Final = ["reason", "_raw", "_position"]
 
 EMITTED: Final = "kind string, key_group int, row_count int, blob binary"
-"""What the operator emits: one row per blob, its kind, the group it is of and how many rows are in it."""
+"""Columns of the operator's output: one row for each blob, with its kind, its group and its number of rows."""
 
 
 INITIAL: Final = "key_group int, number int, of int, blob binary"
-"""What a group may begin with: a row for each blob of its log, by the group's label, its place and how many there are.
+"""Columns of a group's initial state: one row for each blob of its log.
+
+``key_group`` is the group's label, ``number`` the blob's place in the log, ``of`` the number of blobs.
 """
 
 REVISION: Final = "0001"
-"""Of what the blobs of the state hold; a newer one gets a migration."""
+"""The revision of the blobs in the state. A new revision needs a migration."""

@@ -1,8 +1,8 @@
-"""The columns an event has on its way through the stream, as Arrow schemas.
+"""The columns of an event on its way through the stream, as Arrow schemas.
 
 Times are epoch milliseconds (int64). The *clock* is the time a session is measured on: the event's own time in
-``event_time`` mode, the time its batch arrived in the two arrival modes. In those the event's own time (0 where it has
-none) is kept as ``tie``, which orders the events of one batch.
+``event_time`` mode, the arrival of its batch in the two arrival modes. The arrival modes keep the event's own time (0
+if it has none) as ``tie``, which orders the events of one batch.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Payload = list[pa.Field]
 
 
 def event_schema(payload: Payload, time_mode: TimeMode) -> pa.Schema:
-    """Schema of packed and of open events: what the state keeps, payload columns flat and last.
+    """Return the schema of packed events and of open events in the state, payload columns flat and last.
 
-    Before admission ``timeout_ms`` is the event's own and may be null; in the state it is the one in force.
+    Before admission ``timeout_ms`` is the event's own and may be null. In the state it is the timeout in force.
     """
     columns: list[pa.Field] = [pa.field(KEY, pa.string()), pa.field(CLIENT, pa.string()), pa.field(CLOCK, pa.int64())]
     if time_mode is not TimeMode.EVENT_TIME:
@@ -36,12 +36,15 @@ def event_schema(payload: Payload, time_mode: TimeMode) -> pa.Schema:
 
 
 def payload_field(field: pa.Field) -> pa.Field:
-    """The column a payload field travels in; the prefix keeps it clear of ours."""
+    """Return the column of a payload field. Its prefix prevents a clash with our columns."""
     return pa.field(f"{PAYLOAD}_{field.name}", field.type)
 
 
 def session_event_type(payload: Payload) -> pa.StructType:
-    """One element of a session's ``events``: event_time (µs, UTC), event_id, closes, then the payload columns."""
+    """Return the type of an element of a session's ``events``.
+
+    Its fields are event_time (µs, UTC), event_id, closes, then the payload columns.
+    """
     return pa.struct(
         [
             pa.field("event_time", pa.timestamp("us", tz="UTC")),
@@ -53,7 +56,7 @@ def session_event_type(payload: Payload) -> pa.StructType:
 
 
 def session_schema(payload: Payload) -> pa.Schema:
-    """Finished sessions as the operator emits them; ``events`` is in session order."""
+    """Return the schema of finished sessions as the operator emits them. ``events`` is in session order."""
     timestamp = pa.timestamp("us", tz="UTC")
     return pa.schema(
         [

@@ -1,7 +1,7 @@
-"""Tables of more than 2 GiB of text: offsets that reach further while a group is merged, pieces for what leaves it.
+"""Tables of more than 2 GiB of text: 64-bit offsets during a merge, and small pieces for its output.
 
-A column of text or bytes has offsets of 32 bits in the state, in Spark and in the tables. A group may hold more than
-they reach: then its columns get offsets of 64 bits, which nothing but a merge sees.
+A column of text or bytes has offsets of 32 bits in the state, in Spark and in the tables. If a group holds more text
+than they reach, its columns get offsets of 64 bits. Only a merge sees these.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 WIDE_FROM_BYTES: Final = 2**30
-"""A table as large as this gets offsets of 64 bits: half of what those of 32 reach."""
+"""A table of this size (bytes) gets offsets of 64 bits. It is half of the reach of 32 bits."""
 PIECE_BYTES: Final = 2**22
-"""Blobs are made of so much, and of one row more at most.
+"""Bytes of rows in a blob, exceeded by at most one row.
 
-The JVM has several of them in its heap at a time, whole: rows on their way, and one for each part that a sort spilled.
+The JVM holds several whole blobs in its heap at a time: rows on their way, and one for each part that a sort spilled.
 """
 
 _WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
@@ -32,7 +32,7 @@ _NARROW: Final = {wide: narrow for narrow, wide in _WIDE.items()}
 
 
 def widened(table: pa.Table) -> pa.Table:
-    """``table``, with wide offsets if it is large."""
+    """Return ``table``, with wide offsets if it is large."""
     if table.nbytes < WIDE_FROM_BYTES:
         return table
     fields = [field.with_type(_with_leaves(field.type, _WIDE)) for field in table.schema]
@@ -45,29 +45,29 @@ def is_wide(rows: pa.Schema) -> bool:
 
 
 def wide_type(kind: pa.DataType) -> pa.DataType:
-    """``kind`` with wide offsets."""
+    """Return ``kind`` with wide offsets."""
     return _with_leaves(kind, _WIDE)
 
 
 def pieces(table: pa.Table) -> Iterator[pa.Table]:
-    """``table`` in its order, in parts small enough for a blob each, with narrow offsets again."""
+    """Yield ``table`` in order, in parts small enough for one blob each, with narrow offsets."""
     narrow = narrowed(table.schema)
     if table.nbytes <= PIECE_BYTES:
         yield table if table.schema.equals(narrow) else table.cast(narrow)
         return
     for start, end in pairwise([*_edges(table), table.num_rows]):
-        # taken, not cut: a slice keeps offsets that may be beyond what narrow ones reach
+        # take, not slice, because a slice keeps offsets that may exceed the reach of narrow ones
         yield table.take(pa.array(np.arange(start, end))).cast(narrow)
 
 
 def log_tables(events: pa.Table) -> list[pa.Table]:
-    """Open events as the tables of a group's log that they make: mostly one."""
+    """Return open events as tables of a group's log, mostly one table."""
     first, *others = pieces(events)
     return [first, *map(mark_continued, others)]
 
 
 def _edges(table: pa.Table) -> list[int]:
-    """The first rows of the pieces."""
+    """Return the first row of each piece."""
     sizes = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
         sizes += np.concatenate([np.empty(0, np.int64), *map(sizes_of_values, column.chunks)])
@@ -76,13 +76,13 @@ def _edges(table: pa.Table) -> list[int]:
 
 
 def narrowed(wide: pa.Schema) -> pa.Schema:
-    """The schema that ``widened`` made into ``wide``."""
+    """Return the schema ``wide`` with narrow offsets, which undoes ``widened``."""
     fields = [field.with_type(_with_leaves(field.type, _NARROW)) for field in wide]
     return pa.schema(fields, wide.metadata)
 
 
 def _with_leaves(kind: pa.DataType, leaves: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
-    """``kind`` with other types of text and bytes, wherever they are in it."""
+    """Return ``kind`` with other types of text and bytes at every depth."""
     if isinstance(kind, pa.ListType):
         return pa.list_(kind.value_field.with_type(_with_leaves(kind.value_type, leaves)))
     if isinstance(kind, pa.MapType):
