@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import with_name
-from sessionizer.errors import TerminalError, TransientError
+from sessionizer.errors import TerminalError, TransientError, every_problem
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ class BrokenSpecs(TerminalError):
 
     def __init__(self, problems: Iterable[TerminalError]) -> None:
         self.problems = tuple(problems)
-        found = "\n".join(f"- {redacted(str(problem))}" for problem in self.problems)
+        every = (each for problem in self.problems for each in every_problem(problem))
+        found = "\n".join(f"- {redacted(str(each))}" for each in every)
         super().__init__(f"{len(self.problems)} broken in the folder of streams:\n{found}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
 
 spec = typer.Typer(no_args_is_help=True, help="Check stream specs; print the JSON Schema that editors complete from.")
 
+NOT_LOOKED_AT: Final = "  (columns and SQL are not checked: add --deep)"
+
 
 @spec.command()
 def check(
     stream: Annotated[str | None, typer.Argument(help="Name of a stream; all if not given.")] = None,
     *,
-    deep: Annotated[bool, typer.Option("--deep", help="Also let Spark resolve every expression.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Also have Spark resolve columns and SQL.")] = False,
     streams: Streams = None,
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Check the specs; the exit code is that of the first error."""
+    """Check the specs; without --deep neither columns nor SQL. The exit code is that of the first error."""
     folder = streams_folder(streams)
     specs, errors = ([find_stream(folder, stream)], []) if stream else _surveyed(folder)
     if deep and specs:
         specs, misfits = _fitting(specs, folder, home_folder(home), spark_master(master))
         errors += misfits
     for found in specs:
-        typer.echo(f"ok  {found.name}")
+        typer.echo(f"ok  {found.name}{'' if deep else NOT_LOOKED_AT}")
     for error in errors:
         tell(error)
     if errors:

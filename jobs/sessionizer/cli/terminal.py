@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 from sessionizer.causes.remedies import remedy_for
-from sessionizer.errors import QueryFailed, SessionizerError
+from sessionizer.errors import QueryFailed, SessionizerError, every_problem
 from sessionizer.launch.driver_environment import without_airflows
 from sessionizer.redaction import redacted
 
@@ -30,11 +30,12 @@ def say(line: str) -> None:
 
 
 def tell(error: SessionizerError) -> None:
-    """The error and what to do about it, on stderr."""
-    say(f"error: {redacted(str(error))}")
-    say(f"remedy: {remedy_for(error)}")
-    for note in getattr(error, "__notes__", ()):
-        say(f"note: {redacted(note)}")
+    """Print the error and what to do about it on stderr, and the other problems of the same spec."""
+    for each in every_problem(error):
+        say(f"error: {redacted(str(each))}")
+        say(f"remedy: {remedy_for(each)}")
+        for note in getattr(each, "__notes__", ()):
+            say(f"note: {redacted(note)}")
 
 
 def started_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:

@@ -93,7 +93,7 @@ from sessionizer.errors.of_state import (
     UnreadableLineage,
     UnusableSavepoint,
 )
-from sessionizer.errors.specs import DuplicateStream, InvalidSpec, UnknownStream
+from sessionizer.errors.specs import DuplicateStream, InvalidSpec, Misfits, UnknownStream, every_problem
 from sessionizer.errors.surroundings import (
     ControlUnreachable,
     DamagedFile,
@@ -128,6 +128,7 @@ __all__ = [
     "LeaseLost",
     "LineageLeft",
     "LineageUnfit",
+    "Misfits",
     "NoWayBack",
     "NothingToSave",
     "NothingToShow",
@@ -157,4 +158,5 @@ __all__ = [
     "UnreadableLineage",
     "UnusableSavepoint",
     "UnwritablePath",
+    "every_problem",
 ]

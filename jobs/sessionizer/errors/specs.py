@@ -2,30 +2,68 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sessionizer.errors.tree import TerminalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from sessionizer.errors.tree import SessionizerError
 
 
 class InvalidSpec(TerminalError):
     """A stream spec that must not start: ``field`` (dotted path), its ``value`` and what is ``allowed``.
 
-    ``file`` and ``line`` (from 1) say where, as far as it is known.
+    ``file`` and ``line`` (from 1) say where, as far as it is known. ``others``: what else is wrong with the same spec.
     """
 
     exit_code = 11
 
     def __init__(
-        self, field: str, value: object, allowed: str, *, file: Path | None = None, line: int | None = None
+        self,
+        field: str,
+        value: object,
+        allowed: str,
+        *,
+        file: Path | None = None,
+        line: int | None = None,
+        others: Iterable[InvalidSpec] = (),
     ) -> None:
+        self.others = tuple(others)
         self.field, self.value, self.allowed, self.file, self.line = field, value, allowed, file, line
         place = f"{file}:{line}" if line else str(file)
         where = f"{place}: " if file else ""
         super().__init__(f"{where}{field} is {value!r}; allowed: {allowed}")
+
+
+def every_problem(error: SessionizerError) -> tuple[SessionizerError, ...]:
+    """Return ``error`` and the other problems of the same spec."""
+    return (error, *error.others) if isinstance(error, InvalidSpec) else (error,)
+
+
+class Misfits:
+    """Problems of one spec, collected so that all of them are told at once."""
+
+    def __init__(self) -> None:
+        self._found: list[InvalidSpec] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note an InvalidSpec of the block instead of raising it."""
+        try:
+            yield
+        except InvalidSpec as error:
+            self._found.append(error)
+
+    def raise_them(self) -> None:
+        """Raise InvalidSpec for the first problem, with the others beside it; do nothing if there is none."""
+        if self._found:
+            first, *others = self._found
+            first.others = (*first.others, *others)
+            raise first
 
 
 class UnknownStream(TerminalError):

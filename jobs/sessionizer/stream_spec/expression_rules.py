@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 REFLECTION: Final = frozenset({"reflect", "java_method", "try_reflect"})
+BEYOND_THE_ROW: Final = {
+    "version": "the version of Spark, which another driver may not have",
+    "from_protobuf": "a file that describes a message",
+    "to_protobuf": "a file that describes a message",
+}
+"""Functions of Spark's own that read more than their arguments, and what they read."""
+
+HIDDEN_COLUMN: Final = "_metadata"
+"""Spark's, of the file that a row is in: where it is and when it was changed."""
+
 QUERIES: Final = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
 WINDOWS: Final = frozenset({"WindowExpression", "UnresolvedWindowExpression"})
 BUILT_IN: Final = ("", "builtin.", "system.builtin.")
@@ -84,9 +94,21 @@ def forbidden_part(nodes: Sequence[Node], built_in: Collection[str]) -> str | No
         name = _own_name(node.function)
         if name in REFLECTION:
             return f"an expression that calls no code of Java's, so not {name}"
+        if name in BEYOND_THE_ROW:
+            return beyond_the_row(name)
         if node.function and name not in built_in:
             return f"functions that Spark brings with it, so not {node.function}"
     return None
+
+
+def beyond_the_row(name: str) -> str:
+    """Say that the function ``name`` reads more than the row."""
+    return f"an expression over the row alone, so not {name}(): it reads {BEYOND_THE_ROW[name]}"
+
+
+def shown_columns(columns: Iterable[str]) -> str:
+    """Name the columns of a source for people; those that begin with ``_`` are the stream's own."""
+    return ", ".join(name for name in columns if not name.startswith("_"))
 
 
 def _own_name(function: str) -> str:

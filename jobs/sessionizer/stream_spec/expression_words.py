@@ -12,7 +12,17 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.stream_spec.expression_rules import BUILT_IN, CLOCK, REFLECTION, SAME_EACH_TIME, SPECIAL
+from sessionizer.stream_spec.expression_rules import (
+    BEYOND_THE_ROW,
+    BUILT_IN,
+    CLOCK,
+    HIDDEN_COLUMN,
+    REFLECTION,
+    SAME_EACH_TIME,
+    SPECIAL,
+    beyond_the_row,
+    shown_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -117,6 +127,8 @@ def forbidden_word(sql: str, built_in: Collection[str]) -> str | None:
     for name in called(words):
         if name in REFLECTION:
             return f"an expression that calls no code of Java's, so not {name}"
+        if name in BEYOND_THE_ROW:
+            return beyond_the_row(name)
         if name not in built_in and name not in _GRAMMAR and name != "over":
             return f"functions that Spark brings with it, so not {name}"
     return None
@@ -139,14 +151,36 @@ def changing_word(sql: str, columns: Collection[str]) -> str | None:
         calls = _calls(words, at)
         if calls and word.name in VARYING:
             return f"{SAME_EACH_TIME} {word.name}()"
-        is_column = word.kind is Kind.QUOTED_NAME or word.name in own or (at and words[at - 1].is_symbol("."))
-        if word.kind in _NAMES and word.name in MOMENTARY and (calls or not is_column):
+        is_column = word.name in own or (at and words[at - 1].is_symbol("."))
+        if word.kind in _NAMES and word.name in MOMENTARY and calls:
             return f"{SAME_EACH_TIME} {word.name}(): {CLOCK}"
+        if word.kind in _NAMES and word.name in MOMENTARY and not is_column:
+            return no_column(word.name, columns)
         if calls and word.name in _CLOCK_WITHOUT_ARGUMENTS and words[at + 2].is_symbol(")"):
             return f"{SAME_EACH_TIME} {word.name}(): {CLOCK}"
         if word.kind is Kind.TEXT and SPECIAL.match(word.written.lstrip("rR")[1:-1]):
             return f"{SAME_EACH_TIME} {word.written}: {CLOCK}"
     return None
+
+
+def no_column_word(sql: str, columns: Collection[str]) -> str | None:
+    """Refuse a word that stands for no column and that Spark takes for something else; None if there is none.
+
+    ``user`` is ``current_user()`` then, and ``_metadata`` the file of the row.
+    """
+    words, own = words_of(sql), {name.lower() for name in columns}
+    for at, word in enumerate(words):
+        is_field = at > 0 and words[at - 1].is_symbol(".")
+        taken = word.name in MOMENTARY or word.name == HIDDEN_COLUMN
+        if word.kind in _NAMES and taken and not (is_field or word.name in own or _calls(words, at)):
+            return no_column(word.name, columns)
+    return None
+
+
+def no_column(name: str, columns: Collection[str]) -> str:
+    """Say that ``name`` is no column, and which there are."""
+    means = "a hidden column of files" if name == HIDDEN_COLUMN else f"{name}()"
+    return f"a column: {shown_columns(columns)}. None is called {name}, which Spark would take for {means}"
 
 
 def called(words: Sequence[Word]) -> Iterator[str]:

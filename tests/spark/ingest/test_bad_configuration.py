@@ -155,20 +155,26 @@ def test_the_deep_check_names_every_misfit_in_one_go(place: Place, monkeypatch: 
         "syntax": {"mapping__closes": "u = = 1"},
         "table": {"rules__client_timeouts_table": "nowhere", "mapping__client": "u"},
         "time": {"mapping__payload__page": "named_struct('at', cast(timestamp_millis(ts) as time))"},
+        "three": {"mapping__key": "users", "mapping__closes": "u", "mapping__payload__page": "`current_user`"},
         "today": {"mapping__closes": "timestamp_millis(ts) < 'today'"},
         "twice": {"source__columns": "u string, U string, ts bigint, id string"},
+        "user": {"mapping__key": "user"},
+        "version": {"mapping__key": "concat(u, version())"},
+        "where": {"mapping__payload__page": "_metadata.file_path"},
         "window": {"mapping__key": "lag(u) over (partition by u order by ts)"},
     }
     for name, changes in misfits.items():
         place.write(f"{name}.yaml", name=name, **changes)
+    told = {name: [*changes] if name == "three" else [next(iter(changes))] for name, changes in misfits.items()}
     place.write("visits.yaml")
     ended = place.call("spec", "check", "--deep")
     assert ended.code == InvalidSpec.exit_code
     # error: <file>:<line>: <field> is ...
     said = [(Path(error.split()[1]).name.split(":")[0], error.split()[2]) for error in ended.errors]
-    expected = [(f"{name}.yaml", next(iter(changes)).replace("__", ".")) for name, changes in misfits.items()]
+    expected = [(f"{name}.yaml", field.replace("__", ".")) for name, fields in told.items() for field in fields]
     assert said == expected, ended.stderr
-    for word in ("not uuid()", "not java_method", "no subquery", "not current_timestamp()", "not 'today'"):
+    words = ["None is called user", "not version()", "None is called _metadata", "not uuid()", "not java_method"]
+    for word in (*words, "a column: u, ts, id.", "no subquery", "not current_timestamp()", "not 'today'"):
         assert any(word in error for error in ended.errors), word
     assert "Traceback" not in ended.stderr
     assert "at org.apache" not in ended.stderr

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
+from sessionizer.cli.spec import NOT_LOOKED_AT
 from sessionizer.errors import InvalidSpec, UnwritablePath
 from sessionizer.stream_spec.loading.folder import survey_streams
 from support.processes.fabricated_platform import SPEC, Platform
@@ -26,7 +27,7 @@ def test_all_specs_are_checked_whatever_is_wrong_with_one(platform: Platform) ->
     platform.add("aaa", SPEC.format(name="aaa") + "trigger_intervall: 5 seconds\n")
     platform.add("visits")
     code, out, err = check(platform)
-    assert (code, out) == (InvalidSpec.exit_code, "ok  visits\n")
+    assert (code, out) == (InvalidSpec.exit_code, f"ok  visits{NOT_LOOKED_AT}\n")
     assert "trigger_intervall" in err
     assert "the closest is 'trigger_interval'" in err
     assert "remedy: correct trigger_intervall in " in err
@@ -39,7 +40,7 @@ def test_a_copy_is_refused_as_airflow_refuses_it_and_takes_no_stream_away(platfo
     platform.add(copy, SPEC.format(name="visits"))
     code, out, err = check(platform)
     found = survey_streams(platform.streams)
-    assert (code, out) == (12, "".join(f"ok  {name}\n" for name in found.specs))
+    assert (code, out) == (12, "".join(f"ok  {name}{NOT_LOOKED_AT}\n" for name in found.specs))
     assert set(found.specs) == {"visits", "other"}
     (problem,) = found.problems
     assert "'visits' is described by 2 files" in err
@@ -56,7 +57,16 @@ def test_a_misnamed_file(platform: Platform) -> None:
 def test_one_stream(platform: Platform) -> None:
     platform.add("visits")
     platform.add("broken", "name: broken\n")
-    assert check(platform, "visits") == (0, "ok  visits\n", "")
+    assert check(platform, "visits") == (0, f"ok  visits{NOT_LOOKED_AT}\n", "")
+
+
+def test_all_problems_of_a_file_are_told_at_once(platform: Platform) -> None:
+    wrong = SPEC.format(name="visits") + "trigger_intervall: 5 seconds\nkey_groups: 0\nmeasures: {key: max(page)}\n"
+    platform.add("visits", wrong)
+    code, _, err = check(platform)
+    told = [line.split()[2] for line in err.splitlines() if line.startswith("error: ")]
+    assert (code, told) == (InvalidSpec.exit_code, ["trigger_intervall", "measures.key", "key_groups"])
+    assert [line.split()[2] for line in err.splitlines() if line.startswith("remedy: ")] == told
 
 
 def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from sessionizer.spark.ingest.payload_types import not_kept
 from sessionizer.spark.ingest.permitted import is_window, require_deterministic, require_own_row, require_repeatable
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.spark.internals.trying import never_failing
-from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME
+from sessionizer.stream_spec.expression_rules import SAME_EACH_TIME, shown_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,8 +38,8 @@ def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     except AnalysisException as error:
         if error.getCondition() == VARIES:
             raise InvalidSpec(field, sql, f"{SAME_EACH_TIME} {sql}") from error
-        columns = ", ".join(name for name in rows.columns if not name.startswith("_"))
-        raise InvalidSpec(field, sql, f"an expression over {columns} ({first_line(error)})") from error
+        allowed = f"an expression over {shown_columns(rows.columns)} ({first_line(error)})"
+        raise InvalidSpec(field, sql, allowed) from error
     return found
 
 

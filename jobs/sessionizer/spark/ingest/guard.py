@@ -18,6 +18,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from sessionizer.core.definition.reasons import QuarantineReason
 from sessionizer.core.definition.rules import NEVER_MS, TimeMode
 from sessionizer.core.wire import schema
+from sessionizer.errors import Misfits
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 REASON = "reason"
 EVENT_TIME = "event_time"
 _INTEGERS = ("byte", "short", "integer", "long")
+_TYPED: Final = {
+    "event_time": (("timestamp", "timestamp_ntz", "date"), "for epoch milliseconds write timestamp_millis(...)"),
+    "closes": (("boolean",), "for example type = 'logout'"),
+    "timeout_ms": (_INTEGERS, "milliseconds, for example cast(timeout_s * 1000 as bigint)"),
+}
+"""Fields of a mapping that must have one of some types, and an example."""
 _READ: Final = frozenset({RAW, POSITION, FAULT})
 _TEXT_OR_BYTES: Final = (StringType, BinaryType)
 Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
@@ -106,20 +113,21 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
 
 
 def _check(rows: DataFrame, mapping: Mapping) -> StructType:
+    """Return the payload's types. Raises InvalidSpec for the first field that does not fit, with the others."""
+    misfits = Misfits()
     for name in ("key", "client", "event_id"):
         if (sql := getattr(mapping, name)) is not None:
-            checked_type(rows, f"mapping.{name}", sql)
-    if mapping.event_time is not None:
-        example = "for epoch milliseconds write timestamp_millis(...)"
-        require_type(rows, "mapping.event_time", mapping.event_time, ("timestamp", "timestamp_ntz", "date"), example)
-    if mapping.closes is not None:
-        require_type(rows, "mapping.closes", mapping.closes, ("boolean",), "for example type = 'logout'")
-    if mapping.timeout_ms is not None:
-        example = "milliseconds, for example cast(timeout_s * 1000 as bigint)"
-        require_type(rows, "mapping.timeout_ms", mapping.timeout_ms, _INTEGERS, example)
+            with misfits.noted():
+                checked_type(rows, f"mapping.{name}", sql)
+    for name, (kinds, example) in _TYPED.items():
+        if (sql := getattr(mapping, name)) is not None:
+            with misfits.noted():
+                require_type(rows, f"mapping.{name}", sql, kinds, example)
     payload = StructType()
     for name, sql in mapping.payload.items():
-        payload = payload.add(name, as_kept(require_keepable(rows, f"mapping.payload.{name}", sql)))
+        with misfits.noted():
+            payload = payload.add(name, as_kept(require_keepable(rows, f"mapping.payload.{name}", sql)))
+    misfits.raise_them()
     return payload
 
 

@@ -15,10 +15,19 @@ from sessionizer.spark.internals.expression_trees import (
     resolved_nodes,
     varying_function,
 )
-from sessionizer.stream_spec.expression_rules import CLOCK, SAME_EACH_TIME, WINDOWS, clock_word, forbidden_part
-from sessionizer.stream_spec.expression_words import changing_word, forbidden_word, window_word
+from sessionizer.stream_spec.expression_rules import (
+    CLOCK,
+    HIDDEN_COLUMN,
+    SAME_EACH_TIME,
+    WINDOWS,
+    clock_word,
+    forbidden_part,
+)
+from sessionizer.stream_spec.expression_words import changing_word, forbidden_word, no_column_word, window_word
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -49,7 +58,9 @@ def is_window(spark: SparkSession, sql: str) -> bool:
 
 def require_repeatable(rows: DataFrame, resolved: DataFrame, field: str, sql: str) -> None:
     """Raises InvalidSpec, naming ``field``, if ``sql``, over ``rows`` the last column of ``resolved``, may change."""
-    allowed = changing_word(sql, rows.columns) if plain() else _changing_part(resolved, sql)
+    allowed = _hidden_column(sql, rows.columns)
+    if allowed is None:
+        allowed = changing_word(sql, rows.columns) if plain() else _changing_part(rows, resolved, sql)
     if allowed is not None:
         raise InvalidSpec(field, sql, allowed)
 
@@ -60,10 +71,16 @@ def require_deterministic(rows: DataFrame, sql: str) -> None:
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
 
 
-def _changing_part(resolved: DataFrame, sql: str) -> str | None:
+def _hidden_column(sql: str, columns: Sequence[str]) -> str | None:
+    return no_column_word(sql, columns) if HIDDEN_COLUMN in sql.lower() else None
+
+
+def _changing_part(rows: DataFrame, resolved: DataFrame, sql: str) -> str | None:
     if (function := varying_function(resolved)) is not None:
         return f"{SAME_EACH_TIME} {function}()"
     if (function := momentary_function(resolved)) is not None:
+        if (allowed := no_column_word(sql, rows.columns)) is not None:
+            return allowed
         return f"{SAME_EACH_TIME} {function}(): {CLOCK}"
     if (word := clock_word(resolved_nodes(resolved), sql)) is not None:
         return f"{SAME_EACH_TIME} {word}: {CLOCK}"

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import InvalidSpec, Misfits
 from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.ingest.expressions import VARIES
 from sessionizer.spark.ingest.permitted import is_window, require_own_row, require_repeatable
@@ -31,19 +31,24 @@ def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructTyp
     """The columns the measures add. Raises InvalidSpec for one that is no aggregate over the events' columns."""
     events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
     events = events.select(_SESSION, "event.*")
-    columns = StructType()
+    columns, misfits = StructType(), Misfits()
     for name, sql in measures.items():
-        try:
-            columns = columns.add(_checked(events, name, sql))
-        except PySparkException as error:
-            if error.getCondition() == VARIES:
-                varying = "".join((error.getMessageParameters() or {}).values())
-                raise InvalidSpec(f"measures.{name}", sql, f"{SAME_EACH_TIME} {varying}") from error
-            names = ", ".join(column for column in events.columns if column != _SESSION)
-            allowed = f"a SQL aggregate over {names} ({first_line(error)})"
-            raise InvalidSpec(f"measures.{name}", sql, allowed) from error
+        with misfits.noted():
+            columns = columns.add(_fitting(events, name, sql))
+    misfits.raise_them()
     _require_plan(events, measures)
     return columns
+
+
+def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
+    try:
+        return _checked(events, name, sql)
+    except PySparkException as error:
+        if error.getCondition() == VARIES:
+            varying = "".join((error.getMessageParameters() or {}).values())
+            raise InvalidSpec(f"measures.{name}", sql, f"{SAME_EACH_TIME} {varying}") from error
+        names = ", ".join(column for column in events.columns if column != _SESSION)
+        raise InvalidSpec(f"measures.{name}", sql, f"a SQL aggregate over {names} ({first_line(error)})") from error
 
 
 def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:

@@ -166,4 +166,5 @@ def placed(error: InvalidSpec, file: Path) -> InvalidSpec:
         return error
     document = YamlDocument(read_text(file), file)
     line = document.line_of(error.field.split("."))
-    return InvalidSpec(error.field, error.value, error.allowed, file=file, line=line)
+    others = [placed(other, file) for other in error.others]
+    return InvalidSpec(error.field, error.value, error.allowed, file=file, line=line, others=others)

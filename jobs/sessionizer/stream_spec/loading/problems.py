@@ -15,6 +15,7 @@ from sessionizer.stream_spec.document.source import SOURCES
 from sessionizer.stream_spec.document.stream import Sink, StreamSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pydantic import ValidationError
@@ -59,16 +60,23 @@ ALLOWED: Final = {
 
 
 def invalid_spec(error: ValidationError, document: YamlDocument, file: Path) -> InvalidSpec:
-    """Return the first problem that ``error`` found in ``document``, and how many more there are."""
+    """Return the first problem that ``error`` found in ``document``, with the others beside it."""
     # an unknown key goes first: when misspelt, it explains the one that is missing
     first, *others = sorted(
         (problem for problem in error.errors(include_url=False) if problem["type"] != KNOCK_ON),
         key=lambda problem: problem["type"] != UNKNOWN_KEY,
     )
-    path = path_of(first)
-    allowed = allowed_instead(first) + more(len(others))
-    field = ".".join(path) or "the spec"
-    return InvalidSpec(field, shown_value(first, path, document), allowed, file=file, line=document.line_of(path))
+    beside = [_problem(other, "", document, file) for other in others]
+    return _problem(first, more(len(others)), document, file, beside)
+
+
+def _problem(
+    problem: ErrorDetails, count: str, document: YamlDocument, file: Path, others: Iterable[InvalidSpec] = ()
+) -> InvalidSpec:
+    path = path_of(problem)
+    allowed = allowed_instead(problem) + count
+    value, line = shown_value(problem, path, document), document.line_of(path)
+    return InvalidSpec(".".join(path) or "the spec", value, allowed, file=file, line=line, others=others)
 
 
 def path_of(problem: ErrorDetails) -> YamlPath:
