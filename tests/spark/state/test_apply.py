@@ -91,20 +91,27 @@ def test_a_stream_that_goes_on_by_changed_specs_equals_the_definition(
 def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    stage = Stage.set_up(tmp_path, clicks_spec())
+    mapping = clicks_spec()["mapping"]
+    mapping = {**mapping, "payload": {**mapping["payload"], "units": "cast(amount as int)"}}
+    stage = Stage.set_up(tmp_path, {**clicks_spec(), "mapping": mapping})
     home = stage.stream_home
     home.prepare()
     lineage = start_lineage(home, spec=LineageSpec(document_of(stage.spec())))
     write_click_files(stage.feed, files=1)
     catch_up(spark, stage)
 
-    mapping = clicks_spec()["mapping"]
+    for wider in ("cast(amount as bigint)", "cast(cast(amount as int) as double)"):
+        payload = {**mapping["payload"], "units": wider}
+        stage.write_spec({**clicks_spec(), "mapping": {**mapping, "payload": payload}})
+        with pytest.raises(InvalidSpec, match=r"mapping\.payload\.units .* as in the table sessions"):
+            applying(spark, stage).plan()
+
     narrower = {**mapping, "payload": {**mapping["payload"], "amount": "cast(amount as int)"}}
     stage.write_spec({**clicks_spec(), "mapping": narrower})
     with pytest.raises(InvalidSpec, match=r"mapping\.payload\.amount is 'int'"):
         applying(spark, stage).plan()
 
-    stage.write_spec(clicks_spec(gap_timeout="5 seconds"))
+    stage.write_spec({**clicks_spec(gap_timeout="5 seconds"), "mapping": mapping})
     found = applying(spark, stage)
     begun = operation_of(found)
 

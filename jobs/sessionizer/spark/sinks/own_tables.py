@@ -17,7 +17,7 @@ from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.spark.sinks.table_shapes import STREAMED
-from sessionizer.spark.sinks.tables import OWNER, ensure_tables, table_exists
+from sessionizer.spark.sinks.tables import OWNER, ensure_tables, require_tables_fit, table_exists
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -41,6 +41,13 @@ def have_tables(spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes:
     claim_tables(spark, ours, owner, set(names_in(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)
+
+
+def require_own_tables_fit(
+    spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape]
+) -> None:
+    """Ask the stream's tables what ``have_tables`` asks of their columns, and write nothing. Raises InvalidSpec."""
+    require_tables_fit(spark, shapes, streamed_tables(home, spec))
 
 
 def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lineages: Collection[str]) -> None:

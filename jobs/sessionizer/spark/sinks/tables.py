@@ -50,12 +50,25 @@ def ensure_tables(
 
     Raises the first that failed; InvalidSpec before any table is touched.
     """
+    wanted = tuple(shapes)
+    columns = require_tables_fit(spark, wanted, locations)
+    found = [(existing, shape, locations[shape.name]) for existing, shape in zip(columns, wanted, strict=True)]
     with ThreadPoolExecutor(thread_name_prefix="ensure-table") as pool:
-        looked_at = [pool.submit(_existing, spark, shape, locations[shape.name]) for shape in shapes]
-        found = [(one.result(), shape, locations[shape.name]) for one, shape in zip(looked_at, shapes, strict=True)]
         waiting = [pool.submit(_make, spark, existing, shape, location, owner) for existing, shape, location in found]
         for one in waiting:
             one.result()
+
+
+def require_tables_fit(
+    spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str]
+) -> list[StructType | None]:
+    """Return the columns of each table that is there, None for one that is not. Writes nothing.
+
+    Raises as ``table_exists``, and InvalidSpec for a type that a table cannot take.
+    """
+    with ThreadPoolExecutor(thread_name_prefix="fit-table") as pool:
+        looked_at = [pool.submit(_existing, spark, shape, locations[shape.name]) for shape in shapes]
+        return [one.result() for one in looked_at]
 
 
 def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: str | None = None) -> None:

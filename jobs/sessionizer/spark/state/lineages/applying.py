@@ -18,7 +18,7 @@ from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest.kept_types import require_readable_state
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.half_written import half_written_batch
-from sessionizer.spark.sinks.own_tables import have_tables
+from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_fit
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.state.lineages.reseeding import Reseeding
 from sessionizer.spark.state.lineages.seeding import Seeding
@@ -61,7 +61,7 @@ class Applying:
     def plan(self) -> ApplyPlan:
         """What would be done. Writes nothing.
 
-        Raises InvalidSpec where Spark refuses the spec, or the state may hold what it cannot take, and what keeps a
+        Raises InvalidSpec where Spark refuses the spec, or state or tables have what it cannot take, and what keeps a
         stream from being saved (``standing_of``).
         """
         standing = standing_of(self.home)
@@ -136,6 +136,7 @@ class Applying:
     def _examined(self, standing: Standing) -> Examined:
         examined = examine(self.spark, self.spec, self.home.platform)
         require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+        require_own_tables_fit(self.spark, self.home, self.spec, examined.shapes(self.spec))
         return examined
 
     def _require_whole(self, standing: Standing) -> None:
