@@ -80,7 +80,7 @@ def run(  # noqa: PLR0913  one parameter per option
 
 
 def after_batch(batch_id: int | None) -> str:
-    """Tell after which batch a driver ended; None: it ended before the first."""
+    """Tell after which batch a driver ended. None means before the first."""
     return "before its first batch" if batch_id is None else f"after batch {batch_id}"
 
 

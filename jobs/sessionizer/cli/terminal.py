@@ -11,7 +11,7 @@ import typer
 
 from sessionizer.causes.remedies import remedy_for
 from sessionizer.errors import QueryFailed, SessionizerError, every_problem
-from sessionizer.launch.driver_environment import without_airflows
+from sessionizer.launch.driver_environment import hide_airflows
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def started_spark(application: str, master: str | None, *, local_data: bool = Tr
     """
     from sessionizer.spark.session import spark_session  # noqa: PLC0415  fast --help
 
-    with without_airflows(os.environ):
+    with hide_airflows(os.environ):
         spark = spark_session(application, master, local_data=local_data)
     signal.signal(signal.SIGINT, _end_at_once)  # Spark's own handler talks to a JVM that is in the middle of a call
     return spark

@@ -35,12 +35,12 @@ _PLAIN: Final[list[int]] = _TABLE.tolist()
 
 
 def hadoop_says(content: bytes, checksums: bytes) -> str | None:
-    """Say what is wrong with ``content`` by Hadoop's file beside it, or None. Raises ValueError if that is none."""
+    """Compare ``content`` with Hadoop's file beside it: None if it fits. Raises ValueError if that file is damaged."""
     return hadoop_says_of(io.BytesIO(content), len(content), checksums)
 
 
 def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None:
-    """Say the same of ``content`` that is read piece by piece, of ``size`` bytes. Raises OSError, too."""
+    """Compare ``content`` of ``size`` bytes piece by piece. Raises as ``hadoop_says``, and OSError."""
     if checksums[: len(_MAGIC)] != _MAGIC or len(checksums) < _HEADER:
         message = "it is no file of checksums"
         raise ValueError(message)

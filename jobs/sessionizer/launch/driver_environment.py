@@ -33,7 +33,7 @@ NEVER: Final = ("AIRFLOW_*", "_AIRFLOW*", "__AIRFLOW*", "SESSIONIZER_NOTIFIER*")
 
 
 def driver_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
-    """Return the part of ``environment`` that a driver gets; ``named``: variables that its spec names."""
+    """Return the part of ``environment`` for a driver whose spec has ``named`` variables."""
     allowed = allowed_patterns(environment)
     wanted = (*GIVEN, *(name for name in named if _fits(name, allowed)), *_patterns(environment.get(MORE, "")))
     return {name: value for name, value in environment.items() if _fits(name, wanted) and not _fits(name, NEVER)}
@@ -50,8 +50,8 @@ def is_allowed(name: str, environment: Mapping[str, str]) -> bool:
 
 
 @contextmanager
-def without_airflows(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """Keep Airflow's own variables from what is started in the block: a JVM, its Python workers."""
+def hide_airflows(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Keep Airflow's own variables from a JVM that the block starts, and from its Python workers."""
     own = {name: environment.pop(name) for name in list(environment) if _fits(name, NEVER)}
     try:
         yield

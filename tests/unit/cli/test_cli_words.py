@@ -1,4 +1,4 @@
-"""Lines of the commands that said something else than what is."""
+"""Lines of the commands at their edges: no batch yet, a message of many lines."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def checksums_of(content: bytes, step: int = 512) -> bytes:
 
 @cache
 def whole(made: int) -> Held:
-    """As a local disk has it: checksums beside every file, a snapshot of RocksDB and a table of it."""
+    """Make a checkpoint of a local disk: checksums beside every file, a snapshot of RocksDB and a table."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as written:
         written.writestr("metadata", "v1\n{}")
@@ -65,7 +65,7 @@ ODD = (b"v1", b"v1\n{}", b"null", b"[]", b'"x"', b"-1", b"1e400", b"{}", b"9" * 
 
 @cache
 def values_of(content: bytes) -> tuple[tuple[int, int], ...]:
-    """Where the values of JSON in it begin and end."""
+    """Find where each value of JSON begins and ends."""
     values = re.finditer(rb'(?<=[:\[,])(?:"[^"]*"|[\w.+-]+|\[[^\[\]]*\]|\{[^{}]*\})', content)
     return tuple(match.span() for match in values)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.launch.driver_environment import ALLOWED, MORE, driver_environment, is_allowed, without_airflows
+from sessionizer.launch.driver_environment import ALLOWED, MORE, driver_environment, hide_airflows, is_allowed
 
 AIRFLOW = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://airflow:pw@db/airflow",
@@ -59,7 +59,7 @@ def test_others_do(name: str) -> None:
 
 def test_what_is_airflows_own_is_away_for_as_long_as_a_child_is_started() -> None:
     environment = {**AIRFLOW, **NEEDED}
-    with without_airflows(environment):
+    with hide_airflows(environment):
         assert environment == NEEDED
     assert environment == {**AIRFLOW, **NEEDED}
 

@@ -38,7 +38,7 @@ def size(count: int) -> str:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
-    """Lay rows out beneath their columns; those in ``left`` are text. Of a cell of many lines the first is shown."""
+    """Lay rows out beneath their columns, text in ``left`` ones. Of a cell of many lines the first is shown."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="left" if column in left else "right", no_wrap=True)

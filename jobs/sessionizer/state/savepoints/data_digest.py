@@ -36,7 +36,7 @@ class FoundFiles:
     unfit: dict[str, str] = field(default_factory=dict)
 
     def findings(self, written: Iterable[DataFile]) -> list[Finding]:
-        """List what is wrong with them, where they differ from those that were ``written``."""
+        """List where these files differ from those that were ``written``."""
         return findings(written, self.files, self.unreadable, self.unfit)
 
 
