@@ -30,7 +30,7 @@ def check(
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Check the specs; without --deep neither columns nor SQL. The exit code is that of the first error."""
+    """Check the specs, with --deep their columns and SQL as well. The exit code is that of the first error."""
     folder = streams_folder(streams)
     specs, errors = ([find_stream(folder, stream)], []) if stream else _surveyed(folder)
     if deep and specs:

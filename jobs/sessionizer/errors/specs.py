@@ -59,7 +59,7 @@ class Misfits:
             self._found.append(error)
 
     def raise_them(self) -> None:
-        """Raise InvalidSpec for the first problem, with the others beside it; do nothing if there is none."""
+        """Raise InvalidSpec for the first problem, if there is one, with the others beside it."""
         if self._found:
             first, *others = self._found
             first.others = (*first.others, *others)

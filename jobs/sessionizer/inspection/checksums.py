@@ -40,7 +40,7 @@ def hadoop_says(content: bytes, checksums: bytes) -> str | None:
 
 
 def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None:
-    """Compare ``content`` of ``size`` bytes piece by piece. Raises as ``hadoop_says``, and OSError."""
+    """Compare ``content`` of ``size`` bytes piece by piece. Raises ValueError, OSError."""
     if checksums[: len(_MAGIC)] != _MAGIC or len(checksums) < _HEADER:
         message = "it is no file of checksums"
         raise ValueError(message)

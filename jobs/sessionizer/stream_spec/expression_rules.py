@@ -107,7 +107,7 @@ def beyond_the_row(name: str) -> str:
 
 
 def shown_columns(columns: Iterable[str]) -> str:
-    """Name the columns of a source for people; those that begin with ``_`` are the stream's own."""
+    """Name the columns of a source for people, without the stream's own, which begin with ``_``."""
     return ", ".join(name for name in columns if not name.startswith("_"))
 
 

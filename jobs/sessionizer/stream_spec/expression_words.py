@@ -164,7 +164,7 @@ def changing_word(sql: str, columns: Collection[str]) -> str | None:
 
 
 def no_column_word(sql: str, columns: Collection[str]) -> str | None:
-    """Refuse a word that stands for no column and that Spark takes for something else; None if there is none.
+    """Find a word that is no column and that Spark takes for something else. Return the refusal, or None.
 
     ``user`` is ``current_user()`` then, and ``_metadata`` the file of the row.
     """

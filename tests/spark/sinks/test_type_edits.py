@@ -1,4 +1,4 @@
-"""What the plan of a changed type says is what a run does: asked of a table with every type, for edits of each."""
+"""The plan of a changed type refuses what a run refuses: edits of each type, asked of one table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_plan_refuses_what_a_run_refuses_and_nothing_else(
 
 
 def _verdict(attempt: Callable[[], object]) -> str | None:
-    """The field that is refused; None for none."""
+    """Return the field that is refused, if one is."""
     try:
         attempt()
     except InvalidSpec as error:

@@ -64,7 +64,7 @@ def require_tables_fit(
 ) -> list[StructType | None]:
     """Return the columns of each table that is there, None for one that is not. Writes nothing.
 
-    Raises as ``table_exists``, and InvalidSpec for a type that a table cannot take.
+    Raises StoreUnreachable, QueryFailed, and InvalidSpec for a type that a table cannot take.
     """
     with ThreadPoolExecutor(thread_name_prefix="fit-table") as pool:
         looked_at = [pool.submit(_existing, spark, shape, locations[shape.name]) for shape in shapes]
