@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,7 +31,9 @@ EDITS = (
 
 
 def shape(*columns: str) -> TableShape:
-    return TableShape("visits", "Visits.", StructType.fromDDL(", ".join(("date date", *columns))))
+    fields = StructType.fromDDL(", ".join(("date date", *columns)))
+    assert isinstance(fields, StructType)
+    return TableShape("visits", "Visits.", fields)
 
 
 @pytest.mark.parametrize("widening", ["false", pytest.param("true", marks=pytest.mark.long)])
@@ -42,9 +45,9 @@ def test_the_plan_refuses_what_a_run_refuses_and_nothing_else(
     spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('delta.enableTypeWidening' = '{widening}')")
     for number, (before, now) in enumerate(EDITS):
         edited = shape(f"c{number} {now}")
-        planned = _verdict(lambda edited=edited: require_tables_fit(spark, [edited], {"visits": location}))
+        planned = _verdict(partial(require_tables_fit, spark, [edited], {"visits": location}))
         version = spark.sql(f"DESCRIBE HISTORY delta.`{location}`").count()
-        done = _verdict(lambda edited=edited: ensure_table(spark, edited, location))
+        done = _verdict(partial(ensure_table, spark, edited, location))
         assert planned == done, (before, now, widening)
         if done is not None:
             assert spark.sql(f"DESCRIBE HISTORY delta.`{location}`").count() == version, "a refusal writes nothing"

@@ -25,7 +25,7 @@ VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     """The type ``sql`` has over ``rows``. Raises InvalidSpec naming ``field`` when it gives no value for each row."""
     try:
-        require_own_row(rows.sparkSession, field, sql)
+        require_own_row(rows.sparkSession, field, sql, rows.columns)
         if is_window(rows.sparkSession, sql):
             raise InvalidSpec(field, sql, "an expression over the row alone, so no window over several")
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator

@@ -38,13 +38,15 @@ def own_functions(spark: SparkSession) -> frozenset[str]:
     return frozenset(row[0].rpartition(".")[2] for row in shown)
 
 
-def require_own_row(spark: SparkSession, field: str, sql: str) -> None:
-    """Raises InvalidSpec, naming ``field``, for code, a subquery or a function that is not Spark's own.
+def require_own_row(spark: SparkSession, field: str, sql: str, columns: Sequence[str]) -> None:
+    """Raises InvalidSpec for code, a subquery, a function that is not Spark's own, or the hidden column of files.
 
     To be asked before ``sql`` is resolved: to resolve a subquery over files is to open them. Raises ParseException.
     """
     built_in = own_functions(spark)
     allowed = forbidden_word(sql, built_in) if plain() else forbidden_part(parsed_nodes(spark, sql), built_in)
+    if allowed is None and HIDDEN_COLUMN in sql.lower():
+        allowed = no_column_word(sql, columns)
     if allowed is not None:
         raise InvalidSpec(field, sql, allowed)
 
@@ -58,9 +60,7 @@ def is_window(spark: SparkSession, sql: str) -> bool:
 
 def require_repeatable(rows: DataFrame, resolved: DataFrame, field: str, sql: str) -> None:
     """Raises InvalidSpec, naming ``field``, if ``sql``, over ``rows`` the last column of ``resolved``, may change."""
-    allowed = _hidden_column(sql, rows.columns)
-    if allowed is None:
-        allowed = changing_word(sql, rows.columns) if plain() else _changing_part(rows, resolved, sql)
+    allowed = changing_word(sql, rows.columns) if plain() else _changing_part(rows, resolved, sql)
     if allowed is not None:
         raise InvalidSpec(field, sql, allowed)
 
@@ -69,10 +69,6 @@ def require_deterministic(rows: DataFrame, sql: str) -> None:
     """Raises AnalysisException if ``sql`` varies by itself and no tree told so: an aggregate takes no such input."""
     if plain():
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
-
-
-def _hidden_column(sql: str, columns: Sequence[str]) -> str | None:
-    return no_column_word(sql, columns) if HIDDEN_COLUMN in sql.lower() else None
 
 
 def _changing_part(rows: DataFrame, resolved: DataFrame, sql: str) -> str | None:

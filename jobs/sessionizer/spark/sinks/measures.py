@@ -76,7 +76,7 @@ def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkExcep
 def _checked(events: DataFrame, name: str, sql: str) -> StructField:
     """The column of one measure, as it will be computed."""
     spark, field = events.sparkSession, f"measures.{name}"
-    require_own_row(spark, field, sql)
+    require_own_row(spark, field, sql, events.columns)
     _require_known_aggregates(spark, field, sql)
     bare = events.drop(_SESSION).groupBy().agg(F.expr(sql).alias(name))
     require_repeatable(events, bare, field, sql)
