@@ -33,11 +33,13 @@ def require_continuable(changes: Iterable[Change]) -> None:
     changed = {change.field: change for change in changes}
     groups = changed.get(KEY_GROUPS)
     if groups is not None:
-        raise InvalidSpec(KEY_GROUPS, groups.now, f"{groups.before}, by which the state of this stream is divided")
+        raise InvalidSpec(
+            KEY_GROUPS, groups.now, f"Run `sessionizer rescale` to divide the state anew, which has {groups.before}"
+        )
     for field in WHICH_SOURCE:
         if field in changed:
             found = changed[field]
-            allowed = f"{found.before!r}, of which the checkpoint has the position"
+            allowed = f"Run `sessionizer switch` to go on elsewhere than at {found.before!r}"
             raise InvalidSpec(field, found.now, allowed)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors.tree import TerminalError
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.errors.tree import SessionizerError
+
+
+_TO_DO: Final = ("Omit ", "Run ")
+"""How an ``allowed`` begins that says what to do, where no other value is allowed."""
 
 
 class InvalidSpec(TerminalError):
@@ -36,7 +40,8 @@ class InvalidSpec(TerminalError):
         self.field, self.value, self.allowed, self.file, self.line = field, value, allowed, file, line
         place = f"{file}:{line}" if line else str(file)
         where = f"{place}: " if file else ""
-        super().__init__(f"{where}{field} is {value!r}; allowed: {allowed}")
+        instead = f". {allowed}" if allowed.startswith(_TO_DO) else f"; allowed: {allowed}"
+        super().__init__(f"{where}{field} is {value!r}{instead}")
 
 
 def every_problem(error: SessionizerError) -> tuple[SessionizerError, ...]:

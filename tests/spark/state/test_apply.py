@@ -100,11 +100,10 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     write_click_files(stage.feed, files=1)
     catch_up(spark, stage)
 
-    for wider in ("cast(amount as bigint)", "cast(cast(amount as int) as double)"):
-        payload = {**mapping["payload"], "units": wider}
-        stage.write_spec({**clicks_spec(), "mapping": {**mapping, "payload": payload}})
-        with pytest.raises(InvalidSpec, match=r"mapping\.payload\.units .* as in the table sessions"):
-            applying(spark, stage).plan()
+    wider = {**mapping, "payload": {**mapping["payload"], "units": "cast(amount as bigint)"}}
+    stage.write_spec({**clicks_spec(), "mapping": wider})
+    with pytest.raises(InvalidSpec, match=r"mapping\.payload\.units is 'bigint'.* as in the table sessions"):
+        applying(spark, stage).plan()
 
     narrower = {**mapping, "payload": {**mapping["payload"], "amount": "cast(amount as int)"}}
     stage.write_spec({**clicks_spec(), "mapping": narrower})

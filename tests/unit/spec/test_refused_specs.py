@@ -252,3 +252,9 @@ def test_the_line_is_named(refused: Refused) -> None:
     assert error.line is not None
     assert error.file.read_text().splitlines()[error.line - 1] == "  max_events: 0"
     assert str(error).startswith(f"{error.file}:{error.line}: rules.max_events is 0; allowed: ")
+
+
+def test_what_has_no_other_value_is_said_in_the_imperative(refused: Refused) -> None:
+    error = refused({"source/encoding": "text"})
+    assert error.allowed.startswith("Omit ")
+    assert "allowed" not in str(error)

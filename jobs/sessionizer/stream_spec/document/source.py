@@ -215,7 +215,7 @@ def check_settled(block: str, options: dict[str, str], settled: frozenset[str]) 
 def check_columns(encoding: str, columns: str | None) -> None:
     """Refuse ``columns`` that are missing, or that text does not have."""
     if encoding == "text" and columns is not None:
-        raise refusal(columns, "nothing: text has the column `value` only", "columns")
+        raise refusal(columns, "Omit it: text has the column `value` only", "columns")
     if encoding != "text" and columns is None:
         raise refusal(None, f"columns and types as Spark DDL, needed for {encoding}", "columns")
 
