@@ -56,9 +56,9 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
 
 
 def _invalid(error: InvalidSpec) -> str:
-    if error.field == "key_groups" and "is divided" in error.allowed:
+    if error.field == "key_groups" and error.allowed.startswith("Run `sessionizer rescale`"):
         return "`sessionizer rescale` divides the state anew; or put key_groups back in the stream's spec"
-    if error.field.startswith("source.") and "has the position" in error.allowed:
+    if error.field.startswith("source.") and error.allowed.startswith("Run `sessionizer switch`"):
         return f"`sessionizer switch` goes on with the other source; or put {error.field} back in the stream's spec"
     if error.field.startswith("-") or error.field.isupper():  # an option, an argument or a variable
         return f"give another {error.field}"

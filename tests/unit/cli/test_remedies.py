@@ -16,8 +16,10 @@ from sessionizer.causes.remedies import cause_of_error, remedy_for
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
 from sessionizer.control.status.progress_line import ProgressTeller, in_words, progress_line
+from sessionizer.deployment.refusals import require_continuable
 from sessionizer.errors import SessionizerError
 from sessionizer.spark.failures.query_failure import CAUSES as CAUSES_OF_DEATH
+from sessionizer.stream_spec.decisions import Change
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:
@@ -80,8 +82,15 @@ EXAMPLES: list[SessionizerError] = [
 
 
 def test_another_source_is_sent_to_its_verb() -> None:
-    error = errors.InvalidSpec("source.topic", "b", "'a', of which the checkpoint has the position")
-    assert remedy_for(error).startswith("`sessionizer switch` goes on with the other source")
+    with pytest.raises(errors.InvalidSpec) as refused:
+        require_continuable([Change("source.topic", "a", "b")])
+    assert remedy_for(refused.value).startswith("`sessionizer switch` goes on with the other source")
+
+
+def test_other_key_groups_are_sent_to_theirs() -> None:
+    with pytest.raises(errors.InvalidSpec) as refused:
+        require_continuable([Change("key_groups", 16, 8)])
+    assert remedy_for(refused.value).startswith("`sessionizer rescale` divides the state anew")
 
 
 def test_no_class_is_left_out() -> None:
