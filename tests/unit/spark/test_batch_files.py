@@ -8,8 +8,9 @@ import pytest
 
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.lineage.active import start_lineage
 from sessionizer.spark.driver import batch_files
-from sessionizer.spark.driver.batch_files import BatchFiles
+from sessionizer.spark.driver.batch_files import BatchFiles, require_folder
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.stream_spec.document.stream import StreamSpec
 
@@ -68,6 +69,17 @@ def test_a_folder_that_is_gone_is_waited_for(brought: Path, files: BatchFiles) -
     brought.rmdir()
     with pytest.raises(SourceUnreachable):
         files.require(NO_SPARK, files_source(), 3)
+
+
+def test_a_stream_that_has_run_waits_for_its_folder(brought: Path, files: BatchFiles) -> None:
+    source, gone = files_source().source, files_source(path="gone").source
+    require_folder(files.home, gone)
+    start_lineage(files.home)
+    require_folder(files.home, source)
+    require_folder(files.home, files_source(path="s3a://bucket/feed").source)
+    with pytest.raises(SourceUnreachable) as away:
+        require_folder(files.home, gone)
+    assert away.value.address.endswith("/gone")
 
 
 def test_a_file_that_was_put_aside_may_be_gone(brought: Path, files: BatchFiles) -> None:

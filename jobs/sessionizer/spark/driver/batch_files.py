@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import SourceFilesGone, SourceUnreachable
 from sessionizer.home.table_places import located
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import files_of_batch
 from sessionizer.lineage.left_out import file_position
 from sessionizer.spark.ingest.csv_headers import other_headers
@@ -21,7 +22,24 @@ if TYPE_CHECKING:
 
     from sessionizer.errors import SessionizerError
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.source import Source
     from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+AWAY: Final = "the folder is not there"
+
+
+def require_folder(home: StreamHome, source: Source) -> None:
+    """Raises SourceUnreachable if the folder of a stream that has run before is not there, such as an unmounted one."""
+    if source.format != "files" or active_lineage(home) is None:
+        return
+    folder = located(source.path, home.platform)
+    if not _may_be_there(folder):
+        raise SourceUnreachable(folder, AWAY)
+
+
+def _may_be_there(folder: str) -> bool:
+    return "://" in folder or Path(folder).is_dir()
 
 
 class FilesPutAside(Exception):
@@ -59,8 +77,8 @@ class BatchFiles:
 
     def _gone(self, folder: str, files: Sequence[str], batch_id: int) -> SessionizerError:
         """A folder that is gone as well was unmounted, or will be back for another reason."""
-        if "://" not in folder and not Path(folder).is_dir():
-            return SourceUnreachable(folder, "the folder is not there")
+        if not _may_be_there(folder):
+            return SourceUnreachable(folder, AWAY)
         return SourceFilesGone(self.home.name, batch_id, tuple(files))
 
     def reason(self) -> str | None:

@@ -23,6 +23,7 @@ from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
 from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.trial_watch import TrialWatch
+from sessionizer.spark.driver.batch_files import require_folder
 from sessionizer.spark.driver.chores import Chores
 from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.options import Until
@@ -116,6 +117,7 @@ class DriverLife:
         if plain():
             self._say(f"{PLAIN_SPARK}=1: nothing private of Spark or Delta is used, which is slower")
         check_reachable(self._spec.source)
+        require_folder(self._home, self._spec.source)
         self._say(f"starting Spark for stream {self._spec.name}")
 
     def _prepare(self) -> PreparedQuery:
