@@ -142,7 +142,9 @@ def test_a_savepoint_is_made_while_the_stream_runs_on(operated: Operated) -> Non
     assert operated.states(run) == {
         "read_form": "success", "savepoint": "success", "plan": "skipped", "approve": "skipped", "carry_out": "skipped",
     }  # fmt: skip
-    assert operated.savepoint(RELEASE).is_complete
+    made = operated.savepoint(RELEASE)
+    assert made.is_complete
+    assert operated.note(run) == f"savepoint clicks → savepoint {made.id}"
     assert operated.platform.working_uid() == uid
 
 
@@ -185,6 +187,7 @@ def test_rejected_nothing_changes(operated: Operated) -> None:
     operated.answer(run, "Reject")
     assert operated.wait_for_end(run) == "success"
     assert operated.states(run)["carry_out"] == "skipped"
+    assert operated.note(run).endswith("→ rejected")
     assert uid
     assert (operated.platform.working_uid(), operated.stage.lineage) == (uid, lineage)
     assert read_operations(operated.platform.home) == []
@@ -279,6 +282,7 @@ def test_any_change_of_the_state_goes_the_same_way(operated: Operated) -> None:
     assert operated.wait_for_end(run, 400) == "success"
     record = read_operations(operated.platform.home)[-1]
     assert (record.verb, record.by, record.lineage_from) == ("rescale", "admin (Airflow)", before)
+    assert operated.note(run) == "rescale clicks → done"
     assert operated.stage.lineage == record.lineage_to
     operated.platform.wait_for_driver(seconds=180)
 

@@ -13,6 +13,7 @@ from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.processes.file_notifier import told
 from support.processes.found_process import known
+from support.processes.operate_form import OPERATE, OperateForm
 
 if TYPE_CHECKING:
     from support.processes.live_airflow import Platform
@@ -54,6 +55,16 @@ def test_the_list_of_tasks_says_what_each_stream_is_at(platform: Platform) -> No
     wait_until(lambda: shown() == ["standing by"], 60, "that of one that is stopped")
     platform.run_now("clicks.start")
     wait_until(lambda: shown() == ["working"], 90, "the stream to work again")
+
+
+def test_the_list_of_runs_says_what_each_was_asked_for_and_what_came_of_it(platform: Platform) -> None:
+    form = OperateForm(platform)
+    # neither a savepoint nor a time: refused before anything is started
+    run = form.ask("restore", why="a test")
+    assert form.wait_for_end(run, 120) == "failed"
+    assert form.note(run) == "restore clicks → failed at read_form"
+    task = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances/read_form"
+    assert platform.api.call("GET", task)["rendered_map_index"] == "restore clicks"
 
 
 def test_a_stop_needs_neither_a_reason_nor_to_be_unpaused(platform: Platform) -> None:

@@ -32,6 +32,9 @@ class OperateForm:
         path = f"/api/v2/dags/{OPERATE}/dagRuns/{run}/taskInstances"
         return {task["task_id"]: task["try_number"] for task in self.platform.api.call("GET", path)["task_instances"]}
 
+    def note(self, run: str) -> str:
+        return str(self.platform.api.call("GET", f"/api/v2/dags/{OPERATE}/dagRuns/{run}")["note"])
+
     def state(self, run: str) -> str:
         return str(self.platform.api.call("GET", f"/api/v2/dags/{OPERATE}/dagRuns/{run}")["state"])
 
