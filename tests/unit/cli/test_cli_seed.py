@@ -12,6 +12,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import pending_operation, write_operation
 from sessionizer.errors import DriverStillRuns, InvalidSpec, OperationPending, PlanChanged, StreamBegun
 from sessionizer.lineage.active import start_lineage
+from support.expected.folder_digest import folder_digest
 from support.verbs.begun_restore import begun_restore
 
 if TYPE_CHECKING:
@@ -97,3 +98,26 @@ def test_a_password_in_a_url_is_refused_and_not_said(platform: Platform, url: st
     assert isinstance(error, InvalidSpec)
     assert "a URL without a password, which JDBC_PASSWORD in the environment holds" in str(error)
     assert "tell" not in str(error)
+
+
+def test_a_stream_that_began_while_spark_started_is_not_seeded(
+    platform: Platform, archive: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, where = platform.add("clicks"), ("--history", archive)
+    home.prepare()
+    home.prepare_data()
+    began: list[tuple[str, dict[str, str]]] = []
+
+    def started(*_: object, **__: object) -> None:
+        lineage = start_lineage(home)
+        began.append((lineage, folder_digest(home.root)))
+
+    monkeypatch.setattr("sessionizer.cli.operations.started_spark", started)
+    monkeypatch.setattr("sessionizer.spark.sinks.examine.examine", lambda *_: None)
+    refused = platform.call("seed", "clicks", *where, "--approve", "0" * 16).exception
+    assert isinstance(refused, PlanChanged)
+    error = platform.call("seed", "clicks", *where, "--approve", refused.now).exception
+    ((lineage, before),) = began
+    assert isinstance(error, StreamBegun)
+    assert error.lineage == lineage
+    assert folder_digest(home.root) == before
