@@ -28,7 +28,7 @@ _forked_at: Final[list[float]] = []
 
 @cache
 def keep_clients_over_forks() -> None:
-    """From now on a fork finds each of them referred to once more, so that the child lets none go."""
+    """Refer to each client once more at every fork from now on, so that the child lets none go."""
     os.register_at_fork(before=_keep, after_in_child=_remember)
 
 
