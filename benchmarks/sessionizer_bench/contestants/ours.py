@@ -104,7 +104,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
         tables.ensure_table(spark, shape, locations[shape.name])
     diary, rehearsal = Diary(), Rehearsal(spark, race.folder / "rehearsal")
     sinks = TimedSinks(
-        "benchmark", locations, payload, GuardedAggregates.none(), spec.sink.keep_events, lambda: None, diary
+        "benchmark", locations, payload, GuardedAggregates.none(), spec.sink.keep_events, lambda: None, diary=diary
     )
 
     def write(emitted: DataFrame, batch_id: int) -> None:

@@ -145,6 +145,26 @@ OF_ERRORS: Final = (
         "find who writes into the table (its history names them) and end that; then type the same command again",
     ),
     Cause(
+        "StateBehindTables", "the state is older than its tables", TERMINAL,
+        "put back the newer home and data; if they are lost, go on from the older state: `sessionizer savepoint create "
+        "…`, then `sessionizer restore … SAVEPOINT`, which deletes the later rows and reads their events again",
+    ),
+    Cause(
+        "RowsMissing", "a table lacks rows", TERMINAL,
+        "put the table back, or restore a savepoint from before (`sessionizer savepoint list`); if the rows need not "
+        "come back: `sessionizer run … --accept-tables`",
+    ),
+    Cause(
+        "DataAway", "its data is not there", TRANSIENT,
+        "mount what the message names; a table that is gone for good is made anew by `sessionizer run … "
+        "--accept-tables`, a checkpoint never: then restore a savepoint (`sessionizer savepoint list`)",
+    ),
+    Cause(
+        "HomeCopied", "the home is a copy", TERMINAL,
+        "if the home was moved and its old place is no longer in use: `sessionizer home --moved-here`; a copy needs "
+        "places of its own: SESSIONIZER_DATA, and sink.path in the specs",
+    ),
+    Cause(
         "HomeNotShared", "the home is not shared", TERMINAL,
         "mount the home (SESSIONIZER_HOME) at the same path on the machines that run drivers (docs/spark-clusters.md)",
     ),

@@ -16,6 +16,7 @@ from sessionizer.errors import (
     QueryFailed,
     QueryInterrupted,
     SessionizerError,
+    StateBehindTables,
     StoreUnreachable,
     TableOwned,
     TerminalError,
@@ -99,6 +100,16 @@ def _owned(error: TableOwned) -> str:
     return f"give sink.path another folder; only if that owner is gone for good, hand the table over: {alter}"
 
 
+def _behind(error: StateBehindTables) -> str | None:
+    if error.known is not None:
+        return None
+    delete = f"DELETE FROM delta.`{error.location}` WHERE lineage = '{error.lineage}'"  # noqa: S608  for people
+    return (
+        f"put back the newer home, which knows {error.lineage}; if it is lost, delete the rows of that lineage from "
+        f"each table ({delete}), and restore a savepoint from before it (`sessionizer savepoint list {error.stream}`)"
+    )
+
+
 def _unfit(error: LineageUnfit) -> str:
     accept = f"`sessionizer accept {error.stream}` goes on with this one all the same"
     if error.before is None:
@@ -114,6 +125,7 @@ ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {
     DamagedFile: _damaged,
     TableOwned: _owned,
     LineageUnfit: _unfit,
+    StateBehindTables: _behind,
 }
 """Where more is known here than the name of the cause: most are mistakes in a command. None where the cause has the
 remedy."""

@@ -11,6 +11,7 @@ import typer
 from sessionizer.cli.abandon import abandon
 from sessionizer.cli.apply import apply
 from sessionizer.cli.history import history, report
+from sessionizer.cli.home import home
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
 from sessionizer.cli.rescale import rescale
@@ -34,7 +35,7 @@ Control: TypeAlias = Annotated[
 ]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 for command in (
-    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, status, tables, history, report,
+    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, status, tables, history, report, home,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

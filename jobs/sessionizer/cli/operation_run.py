@@ -14,6 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState, read_desired
 from sessionizer.control.records.operation_record import Ending, pending_operation
 from sessionizer.errors import LeaseLost, SessionizerError, TerminalError
 from sessionizer.fleet.operation_words import goes_on_as_it_was, stays_in_maintenance, stays_stopped
+from sessionizer.lineage.data_owner import require_own_home_of_lineage
 from sessionizer.state.preconditions import require_abandonable, require_as_planned
 
 if TYPE_CHECKING:
@@ -37,11 +38,12 @@ def carry_out(
 ) -> OperationRecord:
     """Do the ``work`` of an approved operation. Returns its record, done.
 
-    ``check``: evaluates the verb's own preconditions anew, under the lease. Raises StreamMovedOn, StreamBegun,
-    OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, and the errors of ``check`` and ``work``. The error's notes
-    say what became of the stream.
+    ``check``: evaluates the verb's own preconditions anew, under the lease. Raises HomeCopied, StreamMovedOn,
+    StreamBegun, OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, and the errors of ``check`` and ``work``. The
+    error's notes say what became of the stream.
     """
     try:
+        require_own_home_of_lineage(where)
         current = require_as_planned(where, record)  # before a driver is stopped for nothing
         if current.outcome is Ending.DONE:
             return current

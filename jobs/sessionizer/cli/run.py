@@ -50,6 +50,10 @@ def run(  # noqa: PLR0913  one parameter per option
     apply: Annotated[
         bool, typer.Option("--apply", help="Run by the spec as its file is now, if it was changed.")
     ] = False,
+    accept_tables: Annotated[
+        bool,
+        typer.Option("--accept-tables", help="Go on with the tables as they are; one that is gone is made anew."),
+    ] = False,
     every: Annotated[float, typer.Option(help="Seconds between two lines of progress.", min=0)] = 10.0,
     master: Master = None,
 ) -> None:
@@ -69,6 +73,7 @@ def run(  # noqa: PLR0913  one parameter per option
         master=spark_master(master),
         progress_every_s=every,
         apply=apply,
+        accept_tables=accept_tables,
     )
     say(f"home: {platform}")
     if where.control_root is not None:

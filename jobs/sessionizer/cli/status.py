@@ -77,6 +77,7 @@ def _lines(view: StreamView) -> list[str]:
     if view.trial_line is not None:
         lines.append(view.trial_line)
     lines += [f"leaves out of its source: {each}" for each in view.left_out]
+    lines += [f"rows changed, not by this stream: {change}" for change in view.table_changes]
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines

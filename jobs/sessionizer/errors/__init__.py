@@ -34,6 +34,9 @@
     │   ├── EventsUnread         what a switch would leave in the old source
     │   ├── RowsGone             rows that should come back into a table cannot be read any more
     │   ├── RowsLeft             rows that were to leave a table and are there again
+    │   ├── StateBehindTables    a state that is older than the tables that it writes
+    │   ├── RowsMissing          a table without rows that the stream wrote
+    │   ├── HomeCopied           a home that was copied, or moved, and writes outside of itself
     │   ├── HomeNotShared        a driver whose home is not that of its launcher
     │   ├── ExecutorsUnfit       executors without a package, with another Python, or writing elsewhere
     │   ├── SourceFilesGone      files of the source that a batch needs and that are gone
@@ -43,6 +46,7 @@
     │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be reached just now
+        ├── DataAway             a table or a checkpoint that is not where it was
         ├── DriverStillRuns      a driver that was asked to stop and has not ended yet
         ├── LineageLeft          a lineage that did not pass its trial: the next driver goes back by itself
         ├── DiskFull             a path that has no room just now
@@ -93,6 +97,7 @@ from sessionizer.errors.of_state import (
     UnreadableLineage,
     UnusableSavepoint,
 )
+from sessionizer.errors.of_tables import DataAway, HomeCopied, RowsMissing, StateBehindTables
 from sessionizer.errors.specs import DuplicateStream, InvalidSpec, Misfits, UnknownStream, every_problem
 from sessionizer.errors.surroundings import (
     ControlUnreachable,
@@ -113,6 +118,7 @@ __all__ = [
     "ControlUnreachable",
     "DamagedCheckpoint",
     "DamagedFile",
+    "DataAway",
     "DataElsewhere",
     "DataOwned",
     "DiskFull",
@@ -122,6 +128,7 @@ __all__ = [
     "EventsUnread",
     "ExecutorsUnfit",
     "HalfWrittenBatch",
+    "HomeCopied",
     "HomeNotShared",
     "InvalidSpec",
     "LeaseHeld",
@@ -140,10 +147,12 @@ __all__ = [
     "QueryInterrupted",
     "RowsGone",
     "RowsLeft",
+    "RowsMissing",
     "SessionizerError",
     "SourceFileUnfit",
     "SourceFilesGone",
     "SourceUnreachable",
+    "StateBehindTables",
     "StoreUnreachable",
     "StreamBegun",
     "StreamDrained",

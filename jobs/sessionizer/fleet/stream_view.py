@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.drained import DrainRecord
     from sessionizer.lineage.trial.trial_record import Trial
+    from sessionizer.state.lineages.table_changes import TableChange
     from sessionizer.stream_spec.decisions import Change
 
 INVALID: Final = "INVALID"
@@ -35,6 +36,7 @@ class StreamView:
     ``unfinished``: the command that has it and is not over.
     ``left_out``: the ranges of its source whose rows its lineage quarantines. ``damages``: of its records.
     ``last_operation``: the newest one. ``operation_line`` says that it failed, if it failed lately.
+    ``table_changes``: of its tables, by others.
     """
 
     name: str
@@ -50,6 +52,7 @@ class StreamView:
     trial: Trial | None = None
     trial_line: str | None = None
     left_out: tuple[str, ...] = ()
+    table_changes: tuple[TableChange, ...] = ()
     unfinished: UnfinishedOperation | None = None
     damages: tuple[SessionizerError, ...] = ()
     last_operation: OperationRecord | None = None
@@ -115,5 +118,6 @@ class StreamView:
         said["operation"] = self.unfinished.to_json() if self.unfinished else None
         said["last_operation"] = self.last_operation.to_json() if self.last_operation else None
         said["damage"] = [*observed.get("damage", ()), *self.damage_lines]
+        said["table_changes"] = [change.to_json() for change in self.table_changes]
         said["trial"] = self.trial.to_json() if self.trial else None
         return {"stream": self.name, **observed, **said}

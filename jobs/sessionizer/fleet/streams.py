@@ -27,6 +27,7 @@ from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import examine_trial
 from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
+from sessionizer.state.lineages.told_changes import changes_of_active
 from sessionizer.stream_spec.loading.folder import find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
         trial=trial,
         trial_line=_trial_line(home, trial) if trial else None,
         left_out=tuple(examine_left_out(home).lines()),
+        table_changes=changes_of_active(home),
         unfinished=unfinished,
         damages=damaged_records(home),
         last_operation=operations[-1] if operations else None,

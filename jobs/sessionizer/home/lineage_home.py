@@ -87,6 +87,11 @@ class LineageHome:
         return self.records / "batches.json"
 
     @property
+    def table_changes(self) -> ControlPath:
+        """The changes of its tables that others made."""
+        return self.records / "table_changes.json"
+
+    @property
     def trial(self) -> ControlPath:
         """What it is on trial for; one that no verb made has no such file."""
         return self.records / "trial.json"

@@ -1,6 +1,7 @@
 """Where the platform keeps what belongs to all of its streams, and the id by which tables know whose they are.
 
-The id (``home.json``, docs/adr/0056) is no path: a home may be mounted elsewhere, or moved.
+The id (``home.json``, docs/adr/0056) is no path: a home may be mounted elsewhere, or moved. The place where it was made
+is noted beside it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
-from sessionizer.errors import InvalidSpec
+from sessionizer.errors import HomeCopied, InvalidSpec
 from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.data_root import DATA_VARIABLE, is_uri
-from sessionizer.home.json_file import create_record, require_undamaged
+from sessionizer.home.home_place import HomePlace, place_of
+from sessionizer.home.json_file import create_record, require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
 
 if TYPE_CHECKING:
@@ -56,20 +58,63 @@ def identity_file(control: ControlPath) -> ControlPath:
 
 @dataclass(frozen=True, slots=True)
 class HomeIdentity(JsonRecord):
-    """The ``id`` of a platform home: 16 hex digits."""
+    """The ``id`` of a platform home: 16 hex digits, and the place where it was made or last said to be.
+
+    Earlier releases noted no place.
+    """
 
     id: str
+    path: str | None = None
+    machine: str | None = None
+    folder: int | None = None
+
+    @classmethod
+    def at(cls, id: str, place: HomePlace) -> Self:  # noqa: A002  as the record calls it
+        """The identity of the home at ``place``."""
+        return cls(id, place.path, place.machine, place.folder)
+
+    @property
+    def place(self) -> HomePlace | None:
+        """Its place, where one is noted."""
+        return None if self.path is None else HomePlace(self.path, self.machine, self.folder)
 
 
 def home_id(control: ControlPath) -> str:
     """The id of the home with that control root, made now if it has none. Raises DamagedFile and UnwritablePath."""
-    path = identity_file(control)
-    known = require_undamaged(HomeIdentity, path)
+    return _identity(control).id
+
+
+def read_identity(control: ControlPath) -> HomeIdentity | None:
+    """The identity of the home with that control root; None where there is no home yet. Raises DamagedFile."""
+    return require_undamaged(HomeIdentity, identity_file(control))
+
+
+def require_home_here(control: ControlPath) -> None:
+    """Note the place of a home of an earlier release. Raises HomeCopied if the home was made elsewhere.
+
+    Raises as ``home_id``.
+    """
+    known, here = _identity(control), place_of(control)
+    if known.place is None:
+        note_home_here(control)
+    elif not known.place.is_same(here):
+        raise HomeCopied(str(here), known.id, str(known.place))
+
+
+def note_home_here(control: ControlPath) -> HomeIdentity:
+    """Note that the home is here now. Returns its identity before. Raises as ``home_id``."""
+    known = _identity(control)
+    write_record(identity_file(control), HomeIdentity.at(known.id, place_of(control)))
+    return known
+
+
+def _identity(control: ControlPath) -> HomeIdentity:
+    known = read_identity(control)
     if known is None:
-        create_record(path, HomeIdentity(secrets.token_hex(8)))  # whoever comes first
-        known = require_undamaged(HomeIdentity, path)
+        create_record(identity_file(control), HomeIdentity.at(secrets.token_hex(8), place_of(control)))
+        known = read_identity(control)
     assert known is not None  # noqa: S101  it has just been made
-    return known.id
+    return known
 
 
 def owner_name(stream: str, control: ControlPath) -> str:

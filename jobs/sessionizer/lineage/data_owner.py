@@ -17,8 +17,11 @@ from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import is_local, uri_of
 from sessionizer.home.json_file import create_record
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.platform_home import owner_name
+from sessionizer.home.platform_home import owner_name, require_home_here
 from sessionizer.home.stamp import stamped
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.kept_spec import read_lineage_spec
 
 if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
@@ -45,6 +48,23 @@ def require_own_data(home: StreamHome) -> None:
     found, ours = _owner_of(home.data / OWNER_FILE), owner_name(home.name, home.control_base)
     if found is not None and found.owner != ours:
         raise DataOwned(uri_of(home.data), found.owner, found.home, ours)
+
+
+def require_own_home(home: StreamHome, folder: str | None) -> None:
+    """Raises HomeCopied if the stream writes outside of a home that is a copy of another, and as ``home_id``.
+
+    ``folder``: ``sink.path`` of its spec. A home with all of its data in it may be copied: nothing is written twice.
+    """
+    places = [uri_of(home.data), *table_locations(home, folder).values()]
+    if any(not place.startswith(f"{uri_of(home.control_base)}/") for place in places):
+        require_home_here(home.control_base)
+
+
+def require_own_home_of_lineage(home: StreamHome) -> None:
+    """The same by the spec of the active lineage, if there is one. Raises DamagedFile."""
+    lineage = active_lineage(home)
+    record = read_lineage_spec(home, lineage) if lineage else None
+    require_own_home(home, record.document["sink"]["path"] if record else None)
 
 
 def _place_of(home: StreamHome) -> str:

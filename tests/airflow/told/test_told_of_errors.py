@@ -13,10 +13,15 @@ from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.operation_record import write_operation
+from sessionizer.home.home_place import HomePlace
+from sessionizer.home.json_file import write_record
+from sessionizer.home.lineage_home import commit_log, offset_log
+from sessionizer.home.platform_home import HomeIdentity, identity_file
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer_airflow.supervision.decide import Adopt, Wait
 from support.expected.supervision_records import launched, recorded, works
@@ -132,6 +137,10 @@ def at_another_data_root(call: DriverCall) -> list[str]:
     return ["env", f"SESSIONIZER_DATA={call.folders.home / 'elsewhere'}", *real_driver(call)]
 
 
+def at_a_data_root_outside(call: DriverCall) -> list[str]:
+    return ["env", f"SESSIONIZER_DATA={call.folders.home}-data", *real_driver(call)]
+
+
 def data_of_another_home(watched: WatchedStream) -> None:
     """Another platform began the stream in the data root that this one is given."""
     watched.platform.add("clicks")
@@ -140,6 +149,44 @@ def data_of_another_home(watched: WatchedStream) -> None:
     for made_there in (other.prepare, other.prepare_data):
         made_there()
     claim_data(other)
+
+
+def wrote_rows(home: StreamHome, batch_id: int) -> str:
+    """A lineage of the stream that noted rows of a batch for its sessions."""
+    lineage = start_lineage(home)
+    BatchLog(home.lineage(lineage).batches).note_rows(batch_id, ["sessions"])
+    return lineage
+
+
+def checkpoint_away(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    wrote_rows(watched.home, 0)
+
+
+def has_batch(home: StreamHome, lineage: str, begun: int, in_table: int) -> None:
+    """The newest batch of the checkpoint is over. The table of sessions has another."""
+    checkpoint, log = mounted(home.checkpoint(lineage)), mounted(home.table("sessions")) / "_delta_log"
+    for folder in (offset_log(checkpoint), commit_log(checkpoint), log):
+        mounted(folder).mkdir(parents=True)
+    for batches in (offset_log(checkpoint), commit_log(checkpoint)):
+        (batches / str(begun)).write_text("")
+    (log / f"{0:020d}.json").write_text(json.dumps({"txn": {"appId": lineage, "version": in_table}}))
+
+
+def table_ahead(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    has_batch(watched.home, wrote_rows(watched.home, 5), begun=5, in_table=9)
+
+
+def table_behind(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    has_batch(watched.home, wrote_rows(watched.home, 5), begun=5, in_table=3)
+
+
+def home_copied(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    place = HomePlace("/srv/first", "another-machine")
+    write_record(identity_file(watched.home.control_base), HomeIdentity.at("5d1c0f3e9a7b2468", place))
 
 
 def behaves(how: str) -> Callable[[WatchedStream], object]:
@@ -162,6 +209,12 @@ REFUSALS = {
     "an unfit lineage that is left": Refusal("LineageLeft", "it goes back to", trial_failed_by_one_who_goes_back),
     "another data root": Refusal("DataElsewhere", "elsewhere", begun, at_another_data_root),
     "data of another home": Refusal("DataOwned", "/other on ", data_of_another_home, at_another_data_root),
+    "a home that was copied": Refusal(
+        "HomeCopied", "/srv/first on another-machine", home_copied, at_a_data_root_outside
+    ),
+    "a checkpoint that is away": Refusal("DataAway", "the checkpoint of lineage", checkpoint_away),
+    "a state that is too old": Refusal("StateBehindTables", "older than its tables", table_ahead),
+    "rows that are missing": Refusal("RowsMissing", "wrote batch 5 there", table_behind),
     "lineage.json damaged": Refusal("DamagedFile", "lineage.json is damaged: not JSON", lineage_damaged),
     "desired.json damaged": Refusal("DamagedFile", "desired.json is damaged: not JSON", desired_damaged),
     "a file where a folder must be": Refusal("UnwritablePath", "File exists", no_folder_of_logs),

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from sessionizer.home.control_root import ControlPath
 
-RECORDS = {"checkpoint.json", "spec.json", "types.json", "open_sessions.json", "batches.json"}
+RECORDS = {
+    "checkpoint.json", "spec.json", "types.json", "open_sessions.json", "batches.json", "table_changes.json",
+}  # fmt: skip
 
 
 def names_of_records(folder: ControlPath) -> set[str]:

@@ -69,7 +69,8 @@ def open_aggregates(spark: SparkSession, _: Path) -> None:
 
 
 def open_append(spark: SparkSession, table: Path) -> None:
-    assert write(spark, table, 3) == 0
+    spark.range(0).write.format("delta").save(str(table))
+    assert write(spark, table, 3) == 1
 
 
 def open_log(spark: SparkSession, table: Path) -> None:

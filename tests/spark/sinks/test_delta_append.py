@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +15,7 @@ from pyspark.errors import AnalysisException
 
 from sessionizer.errors import LeaseLost
 from sessionizer.launch.plain_spark import PLAIN_SPARK
-from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,15 @@ def rows(spark: SparkSession, *ids: int) -> DataFrame:
 
 def ids_in(spark: SparkSession, table: Path) -> list[int]:
     return sorted(row.id for row in spark.read.format("delta").load(str(table)).collect())
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_table_that_is_gone_is_not_made_anew(spark: SparkSession, table: Path) -> None:
+    append_once(rows(spark, 1), str(table), Transaction("lineage", 6), permitted)
+    shutil.rmtree(table)
+    with pytest.raises(TableMissing):
+        append_once(rows(spark, 2), str(table), Transaction("lineage", 7), permitted)
+    assert not table.exists()
 
 
 @pytest.mark.usefixtures("either_way")

@@ -24,7 +24,7 @@ from support.places import REPOSITORY, SUPPORT
 from support.processes.found_process import command_of, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from support.streams.stage import Stage
@@ -59,14 +59,24 @@ class DriverProcess:
 
     @classmethod
     def start(
-        cls, stage: Stage, uid: str, until: str = "drained", master: str = "local[2]", *, apply: bool = False
+        cls,
+        stage: Stage,
+        uid: str,
+        until: str = "drained",
+        master: str = "local[2]",
+        *,
+        apply: bool = False,
+        flags: Sequence[str] = (),
     ) -> Self:
-        """Start a driver of the stage's stream, with ``apply`` by its file as it is now; returns at once."""
+        """Start a driver of the stage's stream, with ``apply`` by its file as it is now.
+
+        Returns at once. ``flags``: others of `sessionizer run`.
+        """
         log = stage.root / f"driver-{uid}.log"
         command = [sys.executable, str(JOBS / "main.py"), *(["--control", stage.control] if stage.control else [])]
         command += ["run", stage.name, "--home", str(stage.home)]
         command += ["--streams", str(stage.streams), "--uid", uid, "--until", until, "--master", master]
-        command += ["--apply"] if apply else []
+        command += [*(["--apply"] if apply else []), *flags]
         command += ["--data", stage.data] if stage.data else []
         with log.open("wb") as output:
             process = subprocess.Popen(

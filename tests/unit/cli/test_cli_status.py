@@ -24,6 +24,8 @@ from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import read_trial, write_trial
+from sessionizer.state.lineages.table_changes import TableChange
+from sessionizer.state.lineages.told_changes import ToldChanges
 from sessionizer.state.restores.table_move import move_begun
 from sessionizer.stream_spec.loading.folder import find_stream
 from support.processes.fabricated_platform import beat, put_on_trial
@@ -213,3 +215,14 @@ def test_a_lineage_that_leaves_something_out_says_so(platform: Platform) -> None
     assert "visits: leaves out of its source: a*.json (1 file)" in platform.call("status").stdout
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["left_out"] == ["a*.json (1 file)"]
+
+
+def test_rows_that_others_changed_are_shown(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    record = ToldChanges(home.lineage(start_lineage(home)).table_changes)
+    change = TableChange("sessions", 7, "DELETE", 1_790_000_000_000)
+    record.note({"/lake/sessions": 7}, [change])
+    assert "DELETE in sessions, its version 7" in platform.call("status").stdout
+    (status,) = json.loads(platform.call("status", "--json").stdout)
+    assert status["table_changes"] == [change.to_json()]

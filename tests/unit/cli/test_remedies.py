@@ -65,6 +65,10 @@ EXAMPLES: list[SessionizerError] = [
     errors.EventsUnread("clicks", 12, "files"),
     errors.RowsLeft("clicks", "/lake/sessions", 3),
     errors.RowsGone("clicks", "/lake/sessions", 3, "the version left the log"),
+    errors.StateBehindTables("clicks", "/lake/sessions", "20261121T105501-3fa9c2", 9, 5),
+    errors.RowsMissing("clicks", "/lake/sessions", "20261121T105501-3fa9c2", 9, 7),
+    errors.DataAway("clicks", "the table sessions", "/lake/sessions"),
+    errors.HomeCopied("/copy on laptop", "5d1c0f3e9a7b2468", "/srv/home on laptop"),
     errors.HomeNotShared(Path("/platform"), "worker-7"),
     errors.ExecutorsUnfit("their Python lacks pyarrow", "worker-8"),
     errors.PrivateDoorBroken("batch clock", "Method lastExecution([]) does not exist"),
@@ -91,6 +95,11 @@ def test_other_key_groups_are_sent_to_theirs() -> None:
     with pytest.raises(errors.InvalidSpec) as refused:
         require_continuable([Change("key_groups", 16, 8)])
     assert remedy_for(refused.value).startswith("`sessionizer rescale` divides the state anew")
+
+
+def test_rows_of_an_unknown_lineage_are_deleted_by_hand_and_not_by_a_restore() -> None:
+    error = errors.StateBehindTables("clicks", "/lake/sessions", "20261121T105501-3fa9c2", 9, None)
+    assert "DELETE FROM delta.`/lake/sessions` WHERE lineage = '20261121T105501-3fa9c2'" in remedy_for(error)
 
 
 def test_no_class_is_left_out() -> None:

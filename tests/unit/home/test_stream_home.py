@@ -33,7 +33,7 @@ OF_LINEAGE = {
     "announced_timeouts": "announced_timeouts.json", "left_out": "left_out.json",
     "checkpoint_record": "checkpoint.json", "origin": "origin.json",
     "no_events": "no_events", "first_log": "first_log", "rehearsal": "rehearsal",
-    "batches": "batches.json", "trial": "trial.json",
+    "batches": "batches.json", "table_changes": "table_changes.json", "trial": "trial.json",
 }  # fmt: skip
 
 

@@ -1,19 +1,24 @@
-"""``batches.json`` of a lineage: what its newest batches did, one by one, and the sum of all before them."""
+"""``batches.json`` of a lineage: what its newest batches did, one by one, and the sum of all before them.
+
+It also has the newest batch that brought rows to each table, which a driver compares with the tables at its start.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.home.json_file import read_json, write_json
 from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.trial.figures import BatchFacts, Figures
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from sessionizer.home.control_root import ControlPath
 
 KEPT: Final = 20
 """Batches that are kept one by one."""
-_EARLIER, _BATCHES = "earlier", "batches"
+_EARLIER, _BATCHES, _WRITTEN, _ACCEPTED = "earlier", "batches", "written", "accepted"
 
 
 class BatchLog:
@@ -29,6 +34,8 @@ class BatchLog:
             self._batches = [BatchFacts.from_json(batch) for batch in kept.get(_BATCHES, [])]
         except (AttributeError, TypeError, ValueError):  # figures only: no reason to keep a stream from going on
             self._earlier, self._batches = Figures(), []
+        self._written, self._notes_rows = _batches_by_table(kept.get(_WRITTEN)), _WRITTEN in kept
+        self._accepted = _names(kept.get(_ACCEPTED))
 
     @property
     def added(self) -> int:
@@ -45,12 +52,71 @@ class BatchLog:
         """Of the newest batches."""
         return Figures.of(self._batches)
 
-    def add(self, facts: BatchFacts) -> None:
-        """Note a batch. One that runs again takes the place of what it did before. Raises UnwritablePath, DiskFull."""
+    @property
+    def has_batches(self) -> bool:
+        """Whether a batch of the lineage was noted."""
+        return bool(self._batches or self._written)
+
+    @property
+    def written(self) -> Mapping[str, int]:
+        """The newest batch with rows for a table, by ``table_key``."""
+        return self._written
+
+    @property
+    def notes_rows(self) -> bool:
+        """Whether the file was written by a release that notes ``written``."""
+        return self._notes_rows
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """Unknown lineages whose rows in the tables a user accepted."""
+        return self._accepted
+
+    def add(self, facts: BatchFacts, tables: Collection[str] = ()) -> None:
+        """Note a batch that brought rows to ``tables``. One that runs again takes the place of what it did before.
+
+        Raises UnwritablePath, DiskFull.
+        """
         batches = [batch for batch in self._batches if batch.batch_id < facts.batch_id]
         batches.append(facts)
         self._earlier = self._earlier.and_those_of(batches[:-KEPT])
         self._batches = batches[-KEPT:]
         self._added += 1
-        told = {_EARLIER: self._earlier.to_json(), _BATCHES: [batch.to_json() for batch in self._batches]}
+        self.note_rows(facts.batch_id, tables)
+
+    def note_rows(self, batch_id: int, tables: Collection[str]) -> None:
+        """Note that the batch brought rows to ``tables``. Raises UnwritablePath, DiskFull."""
+        self._written = {**self._written, **dict.fromkeys(tables, batch_id)}
+        self._write()
+
+    def accept(self, tables: Collection[str], lineages: Collection[str]) -> None:
+        """Forget which rows ``tables`` should have, and accept those of unknown ``lineages``.
+
+        Raises UnwritablePath, DiskFull.
+        """
+        self._written = {key: batch for key, batch in self._written.items() if key not in tables}
+        self._accepted |= set(lineages)
+        self._write()
+
+    def _write(self) -> None:
+        told: dict[str, Any] = {_EARLIER: self._earlier.to_json()}
+        told[_BATCHES] = [batch.to_json() for batch in self._batches]
+        told[_WRITTEN] = dict(self._written)
+        if self._accepted:
+            told[_ACCEPTED] = sorted(self._accepted)
         write_json(self._file, stamped(told), durable=False)
+
+
+def table_key(folder: str | None, table: str) -> str:
+    """The name of ``table`` in ``folder`` (``sink.path`` as the spec has it), wherever the home is mounted."""
+    return table if folder is None else f"{folder}/{table}"
+
+
+def _batches_by_table(kept: object) -> dict[str, int]:
+    """The batches in a file, without values of other types."""
+    found = kept if isinstance(kept, dict) else {}
+    return {str(key): batch for key, batch in found.items() if type(batch) is int}
+
+
+def _names(kept: object) -> frozenset[str]:
+    return frozenset(map(str, kept)) if isinstance(kept, list) else frozenset()

@@ -14,6 +14,8 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.folder_watch import FolderWatch
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
+from sessionizer.spark.sinks.change_watch import ChangeWatch
+from sessionizer.spark.sinks.own_tables import streamed_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +38,8 @@ class Chores:
         self._taken = TakenPunctuations.left_behind(self._punctuations, prepared.home.checkpoint(prepared.lineage))
         self._folder = FolderWatch.of(prepared.spec.source, prepared.home, prepared.lineage)
         self._next_folder = 0
+        tables = streamed_tables(prepared.home, prepared.spec)
+        self._changes = ChangeWatch(prepared.home, prepared.lineage, tables, say)
         self._log = BoundedLog.from_environment()
         stays = until is Until.STOPPED
         self._idle = self._idle_clock() if stays else None
@@ -57,9 +61,11 @@ class Chores:
         self._look_at_folder()
         self._say_warnings()
         self._rehearse(query)
+        self._changes.look()
 
     def end(self) -> None:
         """Return when nothing of them runs any more."""
+        self._changes.look_now()
         if self._rehearsal is not None:
             self._rehearsal.end()
 

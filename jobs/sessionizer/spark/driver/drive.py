@@ -18,8 +18,9 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.home.room import Reserve
 from sessionizer.lineage.active import active_lineage, require_no_history
+from sessionizer.lineage.checkpoint_reach import require_checkpoint
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
-from sessionizer.lineage.data_owner import claim_data, require_own_data
+from sessionizer.lineage.data_owner import claim_data, require_own_data, require_own_home
 from sessionizer.lineage.drained import require_not_drained
 from sessionizer.spark.driver.gate import StopSignals
 from sessionizer.spark.driver.going_back import go_back_if_due
@@ -56,6 +57,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
             _require_readable(home)
             _prepare_data(home)
             running = choose_spec(home, file, apply=options.apply)
+            require_own_home(home, running.spec.sink.path)
             driver = DriverLife(running, options, home, lease, signals, say)
             outcome, batch_id = driver.run()
     except BaseException as error:
@@ -84,10 +86,16 @@ def _require_readable(home: StreamHome) -> None:
 
 
 def _prepare_data(home: StreamHome) -> None:
-    """Raises what keeps its data from being written, DataOwned, and DamagedFile where there is more than is known."""
+    """Raises what keeps its data from being written, DataOwned, and DamagedFile where there is more than is known.
+
+    Raises DataAway before anything is made where the data was.
+    """
+    lineage = active_lineage(home)
+    if lineage is not None:
+        require_checkpoint(home, lineage)
     home.prepare_data()
     require_own_data(home)
-    if active_lineage(home) is None:
+    if lineage is None:
         require_no_history(home)
     claim_data(home)
 

@@ -7,6 +7,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from sessionizer.errors import SessionizerError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -24,6 +26,12 @@ class BatchGate:
         self._closed = threading.Event()
         self._refused = threading.Event()
         self._batch_id: int | None = None
+        self._failure: SessionizerError | None = None
+
+    @property
+    def failure(self) -> SessionizerError | None:
+        """The error of ours that ended a batch: Spark passes on its words alone."""
+        return self._failure
 
     @property
     def closed(self) -> bool:
@@ -51,6 +59,9 @@ class BatchGate:
             self._batch_id = batch_id
             try:
                 yield
+            except SessionizerError as error:
+                self._failure = error
+                raise
             finally:
                 self._batch_id = None
 

@@ -20,6 +20,7 @@ from sessionizer.errors import ControlUnreachable, LineageLeft, LineageUnfit
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.launch.plain_spark import PLAIN_SPARK, plain
+from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.drained import begin_drain, end_drain, read_drain
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.trial.trial_watch import TrialWatch
@@ -34,6 +35,7 @@ from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.hidden_files import files_passed_over
 from sessionizer.spark.ingest.source import check_reachable
 from sessionizer.spark.session import spark_session
+from sessionizer.spark.sinks.table_check import TableCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +120,10 @@ class DriverLife:
             self._say(f"{PLAIN_SPARK}=1: nothing private of Spark or Delta is used, which is slower")
         check_reachable(self._spec.source)
         require_folder(self._home, self._spec.source)
+        self._tables = TableCheck(
+            self._home, self._spec, active_lineage(self._home), self._options.accept_tables, self._say
+        )
+        self._tables.by_files()
         self._say(f"starting Spark for stream {self._spec.name}")
 
     def _prepare(self) -> PreparedQuery:
@@ -131,6 +137,7 @@ class DriverLife:
             gate=self._gate,
             signs=self._signs,
             permit=self._lease_watch.require,
+            tables=self._tables,
         )
         return preparation.run(spark)
 
@@ -184,6 +191,8 @@ class DriverLife:
             try:
                 self._follow(self._prepared.start(until_caught_up=until_caught_up))
             except StreamingQueryException as error:
+                if self._gate.failure is not None:
+                    raise self._gate.failure from error
                 found = self._prepared.recovered(error)
                 if found is None or found[1] in recovered_from:
                     raise

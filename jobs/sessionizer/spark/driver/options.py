@@ -22,7 +22,7 @@ class DriverOptions:
     """``master`` is for a program started as plain Python; under spark-submit it is None.
 
     ``progress_every_s``: at most one line about a batch in so many seconds. ``apply``: what the file says is wanted,
-    though the lineage runs by another spec.
+    though the lineage runs by another spec. ``accept_tables``: go on with the tables as they are.
     """
 
     uid: str
@@ -30,3 +30,4 @@ class DriverOptions:
     master: str | None = None
     progress_every_s: float = 10.0
     apply: bool = False
+    accept_tables: bool = False

@@ -32,20 +32,28 @@ if TYPE_CHECKING:
     from sessionizer.spark.driver.gate import BatchGate
     from sessionizer.spark.driver.vital_signs import VitalSigns
     from sessionizer.spark.sinks.examine import Examined
+    from sessionizer.spark.sinks.table_check import TableCheck
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a driver has when it begins to prepare; ``permit`` returns only while the lease is known to be ours."""
+    """The parts that a driver prepares its query with.
+
+    ``permit`` returns only while the lease is ours. ``tables``: the check of the tables, as far as their files told.
+    """
 
     running: RunningSpec
     home: StreamHome
     gate: BatchGate
     signs: VitalSigns
     permit: Callable[[], None]
+    tables: TableCheck
 
     def run(self, spark: SparkSession) -> PreparedQuery:
-        """The query, with the tables made and a lineage to go on in. Raises InvalidSpec and what keeps tables away."""
+        """The query, with the tables made and a lineage to go on in.
+
+        Raises InvalidSpec, what keeps tables away, and as ``TableCheck``.
+        """
         spec, lineage = self.running.spec, active_lineage(self.home)
         if not is_local(spark.sparkContext.master or ""):
             require_fit_executors(spark, self.home.data)
@@ -54,6 +62,7 @@ class Preparation:
             if lineage is not None:
                 require_continuity(spark, self.running, self.home, lineage)
                 self.signs.came_on()
+            self.tables.by_delta(spark)
             examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self.signs))
         lineage = self._lineage_to_go_on_in(lineage)
@@ -88,5 +97,6 @@ class Preparation:
         require_readable_state(self.home, lineage, self.running.spec, examined.guarded.payload)
         self.signs.came_on()
         spec = self.running.spec
-        have_tables(spark, self.home, spec, examined.shapes(spec))
+        have_tables(spark, self.home, spec, examined.shapes(spec), anew=self.tables.accepts)
+        self.tables.require_known()
         return examined

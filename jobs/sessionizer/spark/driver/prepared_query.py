@@ -11,6 +11,7 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import PARTITIONS, begun_batch, partitions_of
 from sessionizer.lineage.left_out import read_left_out
+from sessionizer.lineage.trial.batch_log import table_key
 from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.failures.query_failure import columns_changed
@@ -60,7 +61,9 @@ class PreparedQuery:
         query = session_query(self.spark, self.spec, guarded, punctuations)
         locations = table_locations(self.home, self.spec.sink.path)
         measures, keep_events = GuardedAggregates.of(self.spark, self.spec.measures), self.spec.sink.keep_events
-        return query, Sinks(self.lineage, locations, guarded.payload_fields, measures, keep_events, self.permit)
+        begun = begun_batch(self.home.checkpoint(self.lineage))
+        fields, stream = guarded.payload_fields, self.spec.name
+        return query, Sinks(self.lineage, locations, fields, measures, keep_events, self.permit, stream, begun)
 
     def start(self, *, until_caught_up: bool) -> StreamingQuery:
         """Start the query; with ``until_caught_up`` it ends by itself when it has read what there is now."""
@@ -114,7 +117,8 @@ class PreparedQuery:
         counts = sinks.write(emitted, batch_id)
         open_before = self.open_sessions.most
         self.open_sessions.learn(batch_id, counts.open_in_groups)
-        self.batch_log.add(self._facts(batch_id, counts, open_before))
+        written = [table_key(self.spec.sink.path, table) for table in counts.tables]
+        self.batch_log.add(self._facts(batch_id, counts, open_before), written)
         self.signs.wrote(counts, self.open_sessions)
 
     def _facts(self, batch_id: int, counts: BatchCounts, open_before: int) -> BatchFacts:

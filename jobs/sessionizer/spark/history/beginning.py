@@ -21,6 +21,7 @@ from sessionizer.home.data_files import remove_tree
 from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.sink_folders import sink_folders
+from sessionizer.lineage.trial.batch_log import BatchLog, table_key
 from sessionizer.spark.history.first_batch import open_events_in
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
@@ -143,9 +144,13 @@ class Beginning:
             GuardedAggregates.of(taking.spark, spec.measures),
             spec.sink.keep_events,
             self.lease.check,
+            stream=spec.name,
+            begun=_SEED_BATCH,
         )
         finished = taken.frame(taking.spark).where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE))
         counts = sinks.write(finished, _SEED_BATCH)
+        written = [table_key(spec.sink.path, table) for table in counts.tables]
+        BatchLog(self.operation.home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
         self.say(f"tables: {counts[rows.SESSIONS]:,} sessions, {counts[rows.QUARANTINE]:,} rows in quarantine")
 
 

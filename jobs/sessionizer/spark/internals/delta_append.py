@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from delta.tables import DeltaTable
+
 from sessionizer.launch.plain_spark import plain
 from sessionizer.spark.internals.delta_log import delta_log, known_version
 from sessionizer.spark.internals.door import door
@@ -42,13 +44,22 @@ class Transaction:
     version: int
 
 
+class TableMissing(Exception):
+    """There is no table at ``location``: an append would make one."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        super().__init__(f"there is no table at {location}")
+
+
 def append_once(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
     """Append ``frame`` to the table at ``location``; returns the table's version with it, None if it was there before.
 
     The columns of ``frame`` are among those of the table, by name. ``permit`` raises when we may not write; it is asked
     before the data files are written and again before the commit that makes them part of the table (in plain Spark
     before the data files only). Raises what Spark raises: among it Delta's conflict, if another process commits the
-    same application in between, and its refusal of columns that the table does not have. Raises PrivateDoorBroken.
+    same application in between, and its refusal of columns that the table does not have. Raises TableMissing,
+    PrivateDoorBroken.
     """
     if plain():
         return _written(frame, location, transaction, permit)
@@ -57,6 +68,8 @@ def append_once(frame: DataFrame, location: str, transaction: Transaction, permi
 
 def _written(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
     permit()
+    if not DeltaTable.isDeltaTable(frame.sparkSession, location):
+        raise TableMissing(location)
     settings = frame.sparkSession.conf
     settings.unset(LAST_COMMIT)
     writer = frame.write.format("delta").mode("append")
@@ -70,9 +83,13 @@ def _committed(frame: DataFrame, location: str, transaction: Transaction, permit
         delta = _Delta(frame.sparkSession)
         log = delta_log(frame.sparkSession, location)
         attempt = log.startTransaction()
-        if transaction.version <= known_version(attempt.snapshot(), transaction.application):
+        is_there = attempt.snapshot().version() >= 0
+        if is_there and transaction.version <= known_version(attempt.snapshot(), transaction.application):
             return None
-        attempt.readTxn().append(transaction.application)  # from here on Delta takes its like for a conflict
+        if is_there:
+            attempt.readTxn().append(transaction.application)  # from here on Delta takes its like for a conflict
+    if not is_there:
+        raise TableMissing(location)
     permit()
     with door(DOOR):
         files = delta.write_files(attempt, log, frame)

@@ -39,13 +39,20 @@ def last_version(spark: SparkSession, location: str, application: str) -> int:
 
 def applications(spark: SparkSession, location: str) -> set[str]:
     """Every application that the table at ``location`` took a transaction of."""
+    return set(last_versions(spark, location))
+
+
+def last_versions(spark: SparkSession, location: str) -> dict[str, int]:
+    """The highest version of every application in the table at ``location``."""
     if plain():
-        return set(_noted(spark, location))
+        return _noted(spark, location)
     with door(DOOR):
-        each = _snapshot(spark, location).transactions().keysIterator()
-        found = set()
+        each = _snapshot(spark, location).transactions().iterator()
+        found: dict[str, int] = {}
         while each.hasNext():
-            found.add(str(each.next()))
+            one = each.next()
+            name, version = one.productElement(0), one.productElement(1)
+            found[str(name)] = int(version)
         return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from sessionizer.errors import TableOwned
+from sessionizer.errors import DataAway, TableOwned
 from sessionizer.home.data_files import names_in
 from sessionizer.home.platform_home import owner_name
 from sessionizer.home.table_places import table_locations
@@ -18,6 +18,7 @@ from sessionizer.spark.internals.delta_log import applications, table_property
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.sinks.tables import OWNER, ensure_tables, require_tables_fit, table_exists
+from sessionizer.state.lineages.noted_rows import has_noted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -35,9 +36,16 @@ def streamed_tables(home: StreamHome, spec: StreamSpec) -> dict[str, str]:
     return {name: locations[name] for name in STREAMED}
 
 
-def have_tables(spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape]) -> None:
-    """Have the tables of the stream, which no other one writes. Raises TableOwned, and as ``ensure_tables``."""
+def have_tables(
+    spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape], *, anew: bool = False
+) -> None:
+    """Have the tables of the stream, which no other one writes. Raises TableOwned, and as ``ensure_tables``.
+
+    Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``.
+    """
     owner, ours = owner_name(home.name, home.control_base), streamed_tables(home, spec)
+    if not anew:
+        _require_there(spark, home, spec, ours)
     claim_tables(spark, ours, owner, set(names_in(home.lineages)))
     ensure_tables(spark, shapes, ours, owner)
     require_ours(spark, ours, owner)
@@ -48,6 +56,12 @@ def require_own_tables_fit(
 ) -> None:
     """Ask the stream's tables what ``have_tables`` asks of their columns, and write nothing. Raises InvalidSpec."""
     require_tables_fit(spark, shapes, streamed_tables(home, spec))
+
+
+def _require_there(spark: SparkSession, home: StreamHome, spec: StreamSpec, tables: Mapping[str, str]) -> None:
+    for name, location in tables.items():
+        if not table_exists(spark, name, location) and has_noted_rows(home, spec.sink.path, name):
+            raise DataAway(home.name, f"the table {name}", location)
 
 
 def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lineages: Collection[str]) -> None:

@@ -15,7 +15,8 @@ from pyspark.storagelevel import StorageLevel
 from sessionizer.core.key_group.open_in_group import OpenInGroup
 from sessionizer.core.key_group.table_rows import Origin, late_rows, quarantine_rows, session_rows
 from sessionizer.core.wire import rows
-from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.errors import DataAway, StateBehindTables
+from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
 from sessionizer.spark.sinks import table_shapes
 from sessionizer.spark.sinks.measures import with_measures
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time, unpack
@@ -55,6 +56,11 @@ class BatchCounts:
         return self.versions.get(rows.SESSIONS)
 
     @property
+    def tables(self) -> list[str]:
+        """The tables that have rows of this batch."""
+        return [_TABLES[kind] for kind in self.versions]
+
+    @property
     def admitted(self) -> int:
         """Events that were neither refused nor late."""
         return sum(open_in_group.admitted for _, open_in_group in self.open_in_groups)
@@ -65,7 +71,12 @@ class BatchCounts:
 
 @dataclass(frozen=True, slots=True)
 class Sinks:
-    """Writes the operator's output. ``locations``: table name to path; ``permit`` raises when we may not write."""
+    """Writer of the operator's output.
+
+    ``locations``: table name to path. ``permit`` raises when we may not write.
+
+    ``begun``: the newest batch of the lineage that may have been written before: it is run again, with the same rows.
+    """
 
     lineage: str
     locations: Mapping[str, str]
@@ -73,9 +84,14 @@ class Sinks:
     measures: GuardedAggregates
     keep_events: bool
     permit: Callable[[], None]
+    stream: str = ""
+    begun: int | None = None
 
     def write(self, emitted: DataFrame, batch_id: int) -> BatchCounts:
-        """Evaluate the batch, then write what it emitted; returns the rows of each kind."""
+        """Evaluate the batch, then write its output. Returns the rows of each kind.
+
+        Raises StateBehindTables for a batch that a table has though it was never begun, DataAway without a table.
+        """
         # on disk, however much it is: in memory it would be there beside what the writers of the tables need
         emitted.persist(StorageLevel.DISK_ONLY)
         try:
@@ -102,7 +118,15 @@ class Sinks:
         return late_rows(self.payload) if kind == rows.LATE else quarantine_rows()
 
     def _append(self, table: str, frame: DataFrame, batch_id: int) -> int | None:
-        return append_once(frame, self.locations[table], Transaction(self.lineage, batch_id), self.permit)
+        location = self.locations[table]
+        try:
+            version = append_once(frame, location, Transaction(self.lineage, batch_id), self.permit)
+        except TableMissing as error:
+            raise DataAway(self.stream, f"the table {table}", location) from error
+        begun = -1 if self.begun is None else self.begun
+        if version is None and batch_id > begun:
+            raise StateBehindTables(self.stream, location, self.lineage, batch_id, begun)
+        return version
 
 
 def _evaluate(emitted: DataFrame) -> BatchCounts:

@@ -1,0 +1,64 @@
+"""Disagreements between a stream's state and its tables: found at a driver's start, or by the batch that meets one."""
+
+from __future__ import annotations
+
+from sessionizer.errors.tree import TerminalError, TransientError
+
+
+class StateBehindTables(TerminalError):
+    """The table at ``location`` has rows of ``lineage`` up to ``batch_id``, which the state of ``stream`` lacks.
+
+    ``known``: the newest batch of that lineage that its checkpoint has begun, -1 for none, None where the lineage is
+    not known here at all.
+    """
+
+    exit_code = 38
+
+    def __init__(self, stream: str, location: str, lineage: str, batch_id: int, known: int | None) -> None:
+        self.stream, self.location, self.lineage, self.batch_id, self.known = stream, location, lineage, batch_id, known
+        here = f"this home does not know {lineage}" if known is None else f"its checkpoint has begun {_batch(known)}"
+        super().__init__(
+            f"the state of stream {stream!r} is older than its tables: {location} has batch {batch_id} of lineage "
+            f"{lineage}, and {here}"
+        )
+
+
+class RowsMissing(TerminalError):
+    """``lineage`` of ``stream`` wrote rows of ``batch_id`` to the table at ``location``, which has ``found`` at most.
+
+    ``found``: the newest batch of the lineage that the table knows, None where it knows none.
+    """
+
+    exit_code = 39
+
+    def __init__(self, stream: str, location: str, lineage: str, batch_id: int, found: int | None) -> None:
+        self.stream, self.location, self.lineage, self.batch_id, self.found = stream, location, lineage, batch_id, found
+        newest = "no batch of it" if found is None else f"batch {found}"
+        super().__init__(
+            f"the table at {location} lacks rows of stream {stream!r}: lineage {lineage} wrote batch {batch_id} there, "
+            f"and the newest that it has is {newest}"
+        )
+
+
+class HomeCopied(TerminalError):
+    """The home at ``path`` has the ``home`` id of one that was made at another place, ``noted``: it may be a copy."""
+
+    exit_code = 41
+
+    def __init__(self, path: str, home: str, noted: str) -> None:
+        self.path, self.home, self.noted = path, home, noted
+        super().__init__(f"the home at {path} is a copy of home {home} at {noted}, or was moved from there")
+
+
+class DataAway(TransientError):
+    """``what`` (a table, a checkpoint) that ``stream`` wrote at ``location`` is not there: a mount that is away."""
+
+    exit_code = 40
+
+    def __init__(self, stream: str, what: str, location: str) -> None:
+        self.stream, self.what, self.location = stream, what, location
+        super().__init__(f"{what} of stream {stream!r} is not at {location}, where it was")
+
+
+def _batch(batch_id: int) -> str:
+    return "no batch" if batch_id < 0 else f"batch {batch_id}"

@@ -1,0 +1,60 @@
+"""Tells of rows that somebody else adds to the tables of a stream, deletes or changes: told, not refused.
+
+Only the files of the tables' logs are read. A table at a URI that nothing here reads is not watched.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import ControlUnreachable, DiskFull, InvalidSpec, UnwritablePath
+from sessionizer.home.data_root import folder_at
+from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.table_changes import changes_after, newest_version
+from sessionizer.state.lineages.told_changes import ToldChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.state.lineages.table_changes import TableChange
+
+EVERY_S: Final = 60.0
+
+
+class ChangeWatch:
+    """Looks at the ``tables`` (name to location) of ``lineage`` once a minute. ``say`` gets a line for each change."""
+
+    def __init__(self, home: StreamHome, lineage: str, tables: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self._told, self._tables, self._say = ToldChanges(home.lineage(lineage).table_changes), tables, say
+        self._ours = {*origins_of(home), lineage}
+        self._next_look, self._is_first = 0.0, True
+
+    def look(self) -> None:
+        """Look at the tables if it is time. What cannot be read is looked at the next time."""
+        if time.monotonic() >= self._next_look:
+            self.look_now()
+
+    def look_now(self) -> None:
+        """Look at the tables."""
+        self._next_look = time.monotonic() + EVERY_S
+        looked, changes = dict[str, int](), list["TableChange"]()
+        for name, location in self._tables.items():
+            with suppress(InvalidSpec, OSError, ValueError, ImportError):
+                version, found = self._found(folder_at(location), name, self._told.looked(location))
+                changes += found
+                if version is not None:
+                    looked[location] = version
+        for change in changes:
+            self._say(f"not by this stream: {change}")
+        with suppress(UnwritablePath, DiskFull, ControlUnreachable):
+            self._told.note(looked, changes)
+            self._is_first = False
+
+    def _found(self, table: DataPath, name: str, version: int | None) -> tuple[int | None, list[TableChange]]:
+        if version is None:
+            return newest_version(table), []  # the past of a table is not looked at
+        return changes_after(table, name, version, self._ours, cut=self._is_first)

@@ -1,0 +1,116 @@
+"""Compares the state with the tables before a driver writes anything (docs/adr/0123).
+
+The logs of tables are read as files, before Spark starts. Delta is asked where the files do not tell.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sessionizer.errors import InvalidSpec, StateBehindTables
+from sessionizer.home.data_reach import refused
+from sessionizer.home.data_root import folder_at, is_local
+from sessionizer.lineage.checkpoint import begun_batch, committed_batch
+from sessionizer.lineage.trial.batch_log import BatchLog
+from sessionizer.spark.internals.delta_log import last_versions
+from sessionizer.spark.sinks.own_tables import streamed_tables
+from sessionizer.spark.sinks.tables import table_exists
+from sessionizer.state.lineages.agreement import StreamState, TableState, disagreement, unknown_lineages
+from sessionizer.state.lineages.noted_rows import accept_rows, has_noted_rows, noted_rows
+from sessionizer.state.lineages.origin import origins_of
+from sessionizer.state.lineages.table_log import read_table_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(slots=True)
+class TableCheck:
+    """The tables of ``spec`` against the state of ``lineage``, None for a stream that begins.
+
+    ``accepts``: a user accepts the tables as they are. ``say`` gets a line for each that was accepted.
+    """
+
+    home: StreamHome
+    spec: StreamSpec
+    lineage: str | None
+    accepts: bool
+    say: Callable[[str], None]
+    _batches: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
+    """Of each table that was looked at: the newest batch of each lineage, None where there is no table."""
+
+    def by_files(self) -> None:
+        """Look at the tables whose files can be read here. Raises StateBehindTables, RowsMissing, DataAway."""
+        for name, location in streamed_tables(self.home, self.spec).items():
+            if self._read(name, location):
+                self._require(name, location)
+
+    def by_delta(self, spark: SparkSession) -> None:
+        """Look at the other tables. Raises as ``by_files``."""
+        for name, location in streamed_tables(self.home, self.spec).items():
+            if name not in self._batches:
+                exists = table_exists(spark, name, location)
+                self._batches[name] = last_versions(spark, location) if exists else None
+                self._require(name, location)
+
+    def require_known(self) -> None:
+        """Raises StateBehindTables for rows of a later lineage that this home does not know.
+
+        Asked once the tables are known to be the stream's own.
+        """
+        state, tables = self._state(), streamed_tables(self.home, self.spec)
+        unknown: set[str] = set()
+        for name, batches in self._batches.items():
+            table = TableState(name, tables[name], batches, {})
+            for lineage in unknown_lineages(state, table):
+                error = StateBehindTables(self.spec.name, table.location, lineage, (batches or {})[lineage], None)
+                if not self.accepts:
+                    raise error
+                self.say(f"accepted: {error}")
+                unknown.add(lineage)
+        if unknown:
+            accept_rows(self.home, self.spec.sink.path, (), unknown)
+
+    def _read(self, name: str, location: str) -> bool:
+        """Whether the files told of the table. Raises as ``refused``."""
+        with suppress(InvalidSpec):  # nothing here reads such a URI: Spark may
+            table = folder_at(location)
+            try:
+                log = read_table_log(table)
+            except OSError as error:
+                if is_local(table):
+                    raise refused(table, f"the table {name}", error) from error
+                return False
+            if log is None or log.batches is not None:
+                self._batches[name] = None if log is None else log.batches
+                return True
+        return False
+
+    def _require(self, name: str, location: str) -> None:
+        folder, batches = self.spec.sink.path, self._batches[name]
+        written = noted_rows(self.home, folder, name)
+        if batches is None and has_noted_rows(self.home, folder, name):
+            written = written or {"": -1}
+        table, state = TableState(name, location, batches, written), self._state()
+        error = disagreement(state, table)
+        if error is not None and self.accepts:
+            accept_rows(self.home, folder, (name,), ())
+            self.say(f"accepted: {error}")
+            error = disagreement(state, replace(table, written={}))
+        if error is not None:
+            raise error
+
+    def _state(self) -> StreamState:
+        known = frozenset(origins_of(self.home))
+        if self.lineage is None:
+            return StreamState(self.spec.name, "", None, None, known)
+        checkpoint, log = self.home.checkpoint(self.lineage), BatchLog(self.home.lineage(self.lineage).batches)
+        begun, committed = begun_batch(checkpoint), committed_batch(checkpoint)
+        return StreamState(self.spec.name, self.lineage, begun, committed, known | log.accepted)

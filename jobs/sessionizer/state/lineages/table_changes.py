@@ -1,0 +1,98 @@
+"""Changes of a stream's table that the stream did not make, found in the files of the table's log.
+
+Each commit of a batch names its lineage. A command leaves its name and id with the commit. Commits that add and remove
+no rows, as of OPTIMIZE, change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.home.data_files import entries_in
+from sessionizer.home.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from sessionizer.home.data_root import DataPath
+
+_COMMIT: Final = re.compile(r"(\d{20})\.json")
+_OPERATION: Final = "operation-"
+"""The beginning of the application by which a command of ours brings rows back."""
+_COMMAND: Final = re.compile(r"[a-z]+ \d{8}T\d{6}-[0-9a-f]{6}")
+"""The note of a command of ours with its commit, such as ``restore 20261121T105501-3fa9c2``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange(JsonRecord):
+    """The ``operation`` of a stranger that made ``version`` of a table at ``at`` (epoch ms)."""
+
+    table: str
+    version: int
+    operation: str
+    at: int
+
+    def __str__(self) -> str:
+        """The change, for people."""
+        moment = datetime.fromtimestamp(self.at / 1000, UTC)
+        return f"{self.operation} in {self.table}, its version {self.version}, {moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def newest_version(table: DataPath) -> int | None:
+    """The newest version of the table, None where there is none. Lists the log. Raises OSError."""
+    return max(_versions(table), default=None)
+
+
+def changes_after(
+    table: DataPath, name: str, version: int, lineages: Collection[str], *, cut: bool = False
+) -> tuple[int, list[TableChange]]:
+    """The newest version of the table, and the changes after ``version`` by others than ``lineages``.
+
+    Reads one commit after the other. ``cut``: the log may have been cut after ``version``, so list it. Raises OSError,
+    ValueError.
+    """
+    changes = []
+    if cut:
+        version = min((each for each in _versions(table) if each > version), default=version + 1) - 1
+    while (commit := _read(table, version + 1)) is not None:
+        version += 1
+        change = _change(name, version, _actions(commit), lineages)
+        changes += [] if change is None else [change]
+    return version, changes
+
+
+def _versions(table: DataPath) -> list[int]:
+    names = (_COMMIT.fullmatch(entry.name) for entry in entries_in(table / "_delta_log"))
+    return [int(name[1]) for name in names if name is not None]
+
+
+def _read(table: DataPath, version: int) -> str | None:
+    try:
+        return (table / "_delta_log" / f"{version:020d}.json").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _actions(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def _change(
+    name: str, version: int, actions: Sequence[Mapping[str, Any]], lineages: Collection[str]
+) -> TableChange | None:
+    by_kind = {kind: value for action in actions for kind, value in action.items()}
+    writer = str(by_kind.get("txn", {}).get("appId", ""))
+    if writer in lineages or writer.startswith(_OPERATION):
+        return None
+    about = by_kind.get("commitInfo", {})
+    if _COMMAND.fullmatch(str(about.get("userMetadata", ""))) or not any(map(_changes_rows, actions)):
+        return None
+    return TableChange(name, version, str(about.get("operation", "a change")), int(about.get("timestamp", 0)))
+
+
+def _changes_rows(action: Mapping[str, Any]) -> bool:
+    return any(bool(action.get(kind, {}).get("dataChange")) for kind in ("add", "remove"))

@@ -1,0 +1,63 @@
+"""``table_changes.json`` of a lineage: how far the logs of its tables were looked at, and what strangers changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import SessionizerError
+from sessionizer.home.json_file import read_json, write_json
+from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.lineage.active import active_lineage
+from sessionizer.state.lineages.table_changes import TableChange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.home.control_root import ControlPath
+    from sessionizer.home.stream_home import StreamHome
+
+KEPT: Final = 5
+"""Changes that are kept for `status`."""
+_LOOKED, _CHANGES = "looked", "changes"
+
+
+class ToldChanges:
+    """Kept by the driver, so that the next one tells only of later changes."""
+
+    def __init__(self, file: ControlPath) -> None:
+        """Raises DamagedFile for a file of a newer release. A file that cannot be read counts as none."""
+        self._file = file
+        kept = read_json(file) or {}
+        require_known_format(file, kept)
+        try:
+            self._looked = {str(place): int(version) for place, version in kept.get(_LOOKED, {}).items()}
+            self._changes = tuple(TableChange.from_json(change) for change in kept.get(_CHANGES, []))
+        except (AttributeError, TypeError, ValueError):
+            self._looked, self._changes = {}, ()
+
+    @property
+    def changes(self) -> tuple[TableChange, ...]:
+        """The newest changes, oldest first."""
+        return self._changes
+
+    def looked(self, table: str) -> int | None:
+        """The version up to which the table at that place was looked at; None for a table that is new here."""
+        return self._looked.get(table)
+
+    def note(self, looked: Mapping[str, int], changes: list[TableChange]) -> None:
+        """Note how far the tables were looked at, and the changes found. Raises UnwritablePath, DiskFull."""
+        if not changes and self._looked.items() >= looked.items():
+            return
+        self._looked.update(looked)
+        self._changes = (*self._changes, *changes)[-KEPT:]
+        told = {_LOOKED: self._looked, _CHANGES: [change.to_json() for change in self._changes]}
+        write_json(self._file, stamped(told), durable=False)
+
+
+def changes_of_active(home: StreamHome) -> tuple[TableChange, ...]:
+    """The changes that were found in the tables of the active lineage, for those who only look. Never raises."""
+    try:
+        lineage = active_lineage(home)
+        return ToldChanges(home.lineage(lineage).table_changes).changes if lineage else ()
+    except SessionizerError:
+        return ()

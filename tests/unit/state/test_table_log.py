@@ -1,0 +1,106 @@
+"""The batches that a table has taken, by logs as Delta writes them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from upath import UPath
+
+from sessionizer.state.lineages.table_log import TableLog, read_table_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OURS, OTHERS = "20261121T105501-3fa9c2", "20261120T105501-111111"
+ROWS = pa.table({"a": [1]})
+
+
+def write(table: Path, *batches: tuple[str, int] | None) -> None:
+    """A commit for each: of a lineage's batch, or of a stranger."""
+    for batch in batches:
+        transactions = [] if batch is None else [Transaction(app_id=batch[0], version=batch[1])]
+        write_deltalake(
+            str(table), ROWS, mode="append", commit_properties=CommitProperties(app_transactions=transactions)
+        )
+
+
+def checksum(table: Path, version: int, content: str) -> None:
+    (table / "_delta_log" / f"{version:020d}.crc").write_text(content)
+
+
+def listed(**batches: int) -> str:
+    return json.dumps({"setTransactions": [{"appId": name, "version": batch} for name, batch in batches.items()]})
+
+
+def test_no_table_has_no_log(tmp_path: Path) -> None:
+    assert read_table_log(tmp_path / "nowhere") is None
+    (tmp_path / "made" / "_delta_log").mkdir(parents=True)
+    assert read_table_log(tmp_path / "made") is None
+
+
+def test_without_checksums_the_commits_are_read_back_to_the_first(tmp_path: Path) -> None:
+    write(tmp_path, (OTHERS, 40), None, (OURS, 2), (OURS, 5), None)
+    assert read_table_log(tmp_path) == TableLog(4, {OTHERS: 40, OURS: 5})
+
+
+def test_a_checksum_is_believed_and_what_came_after_it_is_added(tmp_path: Path) -> None:
+    write(tmp_path, (OURS, 2), (OURS, 5), (OURS, 6))
+    checksum(tmp_path, 1, listed(other=7))
+    assert read_table_log(tmp_path) == TableLog(2, {OURS: 6, "other": 7})
+
+
+@pytest.mark.parametrize("content", ["{}", '{"setTransactions": [{"appId"', '{"setTransactions": 3}', "[]"])
+def test_a_checksum_that_tells_nothing_is_passed_over(tmp_path: Path, content: str) -> None:
+    write(tmp_path, (OURS, 2), (OURS, 5))
+    checksum(tmp_path, 1, content)
+    assert read_table_log(tmp_path) == TableLog(1, {OURS: 5})
+
+
+def test_a_log_that_was_cut_does_not_tell(tmp_path: Path) -> None:
+    write(tmp_path, (OURS, 2), None, None)
+    (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
+    assert read_table_log(tmp_path) == TableLog(2, None)
+
+
+def test_the_checksum_of_a_commit_that_is_gone_is_not_asked(tmp_path: Path) -> None:
+    write(tmp_path, (OURS, 2), (OURS, 5))
+    checksum(tmp_path, 1, listed(**{OURS: 5}))
+    (tmp_path / "_delta_log" / f"{1:020d}.json").unlink()
+    assert read_table_log(tmp_path) == TableLog(0, {OURS: 2})
+
+
+def test_a_table_at_a_uri_is_read_alike(tmp_path: Path) -> None:
+    write(tmp_path, (OTHERS, 40), (OURS, 2))
+    checksum(tmp_path, 0, listed(other=7))
+    there = UPath(f"memory://{tmp_path}")
+    for file in (tmp_path / "_delta_log").iterdir():
+        (there / "_delta_log" / file.name).write_bytes(file.read_bytes())
+    assert read_table_log(there) == TableLog(1, {OURS: 2, "other": 7})
+    assert read_table_log(there / "nowhere") is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    commits=st.lists(st.one_of(st.none(), st.tuples(st.sampled_from("ab"), st.integers(0, 9))), min_size=1, max_size=9),
+    with_checksum=st.sets(st.integers(0, 9)),
+)
+def test_checksums_never_change_the_answer(
+    tmp_path_factory: pytest.TempPathFactory, commits: list[tuple[str, int] | None], with_checksum: set[int]
+) -> None:
+    table, newest = tmp_path_factory.mktemp("table"), dict[str, int]()
+    (table / "_delta_log").mkdir()
+    for version, batch in enumerate(commits):
+        actions = ['{"commitInfo": {}}']
+        if batch is not None:
+            newest[batch[0]] = max(batch[1], newest.get(batch[0], -1))
+            actions.append(json.dumps({"txn": {"appId": batch[0], "version": batch[1]}}))
+        (table / "_delta_log" / f"{version:020d}.json").write_text("\n".join(actions))
+        if version in with_checksum:
+            checksum(table, version, listed(**newest))
+    assert read_table_log(table) == TableLog(len(commits) - 1, newest)
