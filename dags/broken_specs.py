@@ -1,6 +1,6 @@
-"""Makes no DAG: fails to import while a spec file is broken, so that Airflow lists the file among its import errors.
+"""A file without a DAG, whose import fails while a spec file is broken. Airflow then lists it as an import error.
 
-The other streams keep their DAGs, and the broken one's driver runs on.
+The other streams keep their DAGs, and the driver of the broken one runs on.
 """
 
 from __future__ import annotations

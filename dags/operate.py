@@ -1,4 +1,4 @@
-"""One DAG for all streams: what a person asks of the state of one, in a form. Wiring only."""
+"""A DAG for all streams, in whose form a user asks for a change of a stream's state or a savepoint. Wiring only."""
 
 from __future__ import annotations
 
@@ -37,17 +37,18 @@ project = Project.from_environment()
 settings = SupervisionSettings.from_environment()
 approval = ApprovalSettings.from_environment()
 PATIENCE = timedelta(milliseconds=approval.patience_ms)
-# Also those whose spec is broken: they run on by the one that they have, and may be in need.
+# Streams with a broken spec are included, because they run on with their last spec and may need help.
 streams = sorted({file.stem for file in spec_files(project.streams) if is_name(file.stem)})
 
 JOB: dict[str, Any] = {
     "project": project,
-    # Each takes a worker and a JVM for a while: not those that supervision needs.
+    # Each job occupies a worker and a JVM for a while. Their own pool keeps supervision's slots free.
     "pool": settings.report_pool,
     "execution_timeout": timedelta(hours=1),
 }
 MINUTE = timedelta(minutes=1)
-# The stream is down: before any report, and again until a job whose worker was lost has had the time to end.
+# The stream is down, so this job goes before any report. It is retried until a job with a lost worker has had time to
+# end.
 SOON: dict[str, Any] = {
     "priority_weight": 100,
     "retries": 5,
@@ -60,13 +61,13 @@ with DAG(
         **platform_dag_options(
             "operate", DOCUMENTATION, run_limit=timedelta(milliseconds=approval.patience_ms, hours=4)
         ),
-        # One that waits for its approval keeps nobody from another stream; a stream itself takes one at a time.
+        # A run that waits for approval must not block other streams. Each stream takes one run at a time.
         "max_active_runs": 16,
     },
     schedule=None,
     params=form_of(streams),
     allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
-    # One that waits for somebody to unpause it is no help to whoever needs it.
+    # Not paused on creation, because a user in need should not have to unpause it first.
     is_paused_upon_creation=False,
 ):
     first_task = {each: "savepoint" if each is Operation.SAVEPOINT else "plan" for each in Operation}
@@ -76,7 +77,7 @@ with DAG(
     asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **JOB)
     plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **JOB)
     approve = ApprovePlan(
-        # an answer that comes at once may be lost to Airflow, which then has the task tried, and asks, again
+        # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
         task_id="approve",
         project=project,
         settings=approval,
@@ -87,7 +88,7 @@ with DAG(
         task_id="carry_out",
         approval="approve",
         settings=settings,
-        # what to do is to be the last line of the log
+        # The remedy must be the last line of the log, so its callback is last.
         on_failure_callback=[tell_of_failure, say_what_to_do],
         **JOB,
         **SOON,

@@ -1,4 +1,4 @@
-"""One DAG for all streams: reports what no watch can. Wiring only; see ``reports`` of the plugin."""
+"""A DAG for all streams that reports faults that no watch can see. Wiring only, see ``reports`` of the plugin."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ killed, its run was marked, or its last try failed. The stream is down until it 
 with the command that goes on with it.
 """
 
-# What is found fails at once: no new try mends it. A worker that could not start is Airflow's trouble, and passes.
+# A finding fails at once, because a retry cannot fix it. Retries are for workers that Airflow could not start.
 RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
 
 project = Project.from_environment()
 policy = SupervisionSettings.from_environment().policy
-# A watch that works has launched, failed or given up by then.
+# By then a working watch has launched a driver, failed or given up.
 UNWATCHED_AFTER = policy.longest_backoff_ms + max(policy.startup_grace_ms, policy.stale_limit_ms) + MINUTE
 
 with DAG(
     **platform_dag_options("orphans", DOCUMENTATION, run_limit=timedelta(minutes=10)),
     schedule=timedelta(minutes=5),
-    # It only looks; a watchman whom somebody must remember to wake is none.
+    # Not paused on creation, because this DAG only reads.
     is_paused_upon_creation=False,
 ):
     ReportOrphans(task_id="report_orphans", project=project, **RETRIES)

@@ -1,4 +1,4 @@
-"""One DAG per stream that rebuilds ``sessions_daily`` when new sessions have landed. Wiring only."""
+"""A DAG per stream that rebuilds ``sessions_daily`` when new sessions have landed. Wiring only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ for spec in survey_streams(project.streams).specs.values():
             name=f"{spec.name}.report",
             arguments=ReportCall(stream=spec.name, folders=folders).argv(),
             project=project,
-            # Each takes a worker and a JVM for a while: not those that supervision needs.
+            # Each job occupies a worker and a JVM for a while. Their own pool keeps supervision's slots free.
             pool=settings.report_pool,
             execution_timeout=timedelta(hours=1),
             retries=2,

@@ -1,4 +1,4 @@
-"""One DAG for all streams: makes the savepoints that their specs ask for. Wiring only."""
+"""A DAG for all streams that makes the savepoints that their specs ask for. Wiring only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ is_asked = any(spec.savepoints.every_ms is not None for spec in survey_streams(p
 with DAG(
     **platform_dag_options("savepoints", DOCUMENTATION, run_limit=timedelta(hours=3)),
     schedule=timedelta(minutes=5) if is_asked else None,
-    # Somebody wrote into a spec that they are to be made.
+    # Not paused on creation, because a spec asks for the savepoints.
     is_paused_upon_creation=False,
 ):
     due = FindDueStreams(task_id="find_due", project=project, retries=1, retry_delay=timedelta(seconds=10))
@@ -39,7 +39,7 @@ with DAG(
         task_id="create",
         map_index_template=LABEL,
         project=project,
-        # Each takes a worker and a JVM for a while: not those that supervision needs.
+        # Each job occupies a worker and a JVM for a while. Their own pool keeps supervision's slots free.
         pool=pool,
         execution_timeout=timedelta(hours=1),
         retries=1,

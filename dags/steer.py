@@ -1,4 +1,4 @@
-"""Per stream, one DAG to stop it and one to start it: they record what people want. Wiring only."""
+"""Two DAGs per stream, one to stop it and one to start it. They record the desired state. Wiring only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ APPLY = Param(
     title="Apply the changed spec",
     description="Run by the stream's file as it is now. Left out, the stream goes on by the spec that it has.",
 )
-# Of all types only one that allows null is optional in Airflow's form: its button stays grey otherwise.
+# In Airflow's form only a type that allows null is optional. With another type its button stays grey.
 WHY = Param(
     None, type=["null", "string"], maxLength=500, title="Why", description="Optional. Kept with the desired state."
 )

@@ -1,4 +1,4 @@
-"""One DAG per stream that keeps its driver up. Wiring only; see ``sessionizer_airflow.operators.supervise_stream``."""
+"""A DAG per stream that keeps its driver up. Wiring only, see ``sessionizer_airflow.operators.supervise_stream``."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ worker. The driver outlives runs, restarts and upgrades of Airflow.
   itself. Mend the cause, then unpause it.
 """
 
-# What a new try can mend is Airflow's own trouble: a killed worker, an API server that is away. It may last; a task
-# that had given up by then would have paused the DAG, and nobody would watch. What it cannot mend fails at once.
+# Retries are for Airflow's own faults, such as a killed worker or an unreachable API server. They may last. A task that
+# gave up meanwhile would pause the DAG, and the stream would have no watch. A fault that a retry cannot fix fails at
+# once.
 RETRIES: dict[str, Any] = {
     "retries": 240,
     "retry_delay": timedelta(seconds=5),
@@ -49,7 +50,7 @@ for spec in survey_streams(project.streams).specs.values():
         **dag_options(spec, Verb.SUPERVISE, documentation, run_limit=watch_lease + timedelta(hours=1)),
         schedule="@continuous",
         max_consecutive_failed_dag_runs=1,
-        # To run it is to unpause it. The ids of such runs sort as their dates, by which a run of the past is told.
+        # A user runs it by unpausing it. The ids of scheduled runs sort by date, by which past runs are recognised.
         allowed_run_types=["scheduled"],  # type: ignore[list-item]  # Airflow takes the name
         deadline=watch_deadline(spec.name, project.home, overdue_after),
     ):

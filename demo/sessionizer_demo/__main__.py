@@ -17,7 +17,7 @@ from sessionizer_demo.show.show import Show
 
 
 def main() -> int:
-    """Show the demo; returns the exit code."""
+    """Run the demo and return the exit code."""
     arguments = _parse()
     root: Path = arguments.root.absolute()
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

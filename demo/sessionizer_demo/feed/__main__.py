@@ -11,7 +11,7 @@ from sessionizer_demo.feed.commands import feed
 
 
 def main() -> int:
-    """Play a feed; returns the exit code. One of our errors ends it with one message."""
+    """Play a feed and return the exit code. One of our errors ends it with one message."""
     app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     app.command()(feed)
     try:

@@ -1,4 +1,4 @@
-"""``sessionizer-feed``: the command line of the feed."""
+"""The command line of the feed, ``sessionizer-feed``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROGRESS_EVERY_S = 10.0
 
 
 class Target(StrEnum):
-    """Where a feed can go."""
+    """The kind of sink that a feed writes to."""
 
     FOLDER = "folder"
     KAFKA = "kafka"
@@ -74,7 +74,10 @@ def feed(  # noqa: PLR0913 - one parameter per option
 
 
 def fault_rates(given: list[str], *, clean: bool) -> dict[RowKind, float]:
-    """The default shares (none if ``clean``), changed by ``kind=share`` entries. Raises InvalidSpec."""
+    """Return the default shares (none if ``clean``), changed by ``kind=share`` entries.
+
+    Raises InvalidSpec if an entry has another form or an unknown kind.
+    """
     rates = {} if clean else dict(DEFAULT_FAULT_RATES)
     for entry in given:
         kind, _, share = entry.partition("=")
@@ -89,7 +92,7 @@ def fault_rates(given: list[str], *, clean: bool) -> dict[RowKind, float]:
 def choose_target(
     to: Target, path: Path | None, bootstrap_servers: str | None, topic: str
 ) -> FolderTarget | KafkaTarget:
-    """The target that the options name. Raises InvalidSpec if one is missing."""
+    """Return the target that the options name. Raises InvalidSpec if an option is missing."""
     if to is Target.FOLDER:
         if path is None:
             raise InvalidSpec("feed.path", None, "a folder, with --to folder")
@@ -100,7 +103,7 @@ def choose_target(
 
 
 def describe(tally: Tally) -> str:
-    """The ground truth as a few aligned lines, most frequent kind first."""
+    """Return the ground truth as a few aligned lines, most frequent kind first."""
     lines = [f"{tally.rows:>12,}  rows of {len(tally.users):,} users"]
     for kind, count in tally.by_kind.most_common():
         lines.append(f"{count:>12,}  {kind:<26} → {kind.destination}")
@@ -113,7 +116,7 @@ def _start_ms(rate: float, day: DayCurve, bounds: Bounds, *, pace: bool) -> int:
 
 
 class _Progress:
-    """One line on standard error every ten seconds."""
+    """Progress of a feed, printed as a line on standard error every ten seconds."""
 
     def __init__(self) -> None:
         self._said_at, self._said_rows = time.monotonic(), 0

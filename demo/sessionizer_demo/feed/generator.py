@@ -1,4 +1,4 @@
-"""The feed as an endless iterator over simulated time: nothing here waits, writes or knows what time it is."""
+"""The feed as an endless iterator over simulated time. This module does not wait, write or read the clock."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the feed. It is sent at ``at_ms`` (epoch ms); ``event`` is what it tells, or should have told.
+    """A row of the feed, sent at ``at_ms`` (epoch ms).
 
-    ``key`` is the Kafka key: the user id, or None in a row that has lost it.
+    ``event`` is the event that the row holds, or would hold without its fault of form. ``key`` is the Kafka key: the
+    user id, or None if the row has lost it.
     """
 
     at_ms: int
@@ -33,14 +34,14 @@ class Row:
 
 
 def generate(scenario: Scenario) -> Iterator[Row]:
-    """Rows of ``scenario``, in the order they are sent, without end."""
+    """Yield the rows of ``scenario``, in the order they are sent, without end."""
     generator = _Generator(scenario)
     while True:
         yield generator.next_row()
 
 
 def generate_within(scenario: Scenario, bounds: Bounds) -> Iterator[Row]:
-    """The rows of ``scenario`` that lie within ``bounds``."""
+    """Return the rows of ``scenario`` within ``bounds``."""
     rows = generate(scenario)
     if bounds.duration_s is not None:
         end_ms = scenario.start_ms + bounds.duration_s * 1000
@@ -50,7 +51,7 @@ def generate_within(scenario: Scenario, bounds: Bounds) -> Iterator[Row]:
 
 class _Generator:
     def __init__(self, scenario: Scenario) -> None:
-        # with the start in the seed, a feed that is started again does not repeat the event ids of its last run
+        # The seed includes the start, so that a restarted feed does not repeat the event ids of its last run.
         self._rng = Random(f"{scenario.seed}/{scenario.start_ms}")  # noqa: S311  a demo, not a secret
         self._scenario = scenario
         self._crowd = Crowd(scenario.clients, self._rng)
@@ -65,7 +66,7 @@ class _Generator:
         return NeverEndingUser(self._scenario.clients[0], self._scenario.start_ms, self._rng)
 
     def next_row(self) -> Row:
-        # this user comes on top of the rate: waiting for a slot of a slow feed could take longer than the timeout
+        # This user comes on top of the rate, because a slot of a slow feed could come later than the timeout.
         if self._never_ending and self._never_ending.due_ms <= self._slot_ms:
             return self._send(int(self._never_ending.due_ms), self._never_ending.click(), RowKind.NORMAL)
         now_ms = self._slot_ms

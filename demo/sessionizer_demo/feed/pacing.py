@@ -1,4 +1,4 @@
-"""From simulated time to the clock on the wall."""
+"""Pacing of a feed: each tick of simulated time is sent in step with the wall clock."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from sessionizer_demo.feed.generator import Row
 
 _LONGEST_SLEEP_S = 0.2
-"""A request to stop is noticed after at most this long."""
+"""Longest time (s) until a request to stop is noticed."""
 
 
 class StopFlag:
-    """Set once, by a signal handler or another thread. A bare attribute: handlers must not take locks."""
+    """A request to stop, set once by a signal handler or another thread.
+
+    It is a bare attribute, because signal handlers must not take locks.
+    """
 
     def __init__(self) -> None:
         self.is_set = False
@@ -28,10 +31,10 @@ class StopFlag:
 
 
 class Clock(Protocol):
-    """What pacing needs to know of time; tests bring their own."""
+    """The clock that pacing uses. Tests replace it."""
 
     def now_ms(self) -> float:
-        """The time, in epoch ms."""
+        """Return the time in epoch ms."""
 
     def sleep(self, seconds: float) -> None:
         """Let ``seconds`` pass."""
@@ -41,7 +44,7 @@ class WallClock:
     """The machine's own clock."""
 
     def now_ms(self) -> float:
-        """The time, in epoch ms."""
+        """Return the time in epoch ms."""
         return time.time() * 1000
 
     def sleep(self, seconds: float) -> None:
@@ -51,7 +54,7 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The rows sent between two beats, the ``number``-th since the feed began; over at ``ends_ms`` (epoch ms)."""
+    """The rows of a span of time, the ``number``-th since the feed began. It ends at ``ends_ms`` (epoch ms)."""
 
     number: int
     ends_ms: int
@@ -59,15 +62,15 @@ class Tick:
 
 
 def ticks(rows: Iterable[Row], start_ms: int, tick_ms: int) -> Iterator[Tick]:
-    """``rows`` cut every ``tick_ms``; a tick without rows is left out."""
+    """Yield ``rows`` as ticks of ``tick_ms``. Ticks without rows are omitted."""
     for number, tick_rows in groupby(rows, key=lambda row: (row.at_ms - start_ms) // tick_ms):
         yield Tick(number, start_ms + (number + 1) * tick_ms, tuple(tick_rows))
 
 
 def paced(beats: Iterable[Tick], clock: Clock, stop: StopFlag) -> Iterator[Tick]:
-    """Each tick when the clock says that it is over, so that no event is ever sent before it happened.
+    """Yield each tick when the clock has reached its end, so that no event is sent before it happened.
 
-    Ends when ``stop`` is set. A feed that falls behind does not wait: it catches up.
+    The iterator ends when ``stop`` is set. A feed that falls behind does not wait, so it catches up.
     """
     for tick in beats:
         wait_until(tick.ends_ms, clock, stop)
@@ -77,7 +80,7 @@ def paced(beats: Iterable[Tick], clock: Clock, stop: StopFlag) -> Iterator[Tick]
 
 
 def unpaced(beats: Iterable[Tick], stop: StopFlag) -> Iterator[Tick]:
-    """Each tick at once, until ``stop`` is set."""
+    """Yield each tick at once, until ``stop`` is set."""
     for tick in beats:
         if stop.is_set:
             return

@@ -1,4 +1,4 @@
-"""A feed from its first row to its last: scenario → ticks → sink, until it ends or is told to."""
+"""The run of a feed: scenario → ticks → sink, until the feed ends or is stopped."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FolderTarget:
-    """Write files into ``path``."""
+    """A folder ``path`` that gets files."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTarget:
-    """Send messages to ``topic`` of the brokers at ``bootstrap_servers`` (``host:port,...``)."""
+    """A ``topic`` of the brokers at ``bootstrap_servers`` (``host:port,...``) that gets messages."""
 
     bootstrap_servers: str
     topic: str
@@ -42,10 +42,10 @@ class KafkaTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedOptions:
-    """A feed to run: what it plays, where to, how long and how fast.
+    """The options of a feed: scenario, target, bounds and pace.
 
-    ``is_paced``: in step with the wall clock, else as fast as the sink takes it. ``tick_ms`` is how much time one
-    file holds.
+    A paced feed (``is_paced``) runs in step with the wall clock, another one as fast as the sink takes it. ``tick_ms``
+    is the time in one file. Raises InvalidSpec if it is not more than 0.
     """
 
     scenario: Scenario
@@ -66,9 +66,10 @@ def run_feed(
     stop: StopFlag | None = None,
     on_tick: Callable[[Tally], None] = lambda _: None,
 ) -> Tally:
-    """Run the feed to its end, or until SIGTERM, SIGINT or ``stop``; the ground truth of what was sent.
+    """Run the feed to its end, or until SIGTERM, SIGINT or ``stop``, and return the counts of the rows sent.
 
-    ``on_tick`` is called after each tick with the counts so far. Raises UnwritablePath or SourceUnreachable.
+    ``on_tick`` is called after each tick with the counts so far. Raises InvalidSpec, UnwritablePath or
+    SourceUnreachable.
     """
     stop = stop or StopFlag()
     tally = Tally()
@@ -98,7 +99,7 @@ def _open_sink(options: FeedOptions) -> FeedSink:
 
 @contextmanager
 def _stopped_by_signals(stop: StopFlag) -> Iterator[None]:
-    """SIGTERM and SIGINT set ``stop`` while the block runs; elsewhere than in the main thread they cannot be had."""
+    """Set ``stop`` on SIGTERM and SIGINT while the block runs. Only the main thread can do so, others skip it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -115,10 +116,10 @@ def _stopped_by_signals(stop: StopFlag) -> Iterator[None]:
 
 
 class FeedSink(Protocol):
-    """Takes ticks until it is closed."""
+    """A sink that takes ticks until it is closed."""
 
     def write(self, tick: Tick) -> None:
-        """Send the rows of ``tick``; when this returns they may be counted."""
+        """Send the rows of ``tick``. After the return the caller may count them."""
 
     def close(self) -> None:
-        """Nothing sent may be lost after this. Raises SourceUnreachable if something was."""
+        """Wait until no row that was sent can be lost. Raises SourceUnreachable if a row was lost."""

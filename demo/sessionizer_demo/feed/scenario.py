@@ -1,4 +1,4 @@
-"""What a feed plays: everything that decides about its rows."""
+"""The scenario of a feed, which decides its rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Equal scenarios give equal rows, byte for byte.
+    """The input of a feed. Equal scenarios give equal rows, byte for byte.
 
-    ``start_ms`` (epoch ms) is the event time of the beginning. ``rate`` is events per second on the average of a
-    day; ``faults`` maps a kind to its share of all rows, and a kind the stream's format cannot show is left out.
-    ``watermark_delay_ms`` should be that of the stream: it tells late from too late.
-    Raises InvalidSpec for a value no feed can be played with.
+    ``start_ms`` (epoch ms) is the event time of the beginning. ``rate`` is in events per second, averaged over a day.
+    ``faults`` maps a kind to its share of all rows. Kinds that the stream's format cannot show are omitted.
+    ``watermark_delay_ms`` should be the stream's delay, because it divides late rows from rows that are too late.
+    Raises InvalidSpec for a value with which no feed can run.
     """
 
     start_ms: int
@@ -51,7 +51,7 @@ class Scenario:
 
     @property
     def row_format(self) -> RowFormat:
-        """How the stream writes its rows."""
+        """The format of the stream's rows."""
         return ROW_FORMATS[self.stream]
 
     @property
@@ -67,9 +67,9 @@ def _demand(condition: bool, name: str, value: object, allowed: str) -> None:  #
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The feed ends after ``duration_s`` seconds of simulated time or ``events`` rows, whichever comes first.
+    """The end of a feed: after ``duration_s`` seconds of simulated time or ``events`` rows, the earlier of both.
 
-    None is no bound; with neither the feed is endless. Raises InvalidSpec for a bound that lets nothing pass.
+    None is no bound. Without any bound the feed is endless. Raises InvalidSpec for a bound that is not more than 0.
     """
 
     duration_s: float | None = None
@@ -83,9 +83,10 @@ class Bounds:
 
 
 def start_in_the_past(now_ms: float, least_rate: float, bounds: Bounds) -> int:
-    """The start (epoch ms) of a feed that is played at once, such that nothing in it happens after ``now_ms``.
+    """Return the start (epoch ms) of a feed that is played at once, so that no event is later than ``now_ms``.
 
-    ``least_rate`` is in events per second: a feed bounded by events is taken to be that slow all the time.
+    ``least_rate`` is in events per second. A feed bounded by events is assumed to run at this rate all the time. Raises
+    InvalidSpec if the feed has no bounds, or ``least_rate`` is not more than 0 for a feed bounded by events.
     """
     spans_s = [] if bounds.duration_s is None else [bounds.duration_s]
     if bounds.events is not None:

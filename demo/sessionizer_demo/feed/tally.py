@@ -1,4 +1,4 @@
-"""The ground truth of a feed: what was sent, counted as it was sent."""
+"""The ground truth of a feed: counts of the rows, taken as they are sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the rows that reached the sink. Purchases, logouts, clients and users are of rows for sessions only."""
+    """Counts of the rows that reached the sink.
+
+    Purchases, logouts, clients and users count only rows that belong to sessions.
+    """
 
     by_kind: Counter[RowKind] = field(default_factory=Counter)
     by_client: Counter[str] = field(default_factory=Counter)
@@ -42,19 +45,19 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """All rows sent."""
+        """Number of all rows sent."""
         return self.by_kind.total()
 
     @property
     def by_destination(self) -> dict[Destination, int]:
-        """How many rows must be found in each table."""
+        """Number of rows that each table must hold."""
         counts: Counter[Destination] = Counter()
         for kind, count in self.by_kind.items():
             counts[kind.destination] += count
         return dict(counts)
 
     def as_dict(self) -> dict[str, object]:
-        """The counts as JSON-able values, kinds and tables by name."""
+        """Return the counts as values for JSON, with kinds and tables by name."""
         return {
             "rows": self.rows,
             "by_kind": {kind.value: self.by_kind[kind] for kind in RowKind if self.by_kind[kind]},

@@ -1,1 +1,1 @@
-"""A whole Airflow on this machine, loopback only: for the demo, and for tests with nothing mocked."""
+"""A whole Airflow on this machine, on the loopback interface only, for the demo and for tests without mocks."""

@@ -1,4 +1,4 @@
-"""The few calls of Airflow's REST API that are needed here."""
+"""The few calls of Airflow's REST API that the demo and the tests need."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ HEALTH_OF = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 @dataclass
 class Api:
-    """Speaks to the API server of ``installation`` as its one user."""
+    """A client of the API server of ``installation``, logged in as its only user."""
 
     installation: Installation
     _token: str | None = field(default=None, init=False)
 
     def is_healthy(self) -> bool:
-        """Whether all four parts are up."""
+        """Whether all four parts of Airflow (``HEALTH_OF``) are up."""
         try:
             health = self.call("GET", "/api/v2/monitor/health", authorized=False)
         except AirflowUnavailable:
@@ -40,11 +40,14 @@ class Api:
         return all(health.get(part, {}).get("status") == "healthy" for part in HEALTH_OF)
 
     def unpause(self, dag_id: str) -> None:
-        """Let the DAG run."""
+        """Unpause the DAG. Raises AirflowUnavailable."""
         self.set_paused(dag_id, paused=False)
 
     def set_paused(self, dag_id: str, *, paused: bool) -> None:
-        """Pause or unpause the DAG; again where Airflow gave up waiting for its turn to write into SQLite."""
+        """Pause or unpause the DAG. Raises AirflowUnavailable.
+
+        The call is retried, because Airflow may give up waiting for its turn to write into SQLite.
+        """
         path = f"/api/v2/dags/{dag_id}?update_mask=is_paused"
         for _ in range(MORE_ATTEMPTS):
             with suppress(AirflowUnavailable):
@@ -54,23 +57,23 @@ class Api:
         self.call("PATCH", path, {"is_paused": paused})
 
     def ensure_pool(self, name: str, *, slots: int) -> None:
-        """Make the pool if it is not there; one that is keeps its slots."""
+        """Create the pool if it does not exist. An existing pool keeps its slots. Raises AirflowUnavailable."""
         if name not in {pool["name"] for pool in self.call("GET", "/api/v2/pools?limit=1000")["pools"]}:
             self.call("POST", "/api/v2/pools", {"name": name, "slots": slots})
 
     def dag_ids(self) -> set[str]:
-        """All DAGs that Airflow has parsed."""
+        """Return the ids of all DAGs that Airflow has parsed. Raises AirflowUnavailable."""
         return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags?limit=1000")["dags"]}
 
     def import_errors(self) -> list[str]:
-        """One text for each DAG file that could not be parsed."""
+        """Return a text for each DAG file that could not be parsed. Raises AirflowUnavailable."""
         found = self.call("GET", "/api/v2/importErrors")["import_errors"]
         return [f"{error['filename']}: {error['stack_trace']}" for error in found]
 
     def call(self, verb: str, path: str, body: object = None, *, authorized: bool = True) -> Any:  # noqa: ANN401 - JSON
-        """The decoded answer.
+        """Call the API and return the decoded answer.
 
-        Raises AirflowUnavailable: no answer, or a refusal.
+        Raises AirflowUnavailable if there is no answer, or the answer is an HTTP error.
         """
         request = urllib.request.Request(  # noqa: S310 - our own loopback address
             self.installation.address + path,
@@ -88,7 +91,7 @@ class Api:
         return json.loads(text) if text else None
 
     def token(self) -> str:
-        """What shows who we are; a browser has it in a cookie."""
+        """Return the access token, which a browser has in a cookie. Raises AirflowUnavailable."""
         if self._token is None:
             credentials = {"username": USER, "password": self.installation.password}
             self._token = str(self.call("POST", "/auth/token", credentials, authorized=False)["access_token"])
@@ -99,7 +102,10 @@ class Api:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Raises AirflowUnavailable: ``what`` did not happen within ``seconds``."""
+    """Wait until ``condition`` holds. Raises AirflowUnavailable if it does not within ``seconds``.
+
+    ``what`` names the condition in the error.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Where a local Airflow lives and what its processes are told."""
+"""The folders of a local Airflow and the environment of its processes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sessionizer_airflow.project import SOURCE_ROOT
 LOOPBACK = "127.0.0.1"
 USER = "admin"
 MARK = "SESSIONIZER_INSTALLATION"
-"""Environment variable that every process of an installation inherits, by which none is overlooked at the end."""
+"""Environment variable that every process of an installation inherits. The end of the demo finds them all by it."""
 
 
 REPORT_POOL = "reports"
-"""Where a demo's reports get their slot: of two cores, supervision keeps one."""
+"""Pool of the demo's reports. It leaves one of two cores to supervision."""
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on now."""
+    """Return a port of the loopback interface on which no process listens now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
@@ -49,16 +49,16 @@ class Installation:
 
     @property
     def logs(self) -> Path:
-        """What its processes print."""
+        """Folder of the output of its processes."""
         return self.root / "logs"
 
     @property
     def address(self) -> str:
-        """Where the UI and the API are."""
+        """URL of the UI and the API."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def prepare(self) -> None:
-        """Make the folders and the password file, readable by us alone."""
+        """Create the folders and the password file, which only our user can read."""
         for folder in (self._airflow_home, self.platform_home, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
         passwords = self._password_file
@@ -70,7 +70,7 @@ class Installation:
         return self._airflow_home / "passwords.json"
 
     def environment(self) -> dict[str, str]:
-        """The environment of all its processes. A connection given from outside is kept."""
+        """Return the environment of all its processes. A Spark connection in our own environment is kept."""
         programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         spark = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"})}
         return {**spark, **os.environ, "PATH": programs, **self._platform(), **self._airflow(), **self.settings}
@@ -93,10 +93,10 @@ class Installation:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(SOURCE_ROOT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-            # The executor forks all its workers at once; each costs memory, and two cores run few Spark jobs.
+            # The executor forks all its workers at once. Each costs memory, and two cores run few Spark jobs.
             "AIRFLOW__CORE__PARALLELISM": "4",
-            # When the scheduler is killed while it runs a task, nobody watches the stream until Airflow gives the task
-            # up: after five minutes by default.
+            # If the scheduler is killed while it runs a task, the stream has no watch until Airflow gives the task up,
+            # by default after five minutes.
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",

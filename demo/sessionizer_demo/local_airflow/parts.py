@@ -1,4 +1,4 @@
-"""The four processes of a local Airflow, each of which can be ended and started again by itself."""
+"""The four processes of a local Airflow. Each can be ended and started again on its own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ENDING_SECONDS = 15.0
-"""How long a part may take to end in order before it is killed."""
+"""Seconds that a part may take to end before it is killed."""
 
 
 @dataclass
 class Parts:
-    """Starts ``airflow <part>`` for each part; what it prints goes to ``<part>.log``."""
+    """The running ``airflow <part>`` processes. The output of each goes to ``<part>.log``."""
 
     installation: Installation
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
@@ -64,29 +64,32 @@ class Parts:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C in our terminal is for us: we end the parts in order.
+                # Ctrl-C in our terminal must reach only us, because we end the parts in order.
                 start_new_session=True,
             )
 
     def kill(self, name: str) -> None:
-        """SIGKILL the part and all that it started: what a machine's memory killer leaves is less orderly still."""
+        """Send SIGKILL to the part and all processes it started.
+
+        The machine's own memory killer would leave less order.
+        """
         part = self.running.pop(name)
         end_processes(family(part.pid), seconds=0.0)
         part.wait()
 
     def kill_all(self) -> None:
-        """SIGKILL every part at one moment, as a power cut would."""
+        """Send SIGKILL to every part at one moment, like a power cut."""
         end_processes([process for part in self.running.values() for process in family(part.pid)], seconds=0.0)
         for part in self.running.values():
             part.wait()
         self.running.clear()
 
     def dead(self) -> list[str]:
-        """The parts that have ended though nobody stopped them."""
+        """Return the parts that have ended without a request to stop."""
         return [name for name, part in self.running.items() if part.poll() is not None]
 
     def stop_all(self) -> None:
-        """End every part and everything that they started, drivers excepted: those are not theirs."""
+        """End every part and the processes that they started, except drivers, which outlive Airflow."""
         families = [process for part in self.running.values() for process in family(part.pid)]
         end_processes(families, seconds=ENDING_SECONDS)
         for part in self.running.values():
@@ -95,7 +98,7 @@ class Parts:
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """The process and all its descendants, except those with a session of their own: drivers, which outlive us."""
+    """Return the process and its descendants, except drivers, which have a session of their own and outlive us."""
     try:
         parent, session = psutil.Process(pid), os.getsid(pid)
         return [parent, *(child for child in parent.children(recursive=True) if _session_of(child) == session)]
@@ -111,7 +114,7 @@ def _session_of(process: psutil.Process) -> int | None:
 
 
 def end_processes(processes: Iterable[psutil.Process], *, seconds: float) -> None:
-    """Ask the processes to end, and kill those that are still there after ``seconds``; 0 kills at once."""
+    """Ask the processes to end, and kill the remaining ones after ``seconds``. With 0 all are killed at once."""
     waiting = list(processes)
     if seconds > 0:
         _send(waiting, signal.SIGTERM)
@@ -129,7 +132,7 @@ def _send(processes: Iterable[psutil.Process], sent: signal.Signals) -> None:
 
 
 def left_behind(installation: Installation) -> list[psutil.Process]:
-    """Every process that still carries the installation's mark, however it got away."""
+    """Return every process that still carries the installation's mark, even if its parent has ended."""
     return [process for process in psutil.process_iter() if _carries(process, str(installation.root))]
 
 

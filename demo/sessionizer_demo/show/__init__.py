@@ -1,1 +1,1 @@
-"""The demo from its start to its end: started, followed and ended by one command."""
+"""The demo, started, followed and ended by one command."""

@@ -1,4 +1,4 @@
-"""Ending the drivers of a demo: in order when they listen, by force when they do not."""
+"""The end of a demo's drivers: a request to stop, then SIGKILL for processes that do not end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_SECONDS = 40.0
 
 
 def stop_drivers(installation: Installation, say: Callable[[str], None]) -> None:
-    """Ask every driver of the installation to stop at its batch boundary, and wait for it."""
+    """Ask every driver of the installation to stop at its batch boundary, and wait at most ``STOP_SECONDS``."""
     for home in stream_homes(installation.platform_home):
         for _ in ask_to_stop(home, "the demo ends"):
             say(f"stopping the driver of {home.name}")
@@ -28,7 +28,7 @@ def stop_drivers(installation: Installation, say: Callable[[str], None]) -> None
 
 
 def end_the_rest(installation: Installation, say: Callable[[str], None]) -> None:
-    """Whatever is still there gets killed, each by its own process id."""
+    """Kill all remaining processes of the installation, each by its own process id."""
     rest = left_behind(installation)
     if rest:
         say(f"killing {len(rest)} processes that did not end: {', '.join(str(process.pid) for process in rest)}")

@@ -1,4 +1,4 @@
-"""The process that plays events into the folder which the stream reads."""
+"""The process that writes events into the folder that the stream reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDING_SECONDS = 5.0
 
 @dataclass
 class Feed:
-    """Plays about ``rate`` events per second of the stream ``spec``."""
+    """A process that plays about ``rate`` events per second of the stream ``spec``."""
 
     installation: Installation
     spec: StreamSpec
@@ -29,7 +29,7 @@ class Feed:
 
     @property
     def folder(self) -> Path:
-        """What the stream reads."""
+        """Folder that the stream reads."""
         return self.installation.platform_home / "feed" / self.spec.name
 
     def _command(self) -> list[str]:
@@ -41,7 +41,7 @@ class Feed:
         ]
 
     def start(self) -> None:
-        """Play until stopped."""
+        """Start the process, which plays until it is stopped."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.installation.logs / "feed.log").open("ab") as output:
             self.process = subprocess.Popen(
@@ -55,11 +55,11 @@ class Feed:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over though nobody stopped it."""
+        """Whether the process has ended without a request to stop."""
         return self.process is not None and self.process.poll() is not None
 
     def stop(self) -> None:
-        """End it, and wait for that."""
+        """End the process and wait until it has ended."""
         if self.process is not None:
             end_processes(family(self.process.pid), seconds=ENDING_SECONDS)
             self.process.wait()

@@ -1,4 +1,4 @@
-"""One demo at a time in a folder: two would share a database and a stream."""
+"""The lock of a demo's folder. Two demos in one folder would share a database and a stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def sole_demo(root: Path) -> Iterator[None]:
-    """Raises DemoIsRunning: another process shows a demo in ``root``."""
+    """Lock ``root`` for one demo while the block runs.
+
+    Raises DemoIsRunning if another process runs a demo there.
+    """
     root.mkdir(parents=True, exist_ok=True)
     with (root / "lock").open("w") as lock:
         try:

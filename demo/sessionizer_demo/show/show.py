@@ -1,4 +1,4 @@
-"""The order of events: start, unpause, wait for the first session, follow, end."""
+"""The course of a demo: start, unpause, wait for the first session, follow, end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VERBS = ("supervise", "report", "stop", "start")
 
 @dataclass
 class Show:
-    """One demo of ``stream``, fed with about ``rate`` events per second."""
+    """A demo of ``stream``, fed with about ``rate`` events per second."""
 
     installation: Installation
     stream: str
@@ -52,7 +52,11 @@ class Show:
         self.home = StreamHome.of(self.installation.platform_home, self.stream)
 
     def run(self) -> None:
-        """Raises DemoBroke: one of the demo's own processes has ended."""
+        """Run the demo until Ctrl-C.
+
+        Raises DemoBroke if one of the demo's own processes has ended, and AirflowUnavailable if Airflow does not
+        answer.
+        """
         try:
             self._start()
             self._await_first_session()
@@ -95,7 +99,7 @@ class Show:
         self._say(words.first_session(self.home, self._sessions()))
 
     def _follow(self) -> None:
-        """A line a minute, until somebody ends it."""
+        """Print a line a minute until the user ends the demo."""
         while True:
             time.sleep(FOLLOW_SECONDS)
             self._require_parts()
@@ -109,7 +113,7 @@ class Show:
 
     def _sessions(self) -> int:
         beat = read_heartbeat(self.home)
-        # An older one is of an earlier demo in the same folder.
+        # An older heartbeat is from an earlier demo in the same folder.
         return (beat.sessions_rows or 0) if beat is not None and beat.started_at >= self.began_ms else 0
 
     def _where_to_look(self, seen: Observation) -> str:
@@ -122,7 +126,7 @@ class Show:
             raise DemoBroke(dead, self.installation.logs)
 
     def _end(self) -> None:
-        """Airflow first, else it would start the driver again."""
+        """End Airflow first, because it would restart the driver, then the drivers and the remaining processes."""
         for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(ending, signal.SIG_IGN)
         self.feed.stop()
@@ -133,6 +137,6 @@ class Show:
         self._say(f"ended; the data is kept in {self.installation.root}")
 
     def _say(self, line: str) -> None:
-        # Whoever listened may be gone, and there is still something to end.
+        # The terminal may be closed, and the processes must be ended nevertheless.
         with suppress(OSError):
             typer.echo(f"[{(epoch_ms() - self.began_ms) / 1000:4.0f} s] {line}")

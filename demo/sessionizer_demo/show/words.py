@@ -1,4 +1,4 @@
-"""What the demo tells its user."""
+"""The texts that the demo prints for its user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSIONS_QUERY = (
 
 
 def welcome(installation: Installation, stream: str) -> str:
-    """Where Airflow is, and who may enter."""
+    """Return the address of Airflow, the user and the password, with the names of the DAGs."""
     return "\n".join(
         [
             "",
@@ -33,7 +33,7 @@ def welcome(installation: Installation, stream: str) -> str:
 
 
 def first_session(home: StreamHome, rows: int) -> str:
-    """Where the tables are, and what to ask them."""
+    """Return the locations of the tables, and a query to try."""
     return "\n".join(
         [
             f"sessions have landed ({rows} so far). The Delta tables:",
@@ -50,6 +50,6 @@ def first_session(home: StreamHome, rows: int) -> str:
 
 
 def query(home: StreamHome) -> str:
-    """A command to paste: needs no Spark, only readers that come with the requirements."""
+    """Return a command to paste. It needs no Spark, only readers that come with the requirements."""
     load = f"sessions = deltalake.DeltaTable('{home.table('sessions')}').to_pyarrow_table()"
     return f"{sys.executable} -c \"import deltalake, duckdb; {load}; duckdb.sql('{SESSIONS_QUERY}').show()\""

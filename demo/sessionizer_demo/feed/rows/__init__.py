@@ -1,1 +1,1 @@
-"""What a feed writes of that, and what goes wrong on the way."""
+"""The rows that a feed writes of the traffic, with their faults."""

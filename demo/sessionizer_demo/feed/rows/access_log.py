@@ -1,8 +1,8 @@
-"""The ``access_log`` stream: lines of a web server's log in the combined format.
+"""Rows of the ``access_log`` stream, lines of a web server's log in the combined format.
 
-``host - user [day/Mon/year:time zone] "request" status bytes "referer" "user agent"``, where the user is the key
-(``-`` when nobody is known), the host of the referer is ``<client>.example``, and a request of ``/logout`` closes.
-Times have whole seconds and there is no event id: a repeated line is the duplicate of itself.
+A line is ``host - user [day/Mon/year:time zone] "request" status bytes "referer" "user agent"``. The user is the key,
+``-`` if the user is unknown. The host of the referer is ``<client>.example``. A request of ``/logout`` closes the
+session. Times have whole seconds. There is no event id, so a repeated line is a duplicate.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ACCESS_LOG_KINDS = frozenset(
         RowKind.FUTURE,
     }
 )
-"""The kinds a log can show. It has no event id and no timeout, and its years have four digits."""
+"""The kinds of rows that a log can show. It has no event id and no timeout, and its years have four digits."""
 
-# strftime would follow the locale of the machine; a log never does
+# strftime would follow the locale of the machine, a log never does
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _AGENTS = {
     "desktop": "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
@@ -51,7 +51,7 @@ _NOT_UTF8 = b"\xc3\x28\xff"
 
 
 def write_access_log_line(event: ClickEvent, kind: RowKind, rng: Random) -> bytes:
-    """``event`` as one line of the log (no line end), with the fault of form that ``kind`` asks for."""
+    """Return ``event`` as one line of the log without a line end, with the fault of form of ``kind``."""
     line = _line(event, _user(event, kind), _time(event, kind)).encode()
     if kind is RowKind.TRUNCATED:
         return line[: rng.randrange(1, line.index(_START_OF_REQUEST))]
@@ -85,6 +85,6 @@ def _time(event: ClickEvent, kind: RowKind) -> str:
 
 
 def _host(user_id: str) -> str:
-    """An address of the private block 10/8, the same for the same user."""
+    """Return an address of the private block 10/8, the same for the same user."""
     number = crc32(user_id.encode())
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"

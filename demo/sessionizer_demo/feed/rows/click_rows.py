@@ -1,7 +1,7 @@
-"""The ``clicks`` stream: one JSON object per row.
+"""Rows of the ``clicks`` stream, one JSON object per row.
 
-Columns: ``event_id string, user_id string, client string, ts bigint, type string, page string, amount double,
-device string, timeout_s int``, where ``ts`` is epoch milliseconds and ``timeout_s`` seconds, or null.
+The columns are ``event_id string, user_id string, client string, ts bigint, type string, page string, amount double,
+device string, timeout_s int``. ``ts`` is in epoch milliseconds, ``timeout_s`` in seconds or null.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sessionizer_demo.feed.traffic.events import ClickEvent
 
 CLICK_KINDS = frozenset(RowKind)
-"""The kinds a clicks feed can write: all."""
+"""The kinds of rows that a clicks feed can write, which are all."""
 
 _NULLED_COLUMN = {RowKind.NULL_KEY: "user_id", RowKind.NULL_EVENT_ID: "event_id", RowKind.NULL_TIME: "ts"}
 _WRONG_TYPES: tuple[dict[str, object], ...] = (
@@ -32,7 +32,7 @@ _NOT_UTF8 = b"\xc3\x28\xff"
 
 
 def write_click(event: ClickEvent, kind: RowKind, rng: Random) -> bytes:
-    """``event`` as one line of JSON (no line end), with the fault of form that ``kind`` asks for."""
+    """Return ``event`` as one line of JSON without a line end, with the fault of form of ``kind``."""
     columns = _columns(event)
     if kind in _NULLED_COLUMN:
         columns[_NULLED_COLUMN[kind]] = None

@@ -1,4 +1,4 @@
-"""What goes wrong on the way: which row gets which fault, and the faults that are visible in the event itself."""
+"""The faults of a feed: the choice of rows that get them, and the faults in the values of an event."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ DEFAULT_FAULT_RATES: dict[RowKind, float] = {
     RowKind.MILLISECONDS_FOR_SECONDS: 0.0005,
     RowKind.FUTURE: 0.0005,
 }
-"""Share of all rows that is of each kind; the rest is normal."""
+"""Share of all rows for each kind. The other rows are normal."""
 
 _TEN_YEARS_MS = 3_652 * 24 * 3600 * 1000
 _SURELY_LATE_MS = (60_000, 300_000)
-"""Beyond the delay by this much: the watermark trails the newest row by up to the length of a batch."""
+"""Range (ms) by which a late row exceeds the delay, because the watermark trails the newest row by up to a batch."""
 _REMEMBERED_EVENTS = 200
 _DUPLICATES = frozenset({RowKind.EXACT_DUPLICATE, RowKind.CONFLICTING_DUPLICATE})
 
@@ -47,11 +47,11 @@ _WRONG_TIMES: dict[RowKind, Callable[[int, int, Random], int]] = {
     RowKind.MILLISECONDS_FOR_SECONDS: lambda ts, _delay_ms, _rng: ts * 1000,
     RowKind.FUTURE: lambda ts, _delay_ms, _rng: ts + _TEN_YEARS_MS,
 }
-"""From the true time and the watermark delay, all in ms, to the time that the row tells."""
+"""Functions from the true time and the watermark delay to the time that the row shows, all in ms."""
 
 
 class FaultPicker:
-    """Chooses the kind of each row, with the shares of ``rates``."""
+    """A random choice of each row's kind, with the shares of ``rates``."""
 
     def __init__(self, rates: Mapping[RowKind, float], rng: Random) -> None:
         self._kinds = tuple(rates)
@@ -59,7 +59,7 @@ class FaultPicker:
         self._rng = rng
 
     def pick(self) -> RowKind:
-        """The kind of the next row."""
+        """Choose the kind of the next row."""
         drawn = self._rng.random()
         for kind, threshold in zip(self._kinds, self._thresholds, strict=True):
             if drawn < threshold:
@@ -68,10 +68,10 @@ class FaultPicker:
 
 
 class RecentEvents:
-    """Events that may be sent again: recent enough for their session to be open for certain.
+    """Events that may be sent again, so recent that their session is certainly open.
 
-    Each is given out once. Three rows of one event id would make it depend on the order inside a batch which of
-    them is the duplicate, and then the ground truth would be a guess.
+    Each event is used once. With three rows of one event id, the order inside a batch would decide which row is the
+    duplicate, and the ground truth would be a guess.
     """
 
     def __init__(self, watermark_delay_ms: int) -> None:
@@ -79,11 +79,11 @@ class RecentEvents:
         self._events: deque[ClickEvent] = deque(maxlen=_REMEMBERED_EVENTS)
 
     def remember(self, event: ClickEvent) -> None:
-        """``event`` was sent unspoiled."""
+        """Remember ``event``, which was sent without a fault."""
         self._events.append(event)
 
     def take(self, now_ms: float, rng: Random) -> ClickEvent | None:
-        """One of the remembered events, or None if there is none young enough."""
+        """Remove and return one of the remembered events, or return None if all are too old."""
         while self._events and self._events[0].ts < now_ms - self._oldest_ms:
             self._events.popleft()
         if not self._events:
@@ -95,12 +95,12 @@ class RecentEvents:
 
 
 def is_duplicate(kind: RowKind) -> bool:
-    """Whether a row of this kind repeats an earlier event instead of bringing a new one."""
+    """Whether a row of this kind repeats an earlier event."""
     return kind in _DUPLICATES
 
 
 def spoil_event(event: ClickEvent, kind: RowKind, watermark_delay_ms: int, rng: Random) -> ClickEvent:
-    """The event with the fault of ``kind``, if that is one of value; faults of form are the writer's."""
+    """Return the event with the fault of ``kind`` if it is a fault of value. The writer adds faults of form."""
     if kind is RowKind.CONFLICTING_DUPLICATE:
         return replace(event, page=f"{event.page}#again", amount=event.amount + 1, device="unknown")
     if kind is RowKind.NON_POSITIVE_TIMEOUT:

@@ -1,4 +1,4 @@
-"""The kinds of rows a feed writes, and the table in which each of them must end."""
+"""The kinds of rows that a feed writes, and the table in which each kind must end."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from enum import StrEnum
 
 
 class Destination(StrEnum):
-    """Where a row has to be found once the stream has read it."""
+    """The table that must hold a row after the stream has read it."""
 
     SESSIONS = "sessions"
     LATE_EVENTS = "late_events"
     QUARANTINE = "quarantine"
     DROPPED = "dropped"
-    """Counted, kept nowhere: the row adds nothing to one that was admitted before."""
+    """The row is only counted, because it repeats a row that was admitted before."""
 
 
 class RowKind(StrEnum):
-    """What is special about a row. A feed's ground truth is the number of rows of each kind."""
+    """The kind of a row, which is its fault or ``NORMAL``.
+
+    A feed's ground truth is the number of rows of each kind.
+    """
 
     NORMAL = "normal"
     LATE_WITHIN = "late_within"
-    """Event time behind the newest, but by less than the watermark delay."""
+    """The event time is behind the newest by less than the watermark delay."""
     LATE_BEYOND = "late_beyond"
-    """Event time a minute or more older than the watermark delay allows."""
+    """The event time is a minute or more older than the watermark delay allows."""
     EXACT_DUPLICATE = "exact_duplicate"
     CONFLICTING_DUPLICATE = "conflicting_duplicate"
-    """The event id of a recent row with another body."""
+    """The row has the event id of a recent row, but another body."""
     TRUNCATED = "truncated"
     WRONG_TYPE = "wrong_type"
     INVALID_UTF8 = "invalid_utf8"
@@ -34,15 +37,15 @@ class RowKind(StrEnum):
     NULL_TIME = "null_time"
     NON_POSITIVE_TIMEOUT = "non_positive_timeout"
     SECONDS_FOR_MILLISECONDS = "seconds_for_milliseconds"
-    """Event time of January 1970. In the first batch of a new stream, where nothing is late yet, it is admitted."""
+    """The event time is in January 1970. The first batch of a new stream admits it, because no event is late yet."""
     MILLISECONDS_FOR_SECONDS = "milliseconds_for_seconds"
-    """Event time some 55,000 years ahead."""
+    """The event time is some 55,000 years ahead."""
     FUTURE = "future"
-    """Event time ten years ahead."""
+    """The event time is ten years ahead."""
 
     @property
     def destination(self) -> Destination:
-        """The table this kind ends in, provided that the stream's rules use the feed's watermark delay."""
+        """The table that this kind ends in, if the stream's rules use the feed's watermark delay."""
         if self in QUARANTINE_REASONS:
             return Destination.QUARANTINE
         return _DESTINATIONS_OF_VALID_ROWS[self]

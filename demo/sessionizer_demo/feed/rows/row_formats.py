@@ -1,4 +1,4 @@
-"""The streams a feed can play: how each writes its rows, and which kinds it can show."""
+"""The formats of the streams that a feed can play, and the kinds of rows that each can show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """``write`` makes the bytes of a row, ``kinds`` are those it can show, ``suffix`` is that of its files."""
+    """The format of a stream's rows.
+
+    ``write`` returns the bytes of a row, ``kinds`` are the kinds it can show, ``suffix`` is the suffix of its files.
+    """
 
     write: Callable[[ClickEvent, RowKind, Random], bytes]
     kinds: frozenset[RowKind]

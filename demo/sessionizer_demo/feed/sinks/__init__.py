@@ -1,1 +1,1 @@
-"""What a feed writes to."""
+"""The sinks that a feed writes to."""

@@ -1,4 +1,4 @@
-"""A folder that fills with one file per tick."""
+"""A sink that writes one file per tick into a folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class FolderSink:
-    """Writes ``<run>-<tick><suffix>`` files of one row per line into ``folder``.
+    """A sink that writes ``<run>-<tick><suffix>`` files of one row per line into ``folder``.
 
-    A file is complete before its name appears: it is written under a hidden name, which a reader of the folder
-    skips, and renamed. ``run`` must be new, for a reader does not look twice at a name. Raises UnwritablePath.
+    A file is complete before its name appears: it is written under a hidden name, which readers of the folder skip,
+    and then renamed. ``run`` must be new, because a reader reads each name once. Raises UnwritablePath.
     """
 
     def __init__(self, folder: Path, run: str, suffix: str) -> None:
@@ -27,7 +27,7 @@ class FolderSink:
             raise self._unwritable(error) from error
 
     def write(self, tick: Tick) -> None:
-        """One new file with the rows of ``tick``."""
+        """Write a new file with the rows of ``tick``. Raises UnwritablePath."""
         name = f"{self._run}-{tick.number:08d}{self._suffix}"
         hidden = self._folder / f".{name}.incomplete"
         try:
@@ -38,7 +38,7 @@ class FolderSink:
             raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Nothing is left to do: every file was complete when it got its name."""
+        """Do nothing, because every file was complete when it got its name."""
 
     def _unwritable(self, error: OSError) -> UnwritablePath:
         return UnwritablePath(self._folder, "the folder of the feed", error.strerror or str(error))

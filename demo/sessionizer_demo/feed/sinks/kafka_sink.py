@@ -1,4 +1,4 @@
-"""A Kafka topic, keyed by user."""
+"""A sink that sends rows to a Kafka topic, keyed by user."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _DELIVER_WITHIN_S = 60.0
 
 
 class KafkaSink:
-    """Sends every row as a message to ``topic``: key = user id (UTF-8, null if the row has none), value = the row.
+    """A sink that sends every row as a message to ``topic``.
 
-    Idempotent: a retry of the producer's own neither doubles nor re-orders. Raises SourceUnreachable when no broker
-    answers or a message was not delivered within a minute.
+    The key is the user id in UTF-8 (null if the row has none), the value is the row. The producer is idempotent: its
+    own retries neither duplicate nor reorder messages. Raises SourceUnreachable if no broker answers, or a message was
+    not delivered within a minute.
     """
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
@@ -30,13 +31,13 @@ class KafkaSink:
         self._await_broker()
 
     def write(self, tick: Tick) -> None:
-        """Send the rows of ``tick`` and wait until the broker has them."""
+        """Send the rows of ``tick`` and wait until the broker has them. Raises SourceUnreachable."""
         for row in tick.rows:
             self._produce(row)
         self._deliver()
 
     def close(self) -> None:
-        """Wait for what is still under way."""
+        """Wait for the messages that are not delivered yet. Raises SourceUnreachable."""
         self._deliver()
 
     def _produce(self, row: Row) -> None:
@@ -79,7 +80,7 @@ def _producer(bootstrap_servers: str) -> Producer:
             "compression.type": "lz4",
             "linger.ms": 20,
             "message.timeout.ms": int(_DELIVER_WITHIN_S * 1000),
-            # what matters is raised as an error of ours; the library's own lines would go to the terminal
+            # We raise our own errors. The library's log lines would go to the terminal.
             "log_level": 2,
         }
     )

@@ -1,1 +1,1 @@
-"""Who is on the site, and what they do there."""
+"""The users of the site and their clicks."""

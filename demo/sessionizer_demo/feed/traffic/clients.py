@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One customer of the platform: its ``share`` of the visits (relative) and its gap timeout in seconds."""
+    """A customer of the platform, with its relative ``share`` of the visits and its gap timeout in seconds."""
 
     name: str
     share: float
     timeout_s: int
     states_timeout: bool = False
-    """Whether its events carry the timeout themselves; else the stream spec has to know it."""
+    """Whether its events carry the timeout. If not, the stream spec must set it."""
 
 
 CLIENTS = (

@@ -1,4 +1,4 @@
-"""All users at once: whoever is due clicks, and newcomers fill what is left of the rate."""
+"""All users at once: users who are due click, and new visitors make up the rest of the rate."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 NEVER_ENDING_USER = "never-ending"
 
 _RETURNING = 0.3
-"""Share of the visits made by a user who was here before."""
+"""Share of the visits by a user who was on the site before."""
 _REMEMBERED_USERS = 2_000
 _DEVICES = ("desktop", "mobile", "tablet")
 
 
 class Crowd:
-    """The users on the site. Its size follows from the rate at which it is asked for clicks."""
+    """The users on the site. Their number follows from the rate at which the caller asks for clicks."""
 
     def __init__(self, clients: Sequence[Client], rng: Random) -> None:
         self._clients, self._rng = clients, rng
@@ -35,7 +35,7 @@ class Crowd:
         self._gone: deque[Visit] = deque(maxlen=_REMEMBERED_USERS)
 
     def click(self, now_ms: float) -> ClickEvent:
-        """The click that happens at ``now_ms`` (epoch ms): of the user who waits longest, else of a new visitor."""
+        """Return the click at ``now_ms`` (epoch ms), by the user who waits longest, else by a new visitor."""
         visit = self._longest_waiting(now_ms) or self._arrival()
         event = visit.click(int(now_ms), new_event_id(self._rng), self._rng)
         if visit.move_on(self._rng):
@@ -60,16 +60,16 @@ class Crowd:
 
 
 class NeverEndingUser:
-    """The one user whose session no pause and no logout ends; ``due_ms`` is when the next click comes."""
+    """The user whose session no pause and no logout ends. ``due_ms`` (epoch ms) is the time of the next click."""
 
     def __init__(self, client: Client, begins_ms: float, rng: Random) -> None:
-        # the timeout travels with the events: the session stays open whatever a stream spec says of the client
+        # The events carry the timeout, so the session stays open whatever timeout a stream spec sets for the client.
         self._visit = NeverEndingVisit(NEVER_ENDING_USER, replace(client, states_timeout=True), "desktop")
         self._rng = rng
         self.due_ms = begins_ms
 
     def click(self) -> ClickEvent:
-        """The click of ``due_ms``; the next one is then due before the timeout."""
+        """Return the click at ``due_ms``. The next click is then due before the timeout."""
         event = self._visit.click(int(self.due_ms), new_event_id(self._rng), self._rng)
         self._visit.move_on(self._rng)
         self.due_ms += self._visit.pause_ms(self._rng)
@@ -77,5 +77,5 @@ class NeverEndingUser:
 
 
 def new_event_id(rng: Random) -> str:
-    """32 hexadecimal digits."""
+    """Return a random id of 32 hexadecimal digits."""
     return f"{rng.getrandbits(128):032x}"

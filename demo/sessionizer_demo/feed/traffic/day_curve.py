@@ -1,4 +1,4 @@
-"""How busy the site is through a day, and a day that may last minutes."""
+"""The traffic of the site through a day, which may last minutes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _OPENING = 9 / 24
 
 @dataclass(frozen=True, slots=True)
 class DayCurve:
-    """A quiet night, a peak in the morning, a dip at noon and a peak in the afternoon; 1.0 on average.
+    """A curve with a quiet night, a peak in the morning, a dip at noon and a peak in the afternoon.
 
-    ``day_seconds`` is how long a whole day lasts. ``depth`` (0 ≤ depth < 1) is how far the night falls below the
-    average: 0 makes a flat line.
+    Its average is 1.0. ``day_seconds`` is the length of a whole day. ``depth`` (0 ≤ depth < 1) is the fall of the night
+    below the average. With 0 the curve is flat.
     """
 
     day_seconds: float
     depth: float
 
     def busyness(self, elapsed_ms: float) -> float:
-        """Factor on the average rate, ``elapsed_ms`` after the feed began."""
+        """Return the factor on the average rate, ``elapsed_ms`` after the feed began."""
         angle = 2 * math.pi * (_OPENING + elapsed_ms / 1000 / self.day_seconds)
         return 1 - self.depth * (0.7 * math.cos(angle) + 0.3 * math.cos(2 * angle))
 
     @property
     def quietest(self) -> float:
-        """The least factor of the day (at midnight)."""
+        """The lowest factor of the day, at midnight."""
         return 1 - self.depth

@@ -1,4 +1,4 @@
-"""A click as it happened, before anything went wrong with it."""
+"""A click before any fault."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PURCHASE = "purchase"
 
 @dataclass(frozen=True, slots=True)
 class ClickEvent:
-    """One click. ``ts`` is epoch milliseconds, ``timeout_s`` seconds; the fields are the columns of a JSON row."""
+    """A click, with the columns of a JSON row as fields. ``ts`` is in epoch ms, ``timeout_s`` in seconds."""
 
     event_id: str
     user_id: str
@@ -24,5 +24,5 @@ class ClickEvent:
 
     @property
     def closes(self) -> bool:
-        """A logout ends the session."""
+        """Whether the click ends its session, as a logout does."""
         return self.type == LOGOUT

@@ -1,4 +1,4 @@
-"""What one user does on the site: a walk over its pages, with a pause after each."""
+"""The visit of a user: a walk over the pages of the site, with a pause after each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WALK: dict[str, dict[str, float]] = {
     "checkout": {"account": 3, "home": 2, LOGOUT: 3, _LEAVE: 2},
     "account": {"home": 3, LOGOUT: 5, _LEAVE: 2},
 }
-"""From each page, where users go next and how often (relative)."""
+"""Next pages by page, with their relative frequency."""
 
 _BROWSING = ("home", "search", "category", "product")
 _EVENT_TYPES = {"cart": "add_to_cart", "checkout": PURCHASE, LOGOUT: LOGOUT}
@@ -33,12 +33,12 @@ _CATEGORIES = ("kitchen", "garden", "office", "bath", "outdoor")
 _USUAL_PAUSE_MS = 4_000
 _PAUSE_SPREAD = 0.9
 _WANDERS_OFF = 0.02
-"""Share of the pauses that outlast the timeout: the user comes back to a new session."""
+"""Share of the pauses that exceed the timeout, after which the user begins a new session."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """One user's way through the site; ``page`` is where the user will click next."""
+    """A user's way through the site. ``page`` is the page of the next click."""
 
     user_id: str
     client: Client
@@ -46,7 +46,7 @@ class Visit:
     page: str = "home"
 
     def click(self, ts: int, event_id: str, rng: Random) -> ClickEvent:
-        """The click on the current page at ``ts`` (epoch ms)."""
+        """Return the click on the current page at ``ts`` (epoch ms)."""
         event_type = _EVENT_TYPES.get(self.page, "page_view")
         return ClickEvent(
             event_id=event_id,
@@ -61,7 +61,7 @@ class Visit:
         )
 
     def move_on(self, rng: Random) -> bool:
-        """Go to the next page; False if the user has left, or was logged out."""
+        """Go to the next page. Return False if the user has left or logged out."""
         if self.page == LOGOUT:
             return False
         choices = _WALK[self.page]
@@ -69,7 +69,7 @@ class Visit:
         return self.page != _LEAVE
 
     def pause_ms(self, rng: Random) -> float:
-        """How long the user looks at the page."""
+        """Return a random pause (ms) of the user on the page."""
         if rng.random() < _WANDERS_OFF:
             return self.client.timeout_s * 1000 * rng.uniform(1.2, 2.0)
         return 200 + rng.lognormvariate(math.log(_USUAL_PAUSE_MS), _PAUSE_SPREAD)
@@ -79,12 +79,12 @@ class NeverEndingVisit(Visit):
     """A user who only browses, never logs out and never pauses as long as the timeout."""
 
     def move_on(self, rng: Random) -> bool:
-        """Some other page: this user never leaves."""
+        """Go to a random page and return True, because this user never leaves."""
         self.page = rng.choice(_BROWSING)
         return True
 
     def pause_ms(self, rng: Random) -> float:
-        """At most four fifths of the timeout."""
+        """Return a random pause (ms), at most four fifths of the timeout."""
         return self.client.timeout_s * 1000 * rng.uniform(0.1, 0.8)
 
 
