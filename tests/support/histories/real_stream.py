@@ -109,15 +109,16 @@ class RealStream:
         catch_up(self.spark, self.stage)
 
     def crash(self, after: int) -> None:
-        """Bring a file, and have the driver die in its batch after so many writes."""
+        """Bring a file, and have the driver die in its batch just after so many writes."""
         self.feed(1)
         writes, real = [0], append_once
 
         def die(*arguments: Any) -> int | None:
+            version = real(*arguments) if after else None
             writes[0] += 1
-            if writes[0] > after:
+            if writes[0] >= after:
                 raise OSError("killed")
-            return real(*arguments)
+            return version
 
         with self.monkeypatch.context() as patch, suppress(StreamingQueryException):
             patch.setattr(write, "append_once", die)
