@@ -15,6 +15,14 @@ KNOWN = re.compile(re.search(r"^appender\.stderr\.filter\.known\.regex = (.*)$",
     "message",
     [
         "Could not validate number of records due to missing statistics.",
+        (
+            "Assume no metadata directory. Error while looking for metadata directory in the path: "
+            "file:/h/streams/clicks/lineages/1/punctuations/001795644128093-5c329e2d.json."
+        ),
+        (
+            "The directory file:/h/streams/clicks/lineages/1/punctuations/001795644128093-5c329e2d.json was not found. "
+            "Was it deleted very recently?"
+        ),
         "Your hostname, h, resolves to a loopback address: 127.0.1.1; using 10.0.0.1 instead (on interface eth0)",
     ],
 )
@@ -28,6 +36,7 @@ def test_what_nobody_can_act_on_is_left_out(message: str) -> None:
         "Query clicks [id = 1, runId = 2] terminated with error",
         "Python worker failed to connect back.",
         "Error running maintenance thread",
+        "The directory file:/h/feed/1.json was not found. Was it deleted very recently?",
         "Lost task 0.0 in stage 3.0 (TID 3) (h executor driver): java.io.FileNotFoundException: /in/1.json",
         "The number of records in the added files does not match that of the removed files",
     ],
