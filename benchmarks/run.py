@@ -1,4 +1,4 @@
-"""``python benchmarks/run.py``: the whole benchmark; ``--help`` lists what can be chosen."""
+"""The whole benchmark, run by ``python benchmarks/run.py``. ``--help`` lists the options."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def race(  # noqa: PLR0913  one parameter per option
     into: Annotated[Path | None, typer.Option(help="Folder of the results; docs for a full run, else .bench.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep what the folder has of other workloads.")] = False,
 ) -> None:
-    """Race the contestants; without a command this is what runs."""
+    """Race the contestants. This runs if no command is given."""
     if context.invoked_subcommand is not None:
         return
     everything = workloads.quick() if quick else workloads.full()
@@ -120,7 +120,7 @@ def state(
     quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the size: only shows that it works.")] = False,
     repetitions: Annotated[int, typer.Option(help="Turns that count; one more warms the JVM.")] = 3,
 ) -> None:
-    """What the verbs of a stream's state take, over a million open sessions, beside what they are compared with."""
+    """Time the commands on a stream's state, over a million open sessions, beside their peers."""
     dataset = state_verbs.quick() if quick else state_verbs.MILLION
     record = state_verbs.measured(dataset, 1 if quick else repetitions, typer.echo)
     results_file = SCRATCH / f"{dataset.name}.json"
@@ -137,7 +137,7 @@ def live(
     rounds: Annotated[int, typer.Option(help="Savepoints of each way.")] = 2,
     keep: Annotated[bool, typer.Option("--keep", help="Add to the batches that were measured before.")] = False,
 ) -> None:
-    """What a live stream's batches take while savepoints are made of it, beside what they take otherwise."""
+    """Time a live stream's batches while savepoints are made of it, and without savepoints."""
     ways = tuple(way or (live_savepoints.AS_IT_IS,))
     full = replace(live_savepoints.Turns(), trigger_s=trigger, rounds=rounds)
     turns = replace(live_savepoints.quick() if quick else full, ways=ways)
@@ -153,8 +153,8 @@ def live(
 def seeds(
     *, quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: only shows that it works.")] = False
 ) -> None:
-    """What each way to begin with a history takes, over the same events."""
-    from sessionizer_bench import seed_ways  # it needs the servers of the tests
+    """Time each way to begin with a history, over the same events."""
+    from sessionizer_bench import seed_ways  # needs the servers of the tests
 
     dataset = seed_ways.quick() if quick else seed_ways.EVENTS
     found = seed_ways.measured(dataset, typer.echo)
@@ -170,7 +170,7 @@ def executors(
     key_groups: Groups = 16,
     partitions: Annotated[int, typer.Option(help="Partitions of the state.")] = 16,
 ) -> None:
-    """What each executor does of the same work, on one, two and four of one core."""
+    """Measure each executor's share of the same work, on one, two and four executors of one core."""
     made = []
     results_file = SCRATCH / f"{'quick-' if quick else ''}{executor_counts.NAME}.json"
     for number in count or executor_counts.COUNTS:

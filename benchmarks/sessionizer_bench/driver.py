@@ -1,6 +1,6 @@
-"""The process that runs one contestant once: ``python -m sessionizer_bench.driver job.json``, leaving a result file.
+"""The process that runs one contestant once: ``python -m sessionizer_bench.driver job.json``. It writes a result file.
 
-A process of its own each time: no run inherits a warm JVM, a grown heap or cached files of Spark's.
+Each run has its own process, so that no run inherits a warm JVM, a grown heap or cached files of Spark.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS: Final = {
-    # the product's own settings and these, for every contestant
+    # added to the product's own settings, for every contestant
     "spark.driver.memory": "3g",
     "spark.sql.streaming.numRecentProgressUpdates": "100000",
-    # the peers' tables, too, are checkpointed as rarely as ours
+    # so that the peers' tables are checkpointed as rarely as ours
     "spark.databricks.delta.properties.defaults.checkpointInterval": COMMITS_PER_CHECKPOINT,
 }
 PEERS: Final = {
@@ -52,7 +52,7 @@ def main(job_file: Path) -> None:
 
 
 def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
-    """Run the query to its end; batches, and ours' own notes about them."""
+    """Run the query to its end, and return its batches and, for ours, the diary of them."""
     diary = None
     if contestant in (OURS, OURS_PLAIN):
         query, diary = ours.start(spark, race)
@@ -69,7 +69,7 @@ def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
 
 
 def tally(spark: SparkSession, race: Race) -> dict[str, int]:
-    """What came out: rows, and the events in them."""
+    """Return the numbers of rows in the result, of events in them, and of rows in our other tables."""
     table = spark.read.format("delta").load(str(race.table))
     events = "sum(event_count)" if "event_count" in table.columns else "count(*)"
     row = table.selectExpr("count(*) as result_rows", f"cast({events} as bigint) as event_count").first()

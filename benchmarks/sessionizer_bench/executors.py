@@ -1,6 +1,6 @@
-"""The same work on one, two and four executors of one core each: what each of them did.
+"""The shares of one, two and four executors of one core each in the same work.
 
-Executors are processes of this machine: their times mean nothing where they are more than its cores, their shares do.
+Executors are processes of this machine. If they are more than its cores, their times mean nothing, but their shares do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAME: Final = "executors"
 COUNTS: Final = (1, 2, 4)
 FILES_PER_BATCH: Final = 16
-"""So that a batch is read in as many tasks, which any of the counts divides."""
+"""Files of a batch, and so the tasks that read it. Each of the counts divides it."""
 WORKLOAD: Final = replace(
     LARGE,
     name=NAME,
@@ -50,7 +50,7 @@ QUICK: Final = replace(
     ),
 )
 EVEN: Final = 0.2
-"""No executor's share is further from the mean than this part of it."""
+"""Largest deviation of an executor's share from the mean that counts as even, as a part of the mean."""
 JUDGED: Final = ("tasks", "shuffle_read_bytes", "shuffle_written_bytes", "state_rows", "open_sessions")
 
 SHOWN: Final = {
@@ -62,12 +62,12 @@ SHOWN: Final = {
     "state_rows": ("state rows", 1),
     "open_sessions": ("open sessions", 1),
 }
-"""The columns: their titles, and what one of them is."""
+"""Titles and units of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a stream's state is divided, and on how many executors of one core."""
+    """The division of a stream's state, and the number of executors of one core."""
 
     executors: int
     key_groups: int
@@ -75,7 +75,7 @@ class Division:
 
 
 def measured(division: Division, *, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run the stream so; its record. Raises RunFailed."""
+    """Run the stream with this division, and return its record. Raises RunFailed."""
     workload = QUICK if quick else WORKLOAD
     data = prepared(workload, OURS, say)
     log = _empty(RUNS / f"{NAME}-log")
@@ -113,12 +113,12 @@ def measured(division: Division, *, quick: bool, say: Callable[[str], None]) -> 
 
 
 def unevenness(of_all: list[Share], name: str) -> float:
-    """How far the share of one is from the mean at most."""
+    """Return the largest deviation of an executor's share ``name`` from the mean, as a part of the mean."""
     return furthest_from_even(getattr(share, name) for share in of_all)
 
 
 def lines(record: dict[str, Any]) -> Iterator[str]:
-    """For people."""
+    """Yield the record as lines to print."""
     yield (
         f"{record['executors']} executors, {record['key_groups']} key groups in {record['partitions']} partitions: "
         f"{record['events_per_second']:,.0f} events/s, state moved {record['moves_of_state']} times"
@@ -139,7 +139,10 @@ def _empty(folder: Path) -> Path:
 
 @contextmanager
 def _spark_home() -> Iterator[None]:
-    """Spark's home for as long: links to the installed one, in which the executors would leave their folders."""
+    """Use a folder of links to the installed Spark as Spark's home while the block runs.
+
+    Executors would leave their folders in the installed one.
+    """
     home = _empty(RUNS / "spark-home")
     for entry in Path(pyspark.__file__).parent.iterdir():
         if entry.name != "work":

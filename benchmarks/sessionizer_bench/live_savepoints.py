@@ -1,8 +1,8 @@
-"""What a live stream pays for canonical savepoints that its own machine makes meanwhile.
+"""The cost, to a live stream, of canonical savepoints that its own machine makes meanwhile.
 
 A stream of about a million open sessions gets an equal batch at every trigger, so that the machine is about half busy.
-In turns none is made, and one is, by the command in a process of its own: batches during which one was being made are
-compared with those during which none was.
+In turns no savepoint is made, and one is, by the command in its own process. Batches during a savepoint are compared
+with batches without one.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 NAME: Final = "live"
 LIVE: Final = replace(SMALL.dataset, name=NAME, batches=160, warm_up_batches=0, history_events=8)
-"""About a million open sessions of their last eight events; then batches of 40,000."""
+"""Data set of about a million open sessions with their last eight events, then batches of 40,000 events."""
 TRIGGER_S: Final = 4.0
 AS_IT_IS: Final = "as it is"
 WAYS: Final = {AS_IT_IS: (), "hurry": ("--hurry",), "one thread": ("--master", "local[1]")}
-"""How a savepoint may be made: further options of its command."""
+"""Ways to make a savepoint, with the further options of its command."""
 PROMISED: Final = 1.1
 _POLL_S: Final = 0.1
 _PATIENCE_S: Final = 120
@@ -49,7 +49,10 @@ _PATIENCE_S: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What is measured, and for how many batches; ``apart``: those after a savepoint that count for neither side."""
+    """The course of a measurement, in batches.
+
+    ``apart`` is the number of batches after a savepoint that count for neither side.
+    """
 
     dataset: Dataset = LIVE
     trigger_s: float = TRIGGER_S
@@ -61,7 +64,7 @@ class Turns:
 
 
 def quick() -> Turns:
-    """A hundredth of it: only shows that it works."""
+    """Return a hundredth of the measurement, which only shows that it works."""
     traffic = replace(LIVE.traffic, users=30_000, events_per_second=36)
     dataset = replace(LIVE, name=f"quick-{NAME}", traffic=traffic, batch_events=1_000)
     return Turns(dataset, trigger_s=1, rounds=1, warm_up=3, quiet=5, apart=1)
@@ -69,14 +72,14 @@ def quick() -> Turns:
 
 @dataclass(slots=True)
 class Watch:
-    """A driver that runs; ``batches``: the time of each of its batches, by id."""
+    """A running driver. ``batches`` holds the time of each of its batches, by id."""
 
     home: StreamHome
     process: subprocess.Popen[bytes]
     batches: dict[int, Span] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Note the newest batch. Raises RunFailed for a driver that is gone."""
+        """Note the newest batch. Raises RunFailed if the driver has ended."""
         if self.process.poll() is not None:
             message = f"the driver ended with exit code {self.process.returncode}"
             raise RunFailed(message)
@@ -85,7 +88,7 @@ class Watch:
             self.batches.setdefault(beat.batch_id, Span(beat.batch_at - beat.batch_ms, beat.batch_at))
 
     def until(self, over: Callable[[], bool]) -> None:
-        """Look until then. Raises RunFailed where no batch ends any more."""
+        """Look until ``over`` returns True. Raises RunFailed if the driver has ended, or batches no longer end."""
         known, since = len(self.batches), time.monotonic()
         while not over():
             self.look()
@@ -97,13 +100,16 @@ class Watch:
             time.sleep(_POLL_S)
 
     def batches_more(self, number: int) -> None:
-        """Wait for so many."""
+        """Wait for ``number`` further batches. Raises RunFailed."""
         wanted = len(self.batches) + number
         self.until(lambda: len(self.batches) >= wanted)
 
 
 def measured(turns: Turns, say: Callable[[str], None]) -> Taken:
-    """Batch times (ms) of the stream without a savepoint, and beside each way to make one. Raises RunFailed."""
+    """Return the batch times (ms) of the stream without a savepoint, and during each way to make one.
+
+    Raises RunFailed.
+    """
     folder = RUNS / turns.dataset.name
     home = _begun(turns, folder, say)
     quiet: list[Span] = []
@@ -128,7 +134,7 @@ def measured(turns: Turns, say: Callable[[str], None]) -> Taken:
 
 
 def lines(summary: dict[str, Any]) -> Iterator[str]:
-    """For people."""
+    """Yield the summary as lines to print."""
     quiet = summary["quiet"]
     yield (
         f"without: {quiet['batches']} batches, median {quiet['median_ms']:,} ms, p95 {quiet['p95_ms']:,} ms, "
@@ -146,7 +152,7 @@ def lines(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def _quiet_turn(turns: Turns, watch: Watch, quiet: list[Span]) -> float:
-    """Batches without a savepoint; percent of all cores' time that was used meanwhile."""
+    """Wait for batches without a savepoint, and return the percent of all cores' time that was used meanwhile."""
     before, since = machine.CpuTimes.now(), epoch_ms()
     watch.batches_more(turns.quiet)
     quiet.append(Span(since, epoch_ms()))
@@ -154,7 +160,7 @@ def _quiet_turn(turns: Turns, watch: Watch, quiet: list[Span]) -> float:
 
 
 def _savepoint(folder: Path, watch: Watch, way: str, name: str) -> Span:
-    """Make one; from the start of its process to the end. Raises RunFailed."""
+    """Make a savepoint, and return the time from the start of its process to its end. Raises RunFailed."""
     since = epoch_ms()
     with (folder / "savepoint.log").open("wb") as log:
         process = _started(folder, log, "savepoint", "create", NAME, "--id", name, *WAYS[way])
@@ -166,9 +172,9 @@ def _savepoint(folder: Path, watch: Watch, way: str, name: str) -> Span:
 
 
 def _begun(turns: Turns, folder: Path, say: Callable[[str], None]) -> StreamHome:
-    """The stream with what is to be open, stopped, and its next batches in its folder.
+    """Return the stopped stream with its open sessions, and with the next batches in its folder.
 
-    What the driver made of the history is kept for the next run: only a copy is gone on with.
+    The state after the history is kept for the next run. This run continues with a copy. Raises RunFailed.
     """
     DATASETS.mkdir(parents=True, exist_ok=True)
     data = stored(turns.dataset, DATASETS)
@@ -208,8 +214,8 @@ def _link(files: list[Path], into: Path) -> None:
 
 
 def _started(folder: Path, log: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
-    """A command of the product over the stream in ``folder``."""
+    """Start a command of the product on the stream in ``folder``."""
     places = ("--streams", str(folder / "streams"), "--home", str(folder / "home"))
     command = [sys.executable, str(JOBS / "main.py"), *arguments, *places]
-    # a driver and whoever makes a savepoint are started from two terminals, or by two services
+    # In practice a driver and a savepoint command are started from two terminals, or by two services.
     return subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)

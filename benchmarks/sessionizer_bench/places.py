@@ -1,4 +1,4 @@
-"""Where the benchmark keeps things."""
+"""The folders of the benchmark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 JOBS: Final = REPOSITORY / "jobs"
 SOURCE_ROOTS: Final = (JOBS, REPOSITORY / "benchmarks")
 SCRATCH: Final = REPOSITORY / ".bench"
-"""Data sets, checkpoints, tables and logs; git-ignored, safe to delete."""
+"""Folder of data sets, checkpoints, tables and logs. Git ignores it, and it is safe to delete."""
 
 DATASETS: Final = SCRATCH / "datasets"
 RUNS: Final = SCRATCH / "runs"

@@ -1,7 +1,7 @@
-"""What each way to begin with a history takes, over the same events, beside a stream that reads them itself.
+"""Times of each way to begin with a history, over the same events, beside a stream that reads them itself.
 
-One process and one Spark for all of them: the first seed warms the JVM and does not count. The servers are those of
-the tests.
+One process and one Spark session run all of them. The first seed warms the JVM and does not count. The servers are
+those of the tests.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "seeds"
 EVENTS: Final = Dataset(NAME, batch_events=200_000, batches=5, traffic=BUSY)
-"""A million, of 100,000 users."""
+"""A million events of 100,000 users."""
 ITSELF: Final = "read by the stream itself"
 _TOPIC: Final = "history"
 _PARTITIONS: Final = 2
 _STATE_BATCHES: Final = 1
-"""Of the events: a query with a key for each user takes a minute for so many."""
+"""Batches of events for the other query, which has a key for each user and takes a minute for this many."""
 _OF_STATE: Final = (
     "select key.user_id, timestamp_millis(list_element.at_ms) event_time, list_element.event_id, list_element.data, "
     "list_element.is_last, list_element.timeout_s from history"
@@ -50,13 +50,13 @@ _OF_STATE: Final = (
 
 
 def quick() -> Dataset:
-    """A hundredth of it: only shows that it works."""
+    """Return a hundredth of the data set, which only shows that the benchmark works."""
     return replace(EVENTS, name=f"quick-{NAME}", batch_events=2_000, traffic=replace(BUSY, users=1_000))
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """``history`` and the rest: as the command ``seed`` is given them; ``source``: of the stream, its own if None."""
+    """The arguments of the command ``seed``. ``source`` is the stream's source, None for the benchmark's files."""
 
     history: str
     table: tuple[str | None, str | None] = (None, None)
@@ -66,7 +66,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Archives:
-    """The same events in every form that a history has, in ``folder``."""
+    """The same events in every form that a history can have, in ``folder``."""
 
     spark: SparkSession
     dataset: Dataset
@@ -74,16 +74,16 @@ class Archives:
 
     @property
     def files(self) -> Path:
-        """As they were generated."""
+        """Folder of the generated files."""
         return stored(self.dataset, DATASETS).files
 
     @property
     def rows(self) -> DataFrame:
-        """All of them."""
+        """All events as rows."""
         return self.spark.read.schema(COLUMNS).parquet(str(self.files))
 
     def ways(self, postgres: PostgresServer, broker: KafkaBroker) -> Iterator[tuple[str, Way]]:
-        """Each archive is filled when its turn comes."""
+        """Yield each way with its name. Each archive is filled when its turn comes."""
         yield "Parquet files", Way(str(self.files))
         self.rows.write.format("delta").save(str(self.folder / "delta"))
         yield "a Delta table", Way(str(self.folder / "delta"))
@@ -107,7 +107,7 @@ class Archives:
 
 
 def measured(dataset: Dataset, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:
-    """Of each way the seconds of the plan and of each step of the seed, and what came of it."""
+    """Return, for each way, the seconds of the plan and of each step of the seed, and the counts of its outcome."""
     folder = RUNS / dataset.name
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "kafka").mkdir(parents=True)
@@ -124,7 +124,7 @@ def measured(dataset: Dataset, say: Callable[[str], None]) -> dict[str, dict[str
 
 
 def lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """For people: a row of a table for each way."""
+    """Yield the lines of a table with a row for each way."""
     yield "| history | events | open at T | plan, s | seed, s | of which |"
     yield "| --- | ---: | ---: | ---: | ---: | --- |"
     for name, of in found.items():
@@ -172,7 +172,7 @@ def _seeded(archives: Archives, root: Path, way: Way) -> dict[str, Any]:
 
 
 def _read_by_itself(archives: Archives, root: Path) -> dict[str, Any]:
-    """The stream's query over the same files, in batches as in ``large``."""
+    """Run the stream's query over the same files, in batches as in ``large``, and return its figures."""
     stage = _stage(archives, root, None)
     for file in archives.files.iterdir():
         (root / "feed" / file.name).hardlink_to(file)

@@ -1,6 +1,6 @@
-"""What the verbs of a stream's state take, each beside what it is compared with, in turns over one stopped stream.
+"""Times of the commands on a stream's state, each beside its peer, in turns over one stopped stream.
 
-One process and one Spark for all of them: the first turn warms the JVM and does not count.
+One process and one Spark session run all of them. The first turn warms the JVM and does not count.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ PROMISES: Final = (
     ("native savepoint", "cp of its files", 1.2),
     ("rescale", "Spark's repartition", 1.5),
 )
-"""What is compared with what, and at most how many times as long it may take."""
+"""Commands, their peers, and the promised upper bound of the ratio of their times."""
 MILLION: Final = replace(SMALL.dataset, name=NAME, batches=1, warm_up_batches=0, history_events=8)
-"""About a million open sessions of their last eight events."""
+"""Data set of about a million open sessions with their last eight events."""
 
 
 def quick() -> Dataset:
-    """A hundredth of it: only shows that it works."""
+    """Return a hundredth of the data set, which only shows that the benchmark works."""
     traffic = replace(MILLION.traffic, users=30_000, events_per_second=36)
     return replace(MILLION, name="quick-state", traffic=traffic, batch_events=2_000)
 
 
 @dataclass(slots=True)
 class Bench:
-    """A stopped stream whose state is worked on; ``took``: seconds of each turn, by what was done."""
+    """A stopped stream whose state the commands work on. ``took`` holds the seconds of each turn, by work."""
 
     spark: SparkSession
     home: StreamHome
@@ -87,17 +87,17 @@ class Bench:
     took: dict[str, list[float]] = field(default_factory=dict)
 
     def timed(self, what: str, work: Callable[[], object]) -> None:
-        """Do it, and note the time."""
+        """Do ``work``, and note its time under ``what``."""
         started = time.perf_counter()
         work()
         self.took.setdefault(what, []).append(round(time.perf_counter() - started, 3))
 
     def show(self) -> None:
-        """What is open of one key."""
+        """Read the open sessions of one key."""
         Look.of(self.spark, retained_batch(self.home, standing_of(self.home).batch_id)).key(self.key)
 
     def savepoint(self, turn: int, *, native: bool) -> tuple[SavepointHome, Manifest]:
-        """Make one."""
+        """Make a savepoint."""
         name = f"{'native' if native else 'canonical'}-{turn}"
         asked, standing = SavepointRequest(self.home.savepoints, "benchmark", name), standing_of(self.home)
         if native:
@@ -107,7 +107,7 @@ class Bench:
         return complete_savepoint(self.home.savepoints, name, epoch_ms())
 
     def restore(self, savepoint: SavepointHome, manifest: Manifest) -> None:
-        """As the command does, from its plan on."""
+        """Restore the savepoint as the command does, from its plan on."""
         plan = plan_restore(self.spark, self.home, savepoint, manifest)
         leaves = plan.decision.leaves, plan.newest_batch
         record = new_operation(self.home, RESTORE, plan.decision.digest, "benchmark", leaves, savepoint=savepoint.id)
@@ -117,20 +117,20 @@ class Bench:
             Restoring(self.spark, self.home, savepoint, manifest, lease, operation, lambda _: None).run()
 
     def rescale(self) -> None:
-        """To as many partitions as Spark's."""
+        """Rescale the state to as many partitions as ``repartition`` makes."""
         plan = plan_rescale(self.home.name, standing_of(self.home), None, self.other_partitions())
         carry_out(self.spark, self.home, plan, lambda: None)
 
     def other_partitions(self) -> int:
-        """Twice as many as the state has at first, and back again in the next turn."""
+        """Return twice as many partitions as the state had at first, and in the next turn as many as at first."""
         return 4 if int(standing_of(self.home).settings[PARTITIONS]) == 2 else 2  # noqa: PLR2004  of two cores, and twice
 
     def repartition(self, copy: Path) -> None:
-        """What Spark has for it, in place and private, on a copy of the same checkpoint."""
+        """Repartition a copy of the same checkpoint with Spark's own private method, which works in place."""
         self.spark._streamingCheckpointManager.repartition(str(copy), self.other_partitions())  # noqa: SLF001  the peer is private
 
     def turn(self, number: int) -> None:
-        """Everything once, what is compared side by side."""
+        """Do all work once, each command next to its peer."""
         made: list[tuple[SavepointHome, Manifest]] = []
         self.timed(SHOW_WARM, self.show)
         self.timed("canonical savepoint", lambda: made.append(self.savepoint(number, native=False)))
@@ -147,7 +147,7 @@ class Bench:
 
 
 def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Seconds of each verb and of what it is compared with; the medians of all turns but the first."""
+    """Return the seconds of each command and of its peer, with the medians of all turns but the first."""
     folder = RUNS / dataset.name
     shutil.rmtree(folder, ignore_errors=True)
     home = _streamed(dataset, folder, say)
@@ -172,7 +172,7 @@ def measured(dataset: Dataset, repetitions: int, say: Callable[[str], None]) -> 
 
 
 def lines(record: dict[str, Any]) -> Iterator[str]:
-    """For people."""
+    """Yield the record as lines to print."""
     yield f"{record['open_sessions']:,} open sessions of {record['open_events']:,} events"
     for what, peer, at_most in PROMISES:
         median_s = record["median_s"]
@@ -185,7 +185,7 @@ def lines(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _streamed(dataset: Dataset, folder: Path, say: Callable[[str], None]) -> StreamHome:
-    """The stream, stopped after all batches of the data set."""
+    """Return the stream, stopped after all batches of the data set."""
     DATASETS.mkdir(parents=True, exist_ok=True)
     data = stored(dataset, DATASETS)
     race = Race(data.files, dataset.files_per_batch, folder, emit_every_s=120, key_groups=16)
@@ -210,7 +210,10 @@ def _streamed(dataset: Dataset, folder: Path, say: Callable[[str], None]) -> Str
 
 
 def _a_key(dataset: Dataset) -> str:
-    """The user of the newest event: something of theirs is open. Not asked of Spark, whose JVM is to be cold."""
+    """Return the user of the newest event, whose session is open.
+
+    The files are read without Spark, because its JVM must be cold for the first ``show``.
+    """
     newest = max(stored(dataset, DATASETS).files.iterdir(), key=lambda file: (file.stat().st_mtime, file.name))
     rows = pq.read_table(newest, columns=["user_id", "event_time"]).sort_by([("event_time", "descending")])
     return str(rows.column("user_id")[0].as_py())

@@ -1,4 +1,4 @@
-"""The order of the runs: contestants take turns, repetition after repetition, so that a slow hour hits them all."""
+"""The order of the runs. Contestants take turns in each repetition, so that a slow hour affects all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the person asked for. ``contestants`` empty: all of the workload's."""
+    """The user's options. Empty ``contestants`` means all of the workload's."""
 
     repetitions: int = 3
     contestants: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One run to come."""
+    """A run of a contestant on a workload."""
 
     workload: Workload
     contestant: str
@@ -40,7 +40,7 @@ class Turn:
 
 
 def turns(workloads: tuple[Workload, ...], choices: Choices) -> Iterator[Turn]:
-    """A B C D, A B C D, ... for one workload after the other."""
+    """Yield the turns A B C D, A B C D, ... for one workload after the other."""
     for workload in workloads:
         for repetition in range(choices.repetitions):
             for contestant in workload.contestants:
@@ -49,7 +49,7 @@ def turns(workloads: tuple[Workload, ...], choices: Choices) -> Iterator[Turn]:
 
 
 def play(turn: Turn, choices: Choices, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run one turn; returns its record. Raises RunFailed."""
+    """Run one turn and return its record. Raises RunFailed."""
     data = prepared(turn.workload, turn.contestant, say)
     race = Race(
         files=data.files,
@@ -66,7 +66,7 @@ def play(turn: Turn, choices: Choices, say: Callable[[str], None]) -> dict[str, 
 
 
 def prepared(workload: Workload, contestant: str, say: Callable[[str], None]) -> StoredDataset:
-    """The data of a workload, as much of it as the contestant is given."""
+    """Return the data of a workload, or its first batches if the contestant gets only those."""
     DATASETS.mkdir(parents=True, exist_ok=True)
     RUNS.mkdir(parents=True, exist_ok=True)
     if not (DATASETS / workload.dataset.folder_name).exists():

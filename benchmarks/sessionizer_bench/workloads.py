@@ -1,4 +1,4 @@
-"""The workloads: what is raced over, by whom, and which batches count."""
+"""The workloads: data sets, their contestants, and the batches that count."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from sessionizer_bench.data.dataset import Dataset, Traffic
 
 OURS: Final = "ours"
 OURS_PLAIN: Final = "ours_plain"
-"""Ours without anything that is private in Spark or Delta (docs/adr/0070)."""
+"""Our query without the private parts of Spark and Delta (docs/adr/0070)."""
 SESSION_WINDOW: Final = "session_window"
 PASS_THROUGH: Final = "pass_through"  # noqa: S105  no password
 PER_USER: Final = "per_user"
 LATENCY: Final = "latency"
-"""Name under which runs over a live feed are recorded, as a workload of its own."""
+"""Name of runs over a live feed, which are recorded like a workload."""
 CONTESTANTS: Final = (OURS, SESSION_WINDOW, PER_USER, PASS_THROUGH, OURS_PLAIN)
-"""In the order in which they take turns."""
+"""All contestants, in the order in which they take turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A data set and who reads it.
+    """A data set and its contestants.
 
-    ``emit_every_s``: our step of emission, seconds of event time. ``only_first``: contestant to the number of
-    measured batches it gets, where the whole would take it too long.
+    ``emit_every_s`` is our step of emission, in seconds of event time. ``only_first`` maps a contestant to the number
+    of measured batches it gets, if all of them would take it too long.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Workload:
 
 
 BUSY: Final = Traffic(users=100_000, events_per_second=2_000, mean_gap_s=10, timeouts_s=(30, 45, 60))
-"""About 35,000 sessions open at a time; a batch of 200,000 events spans 100 s."""
+"""Traffic with about 35,000 sessions open at a time. A batch of 200,000 events spans 100 s."""
 
 PATIENT: Final = Traffic(users=3_000_000, events_per_second=3_600, mean_gap_s=250, timeouts_s=(900, 1_200, 1_800))
-"""About a million sessions open at a time; a batch of 40,000 events spans 11 s."""
+"""Traffic with about a million sessions open at a time. A batch of 40,000 events spans 11 s."""
 
 LARGE: Final = Workload(
     name="large",
@@ -56,7 +56,10 @@ STEADY: Final = replace(
     contestants=(OURS, OURS_PLAIN),
     only_first=(),
 )
-"""What the public way costs a stream that runs on: it makes more code run, so its JVM has more to compile at first."""
+"""Workload for the cost of plain Spark in a stream that runs on.
+
+Plain Spark runs more code, so the JVM has more to compile at first.
+"""
 REDELIVERED: Final = replace(
     LARGE,
     name="redelivered",
@@ -85,7 +88,7 @@ GROWTH_LEVELS: Final = (100_000, 400_000, 1_000_000)
 
 
 def growth(level: int, dataset: Dataset = _GROWTH) -> Workload:
-    """The same measured batches over ``level`` sessions that stay open."""
+    """Return the workload of the same measured batches over ``level`` sessions that stay open."""
     return Workload(
         name=f"growth-{level // 1000}k",
         title=f"40 k-event batches over {level // 1000} k sessions that stay open",
@@ -96,12 +99,15 @@ def growth(level: int, dataset: Dataset = _GROWTH) -> Workload:
 
 
 def full() -> tuple[Workload, ...]:
-    """What ``make bench`` runs."""
+    """Return the workloads of ``make bench``."""
     return (LARGE, STEADY, REDELIVERED, SMALL, *(growth(level) for level in GROWTH_LEVELS))
 
 
 def quick() -> tuple[Workload, ...]:
-    """The same shapes, a twentieth of the size and less: to see that everything works. Its figures mean nothing."""
+    """Return the same workloads at a twentieth of the size and less, which only show that everything works.
+
+    Their figures mean nothing.
+    """
     busy, patient = replace(BUSY, users=5_000, events_per_second=100), replace(PATIENT, events_per_second=60)
     large = replace(LARGE.dataset, batch_events=10_000, batches=3, traffic=busy, warm_up_batches=1)
     small = replace(SMALL.dataset, batch_events=2_000, batches=4, traffic=patient, warm_up_batches=1)

@@ -1,1 +1,1 @@
-"""The contestants: each starts one streaming query over the same files, into a Delta table."""
+"""The contestants. Each starts one streaming query over the same files, into a Delta table."""

@@ -1,4 +1,4 @@
-"""Our own query, exactly as the driver builds it: a stream spec, ``session_query`` and ``Sinks``."""
+"""Our own query, built exactly as in the driver: a stream spec, ``session_query`` and ``Sinks``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Diary:
-    """What each batch did inside foreachBatch: ms of the whole and of each table's write, open sessions after it."""
+    """Notes on each batch's foreachBatch: ms of the whole and of each table's write, open sessions after it."""
 
     writing_ms: dict[str, float] = field(default_factory=dict)
     open_of_group: dict[int, int] = field(default_factory=dict)
     batches: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def close_batch(self, batch_id: int, whole_ms: float) -> None:
-        """Remember the batch that ended."""
+        """Note the batch that ended, which took ``whole_ms`` in foreachBatch."""
         written, self.writing_ms = self.writing_ms, {}
         self.batches[batch_id] = {
             "evaluate_ms": round(whole_ms - sum(written.values())),
@@ -44,7 +44,7 @@ class Diary:
 
 @dataclass(frozen=True, slots=True)
 class TimedSinks(Sinks):
-    """The product's sinks with a watch held beside them."""
+    """The product's sinks with a timer around each write."""
 
     diary: Diary = field(default_factory=Diary)
 
@@ -56,12 +56,12 @@ class TimedSinks(Sinks):
 
 
 def stream_spec(race: Race, name: str = "benchmark") -> StreamSpec:
-    """The stream over the benchmark's files."""
+    """Return the spec of the stream over the benchmark's files."""
     return StreamSpec.model_validate(spec_values(race, name))
 
 
 def spec_values(race: Race, name: str) -> dict[str, Any]:
-    """The spec as YAML would hold it."""
+    """Return the spec as the values of its YAML file."""
     return {
         "name": name,
         "source": {
@@ -89,7 +89,7 @@ def spec_values(race: Race, name: str) -> dict[str, Any]:
 
 
 def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
-    """Start it; the diary fills as batches end."""
+    """Start the query, and return it with its diary, which gets each batch at its end."""
     spec, punctuations = stream_spec(race), race.folder / "punctuations"
     punctuations.mkdir()
     query = session_query(spark, spec, guarded_source(spark, spec, race.folder), punctuations)
@@ -113,7 +113,7 @@ def start(spark: SparkSession, race: Race) -> tuple[StreamingQuery, Diary]:
         merged = {group: told.sessions for group, told in counts.open_in_groups if told.merged}
         diary.open_of_group |= merged
         diary.close_batch(batch_id, (time.perf_counter() - started) * 1000)
-        # as a driver does that stays
+        # as a driver that stays does
         if race.live_s and rehearsal.is_due(len(diary.batches)):
             rehearsal.begin()
 

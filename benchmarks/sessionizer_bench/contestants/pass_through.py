@@ -1,4 +1,4 @@
-"""The same source, a shuffle by user and the same sink, with no sessions: what any keyed stream has to pay."""
+"""The same source, a shuffle by user and the same sink, without sessions: the cost of any keyed stream."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def start(spark: SparkSession, race: Race) -> StreamingQuery:
-    """Start it."""
+    """Start the query."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
     return start_into_delta(events(spark, race).repartition(partitions, "user_id"), race)

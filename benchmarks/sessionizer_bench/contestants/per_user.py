@@ -1,4 +1,4 @@
-"""transformWithState the way its guide shows it: keyed by user, a list of events and a timer each, rows in Python."""
+"""The query of Spark's guide to transformWithState: keyed by user, a list of events and a timer each, Python rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Event = tuple[int, str, str, bool, int]
 
 
 def start(spark: SparkSession, race: Race) -> StreamingQuery:
-    """Start it."""
+    """Start the query."""
     watermarked = events(spark, race).withWatermark("event_time", f"{race.watermark_delay_s} seconds")
     rows = watermarked.selectExpr(
         "user_id", "event_time", "unix_millis(event_time) at_ms", "event_id", "data", "is_last", "timeout_s"
@@ -38,7 +38,7 @@ def start(spark: SparkSession, race: Race) -> StreamingQuery:
 
 
 class UserSessions(StatefulProcessor):
-    """One user's open events, and a timer at the moment the first of their sessions ends."""
+    """The open events of a user, and a timer at the end of the first of their sessions."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state variables."""
@@ -47,16 +47,16 @@ class UserSessions(StatefulProcessor):
         self._timer = handle.getValueState("timer", "at_ms long")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ANN401  Spark's
-        """Take events in."""
+        """Add the new events, and emit the sessions that are due."""
         new = [(row.at_ms, row.event_id, row.data, row.is_last, row.timeout_s) for row in rows]
         yield from self._advance(key[0], new, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803, ANN401, ARG002
-        """Close what is due."""
+        """Emit the sessions that are due."""
         yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs())
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because there is nothing to release."""
 
     def _advance(self, user: str, new: list[Event], watermark_ms: int) -> Iterator[Row]:
         known = [tuple(row) for row in self._events.get()]
@@ -83,7 +83,7 @@ class UserSessions(StatefulProcessor):
 
 
 def cut(ordered: list[Any]) -> list[list[Event]]:
-    """Events, in order, as sessions."""
+    """Cut ordered events into sessions."""
     sessions: list[list[Event]] = []
     for event in ordered:
         if sessions and not sessions[-1][-1][3] and event[0] <= sessions[-1][-1][0] + sessions[-1][-1][4] * 1000:
@@ -94,6 +94,6 @@ def cut(ordered: list[Any]) -> list[list[Event]]:
 
 
 def due_ms(session: list[Event]) -> int:
-    """When the session is over, epoch ms."""
+    """Return the end of the session, in epoch ms."""
     at_ms, _, _, is_last, timeout_s = session[-1]
     return at_ms if is_last else at_ms + timeout_s * 1000

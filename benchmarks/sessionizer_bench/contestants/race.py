@@ -1,4 +1,4 @@
-"""What every contestant is given, and the parts they share."""
+"""The input of every contestant, and the parts that contestants share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ WATERMARK_DELAY_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """``files``: what to read, ``files_per_batch`` a time; ``folder``: where this run keeps its checkpoint and table.
+    """The input and settings of a contestant's run.
 
-    ``peer_sink``: how the peers write, ``native`` (Delta's own streaming sink) or ``foreach_batch`` (as we do).
-    ``live_s``: with 0 the query reads what there is and ends; else it looks for files every second for so long.
+    The query reads ``files``, ``files_per_batch`` at a time. ``folder`` holds the run's checkpoint and table.
+    ``peer_sink`` is the sink of the peers: ``native`` (Delta's own streaming sink) or ``foreach_batch`` (like ours).
+    With ``live_s`` 0 the query reads the present files and ends. Otherwise it looks for files every second, for
+    ``live_s`` seconds.
     """
 
     files: Path
@@ -35,38 +37,38 @@ class Race:
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint location."""
+        """Checkpoint location of the query."""
         return self.folder / "checkpoint"
 
     @property
     def table(self) -> Path:
-        """The table of results."""
+        """Path of the table of results."""
         return self.folder / "tables" / "sessions"
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Race:
-        """The inverse of ``asdict`` followed by JSON."""
+        """Return the race from the JSON values of its ``asdict``."""
         return cls(**{**values, "files": Path(values["files"]), "folder": Path(values["folder"])})
 
     @property
     def every_ms(self) -> int | None:
-        """How often a batch begins; None for a query that reads what there is and ends."""
+        """Time between the starts of two batches (ms), None for a query that reads the present files and ends."""
         return 1_000 if self.live_s else None
 
     def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
-        """The query, to be run when the race says."""
+        """Return the query with the trigger of the race."""
         every = self.every_ms
         return writer.trigger(processingTime=f"{every} milliseconds") if every else writer.trigger(availableNow=True)
 
 
 def events(spark: SparkSession, race: Race) -> DataFrame:
-    """The source of the peers."""
+    """Return the source of the peers."""
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", race.files_per_batch)
     return reader.parquet(str(race.files))
 
 
 def start_into_delta(stream: DataFrame, race: Race) -> StreamingQuery:
-    """Start a peer's query, exactly-once into a Delta table."""
+    """Start a peer's query, which writes exactly once into a Delta table."""
     writer = race.triggered(stream.writeStream.outputMode("append"))
     writer = writer.option("checkpointLocation", str(race.checkpoint))
     if race.peer_sink == "native":

@@ -1,6 +1,6 @@
-"""Spark's own sessions: ``session_window`` with a dynamic gap, the events collected.
+"""A query with Spark's own sessions: ``session_window`` with a dynamic gap, the events collected.
 
-It does less than we do: no closing events, duplicates, caps, order of events or quarantine.
+It does less than our query: it has no closing events, duplicates, caps, order of events or quarantine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start(spark: SparkSession, race: Race) -> StreamingQuery:
-    """Start it."""
+    """Start the query."""
     gap = F.expr("make_interval(0, 0, 0, 0, 0, 0, timeout_s)")
     event = F.struct("event_time", "event_id", "data", "is_last")
     watermarked = events(spark, race).withWatermark("event_time", f"{race.watermark_delay_s} seconds")

@@ -1,1 +1,1 @@
-"""The events the contestants read."""
+"""The events that the contestants read."""

@@ -1,4 +1,4 @@
-"""What a data set holds; the same description and seed always give the same files."""
+"""The description of a data set. The same description and seed always give the same files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 COLUMNS: Final = "user_id string, event_time timestamp, event_id string, data string, is_last boolean, timeout_s int"
 EVENTS_PER_SESSION: Final = 11
 GENERATOR_VERSION: Final = 1
-"""Counts up when the same description would give other events: the cache must not hide it."""
+"""Version of the generator. It increases if the same description gives other events, so that the cache is not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Sessions that come and go at a steady pace. Times are seconds of event time.
+    """Sessions that begin and end at a steady pace. Times are seconds of event time.
 
-    ``users`` take turns in starting a session; ``closing_share`` of the sessions end with a closing event.
-    ``timeouts_s``: gap timeouts, one drawn per session; gaps inside a session stay below it.
+    ``users`` take turns in starting a session. A share ``closing_share`` of the sessions ends with a closing event.
+    ``timeouts_s`` are gap timeouts, of which each session gets one. Gaps inside a session are shorter.
     """
 
     users: int
@@ -31,12 +31,12 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Equal batches of traffic: ``warm_up_batches`` that do not count, then ``batches`` that do; before them a prefill.
+    """A prefill, then equal batches of traffic: ``warm_up_batches`` that do not count, and ``batches`` that do.
 
-    ``history_events``: the sessions open at the start enter with their last so many events, as prefill; 0 means that
-    the stream starts with nothing open. ``background``: further users, each with one session of two events that stays
-    open for good, as prefill; the first ``background_awake`` of them go on sending a share of the measured events.
-    ``sent_twice``: a batch holds half as many events, and then all of them again.
+    ``history_events`` is the number of last events with which each session that is open at the start enters the
+    prefill. With 0 no session is open at the start. ``background`` is the number of further users in the prefill, each
+    with one session of two events that stays open for good. The first ``background_awake`` of them go on to send a
+    share of the measured events. With ``sent_twice`` a batch holds half as many events, and then all of them again.
     """
 
     name: str
@@ -55,16 +55,16 @@ class Dataset:
 
     @property
     def events(self) -> int:
-        """Different events in all equal batches."""
+        """Number of different events in all equal batches."""
         return self.fresh_events * (self.warm_up_batches + self.batches)
 
     @property
     def fresh_events(self) -> int:
-        """Different events in one batch."""
+        """Number of different events in one batch."""
         return self.batch_events // 2 if self.sent_twice else self.batch_events
 
     @property
     def folder_name(self) -> str:
-        """Name of the folder in the cache: the data set's own name and a hash of all it depends on."""
+        """Name of the folder in the cache: the data set's name and a hash of all it depends on."""
         described = json.dumps([GENERATOR_VERSION, asdict(self)], sort_keys=True)
         return f"{self.name}-{hashlib.sha256(described.encode()).hexdigest()[:10]}"

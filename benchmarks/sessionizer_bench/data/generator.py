@@ -1,4 +1,4 @@
-"""Data sets as Parquet files: a fixed number per batch, read in the order of their modification times."""
+"""Data sets as Parquet files, a fixed number for each batch, read in the order of their modification times."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _DESCRIPTION: Final = "dataset.json"
 _OVERSUPPLY: Final = 1.1
-"""Event time is drawn for so much more than is needed, so that chance never leaves the last batch short."""
+"""Factor by which more event time is generated than needed, so that chance never leaves the last batch short."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """A data set on disk: ``uncounted`` batches (prefill and warm-up) come before those that are measured."""
+    """A data set on disk. ``uncounted`` batches (prefill and warm-up) come before the measured ``batches``."""
 
     folder: Path
     uncounted: int
@@ -37,12 +37,12 @@ class StoredDataset:
 
     @property
     def files(self) -> Path:
-        """What the contestants read."""
+        """Folder that the contestants read."""
         return self.folder / "files"
 
 
 def stored(dataset: Dataset, cache: Path) -> StoredDataset:
-    """The data set, generated unless it is in the cache."""
+    """Return the data set, and generate it first if it is not in the cache."""
     folder = cache / dataset.folder_name
     if not (folder / _DESCRIPTION).exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -55,7 +55,7 @@ def stored(dataset: Dataset, cache: Path) -> StoredDataset:
 
 
 def only_first(whole: StoredDataset, batches: int, files_per_batch: int) -> StoredDataset:
-    """The first so many measured batches of a data set, as links to its files."""
+    """Return the first ``batches`` measured batches of a data set, as links to its files."""
     if batches >= whole.batches:
         return whole
     folder = whole.folder.with_name(f"{whole.folder.name}-first-{batches}")
@@ -68,9 +68,9 @@ def only_first(whole: StoredDataset, batches: int, files_per_batch: int) -> Stor
 
 
 def _write_all(dataset: Dataset, folder: Path) -> int:
-    """Write every batch; returns how many of them are prefill."""
+    """Write every batch, and return how many of them are prefill."""
     prefill, measured = _events(dataset)
-    # Texts have a generator of their own: the measured batches are the same, byte for byte, after any prefill.
+    # Texts have their own generator, so that the measured batches are the same, byte for byte, after any prefill.
     before = _batches(prefill, dataset.prefill_batch_events)
     rng = np.random.default_rng(dataset.seed + 1)
     for index, batch in enumerate(before):
@@ -84,7 +84,7 @@ def _write_all(dataset: Dataset, folder: Path) -> int:
 
 
 def _events(dataset: Dataset) -> tuple[Visits, Visits]:
-    """Prefill and measured events, each in the order of arrival."""
+    """Return the prefill and the measured events, each in the order of arrival."""
     rng = np.random.default_rng(dataset.seed)
     ordinary_events = dataset.events * (1 - dataset.background_share)
     span_ms = int(ordinary_events / dataset.traffic.events_per_second * 1000 * _OVERSUPPLY)

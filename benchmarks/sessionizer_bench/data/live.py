@@ -1,4 +1,4 @@
-"""A feed that goes on while it is read: a Parquet file every second, with the events of that second."""
+"""A live feed, which writes a Parquet file every second with the events of that second."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 EVENTS_PER_SECOND: Final = 100
 EVENTS_PER_VISIT: Final = 5
-"""One a second: so long a visit lasts, and so many seconds of newcomers are on the site at a time."""
+"""Events of a visit, one each second. So it is also a visit's length in seconds."""
 TIMEOUT_S: Final = 10
 AFTER_THE_SECOND_S: Final = 0.5
-"""When in a second a file is there: half-way between two batches."""
+"""Moment within a second (s) at which a file appears, half-way between two batches."""
 
 
 class LiveFeed:
-    """Fills ``folder`` from a thread of its own while the block runs. Every session ends by its timeout."""
+    """A feed that fills ``folder`` from its own thread while the block runs. Every session ends by its timeout."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class LiveFeed:
         self._thread.join()
 
     def _play(self) -> None:
-        # Spark's triggers come with the whole seconds: how long a file waits for one must not differ between runs
+        # Spark's triggers come at whole seconds, and a file's wait for a trigger must not differ between runs.
         begun = math.ceil(time.time()) + AFTER_THE_SECOND_S
         second = 1
         while not self._over.wait(max(0.0, begun + second - time.time())):
@@ -57,7 +57,7 @@ class LiveFeed:
 
 
 def events_of(rng: np.random.Generator, second: int, since_ms: int) -> pa.Table:
-    """The events of one second, which began at ``since_ms`` (epoch): one of each visit that is under way."""
+    """Return the events of a second, which began at ``since_ms`` (epoch ms): one event for each open visit."""
     newcomers = EVENTS_PER_SECOND // EVENTS_PER_VISIT
     first = newcomers * max(0, second - EVENTS_PER_VISIT)
     users = np.arange(first, newcomers * second)

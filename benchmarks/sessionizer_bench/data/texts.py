@@ -1,4 +1,4 @@
-"""Columns of text made a column at a time: Python never sees a single value."""
+"""Columns of text, generated as whole columns. Python never handles a single value."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _TEMPLATES: Final = 20_000
 
 
 def hexadecimal(rng: np.random.Generator, count: int, digits: int) -> pa.StringArray:
-    """``count`` random texts of ``digits`` (even) hex digits."""
+    """Return ``count`` random texts of ``digits`` (even) hex digits."""
     octets = np.frombuffer(rng.bytes(count * digits // 2), np.uint8).reshape(count, digits // 2)
     return of_width(_HEX[octets].reshape(count, digits))
 
 
 def numbered(letter: str, numbers: NDArray[np.int64], digits: int = 8) -> pa.StringArray:
-    """``letter`` and the number with leading zeros."""
+    """Return texts of ``letter`` and each number with leading zeros."""
     text = np.empty((len(numbers), digits + 1), np.uint8)
     text[:, 0] = ord(letter)
     for place in range(digits):
@@ -34,7 +34,7 @@ def numbered(letter: str, numbers: NDArray[np.int64], digits: int = 8) -> pa.Str
 
 
 def of_width(text: NDArray[np.uint8]) -> pa.StringArray:
-    """Rows of ASCII codes, all of one width, as texts."""
+    """Return rows of ASCII codes, all of one width, as texts."""
     count, width = text.shape
     offsets = np.arange(count + 1, dtype=np.int32) * width
     buffers = [pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text))]
@@ -42,7 +42,7 @@ def of_width(text: NDArray[np.uint8]) -> pa.StringArray:
 
 
 def requests(rng: np.random.Generator, count: int) -> pa.StringArray:
-    """Texts of 40 to 80 bytes such as a page view carries: a few popular pages, and a part that never repeats."""
+    """Return texts of 40 to 80 bytes like those of page views: a few popular pages, and a part that never repeats."""
     popular = (_TEMPLATES * rng.random(count) ** 3).astype(np.int32)
     return pc.binary_join_element_wise(_templates().take(pa.array(popular)), hexadecimal(rng, count, 8), "&view=")
 

@@ -1,4 +1,4 @@
-"""Visits: which user has an event when. Whole columns; times are epoch milliseconds."""
+"""Visits as whole columns of users and times of events. Times are epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from sessionizer_bench.data.dataset import Dataset, Traffic
 
 START_MS: Final = 1_735_689_600_000
-"""The first measured event, 2025-01-01 UTC: in the past, or the guard would take it for future-dated."""
+"""Time of the first measured event, 2025-01-01 UTC. It is past, because the guard refuses events of the future."""
 
 BACKGROUND_TIMEOUT_S: Final = 24 * 3600
 _BACKGROUND_SPAN_MS: Final = 600_000
 _LONGEST_LIFE: Final = 3
-"""Sessions that began more than so many mean lives ago are over."""
+"""Number of mean lives after which a session is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Events as columns. Background users are numbered from 0 too; ``background`` tells the two kinds apart."""
+    """Events as columns. Ordinary and background users are both numbered from 0, ``background`` tells them apart."""
 
     user: NDArray[np.int64]
     at_ms: NDArray[np.int64]
@@ -34,11 +34,11 @@ class Visits:
     background: NDArray[np.bool_]
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Visits:
-        """These rows."""
+        """Return the given rows."""
         return Visits(**{name: getattr(self, name)[rows] for name in self.__slots__})
 
     def and_then(self, other: Visits) -> Visits:
-        """Both, one after the other."""
+        """Return these events followed by the other ones."""
         return Visits(**{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__slots__})
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Visits:
 
 
 def ordinary(rng: np.random.Generator, traffic: Traffic, span_ms: int) -> tuple[Visits, NDArray[np.int64]]:
-    """Sessions alive at any time in the ``span_ms`` from START_MS, events in order; and each event's session."""
+    """Return the events, in order, of all sessions alive in ``span_ms`` from START_MS, and each event's session."""
     life_ms = (EVENTS_PER_SESSION - 1) * traffic.mean_gap_s * 1000 + max(traffic.timeouts_s) * 1000
     lead_ms = int(_LONGEST_LIFE * life_ms)
     per_ms = traffic.events_per_second / EVENTS_PER_SESSION / 1000
@@ -73,7 +73,7 @@ def ordinary(rng: np.random.Generator, traffic: Traffic, span_ms: int) -> tuple[
 
 
 def history(visits: Visits, session: NDArray[np.int64], events: int) -> Visits:
-    """Of the sessions open at START_MS, their last ``events`` before it."""
+    """Return the last ``events`` before START_MS of each session that is open then."""
     past = np.flatnonzero(visits.at_ms < START_MS)
     owner = session[past]
     newest = past[np.append(np.flatnonzero(np.diff(owner)), len(owner) - 1)]
@@ -84,13 +84,13 @@ def history(visits: Visits, session: NDArray[np.int64], events: int) -> Visits:
 
 
 def background_prefill(rng: np.random.Generator, users: int) -> Visits:
-    """Two events of each background user, in the ten minutes before START_MS."""
+    """Return two events of each background user, in the ten minutes before START_MS."""
     user = np.tile(np.arange(users), 2)
     return _background(user, START_MS - rng.integers(1, _BACKGROUND_SPAN_MS, len(user)))
 
 
 def background_traffic(rng: np.random.Generator, dataset: Dataset, span_ms: int) -> Visits:
-    """The measured events of those background users that go on."""
+    """Return the measured events of the background users that go on sending."""
     count = int(dataset.events * dataset.background_share)
     user = rng.integers(0, max(dataset.background_awake, 1), count)
     return _background(user, START_MS + rng.integers(0, span_ms, count))

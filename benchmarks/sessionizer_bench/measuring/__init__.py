@@ -1,1 +1,1 @@
-"""What is measured, and how."""
+"""Measurements of the contestants' runs."""

@@ -1,4 +1,4 @@
-"""Batches as Spark reports them, and the rates that follow from them. Pure."""
+"""Batches as Spark reports them, and their rates. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from statistics import mean, median
 from typing import Any
 
 Batch = dict[str, Any]
-"""One batch with data: id, rows, started_ms, ended_ms (epoch), durations_ms, state_rows, state_bytes."""
+"""A batch with data: id, rows, started_ms, ended_ms (epoch), durations_ms, state_rows, state_bytes."""
 
 
 def from_progress(updates: list[dict[str, Any]]) -> list[Batch]:
-    """The batches among Spark's progress updates, in order; those that report no new data are marked by 0 rows."""
+    """Return the batches among Spark's progress updates, in order. Batches without new data have 0 rows."""
     batches = {update["batchId"]: update for update in updates if "addBatch" in update["durationMs"]}
     return [_batch(batches[number]) for number in sorted(batches)]
 
@@ -33,14 +33,15 @@ def _batch(update: dict[str, Any]) -> Batch:
 
 
 def with_data(batches: list[Batch]) -> list[Batch]:
-    """Those that brought events: the last may only close sessions."""
+    """Return the batches that brought events. The last batch may only close sessions."""
     return [batch for batch in batches if batch["rows"]]
 
 
 def rate(batches: list[Batch], skip: int) -> float | None:
-    """Events per second of wall time, from the end of the batch before the first counted to the end of the last.
+    """Return the events per second of wall time, or None if no batch counts.
 
-    ``skip`` batches are not counted; with 0 the time starts when the first batch does.
+    The time runs from the end of the batch before the first counted one to the end of the last. ``skip`` batches are
+    not counted. With 0 the time starts with the first batch.
     """
     counted = batches[skip:]
     if not counted:
@@ -51,9 +52,9 @@ def rate(batches: list[Batch], skip: int) -> float | None:
 
 
 def summary(batches: list[Batch], uncounted: int) -> dict[str, Any]:
-    """The rates and batch times (ms) of a run: of its steady state, and with the batches of a JVM that is still cold.
+    """Return the rates and batch times (ms) of a run in its steady state, and the rate with the cold JVM's batches.
 
-    ``uncounted``: batches before the steady state; at least the first is.
+    ``uncounted`` is the number of batches before the steady state. The first batch never counts.
     """
     counted = with_data(batches)
     skip = max(uncounted, 1)
@@ -73,6 +74,6 @@ def summary(batches: list[Batch], uncounted: int) -> dict[str, Any]:
 
 
 def mean_phases(batches: list[Batch]) -> dict[str, int]:
-    """Mean ms of each phase of a trigger, as Spark names them."""
+    """Return the mean ms of each phase of a trigger, by Spark's name of the phase."""
     names = {name for batch in batches for name in batch["durations_ms"]}
     return {name: round(mean(batch["durations_ms"].get(name, 0) for batch in batches)) for name in sorted(names)}

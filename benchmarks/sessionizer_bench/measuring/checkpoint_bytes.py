@@ -1,7 +1,7 @@
-"""How much was ever written to a checkpoint, counted from what can be seen in it.
+"""Number of bytes ever written to a checkpoint, counted from its files.
 
-Spark writes a checkpoint's files once, under a temporary name, and renames them; it deletes old ones much later than
-we look. So the sum of the sizes of all the files ever seen is what was written. Bytes per process would not do: they
+Spark writes each file of a checkpoint once, under a temporary name, and renames it. It deletes old files much later
+than we look. So the sum of the sizes of all files ever seen is the number of bytes written. Bytes per process would
 include shuffles, tables and the local working copy of RocksDB.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A file as found: an overwritten one keeps its path and changes its inode."""
+    """A file as found. An overwritten file keeps its path and changes its inode."""
 
     path: str
     inode: int
@@ -27,13 +27,13 @@ class SeenFile:
 
 @dataclass(slots=True)
 class WrittenBytes:
-    """Sum of what was written, as of the last look."""
+    """The sum of the bytes written until the last look."""
 
     total: int = 0
     _sizes: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def look(self, files: Iterable[SeenFile]) -> None:
-        """Add files that are new, and the growth of those that were seen before."""
+        """Add the size of new files, and the growth of known files."""
         for file in files:
             known = self._sizes.get((file.path, file.inode), 0)
             self.total += max(file.size - known, 0)
@@ -41,7 +41,7 @@ class WrittenBytes:
 
 
 def files_below(folder: Path) -> Iterator[SeenFile]:
-    """The finished files below ``folder``; those under a temporary name will be counted under their own."""
+    """Yield the finished files below ``folder``. Files with a temporary name are counted later, under their own."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = f"{parent}/{name}"
@@ -54,5 +54,5 @@ def files_below(folder: Path) -> Iterator[SeenFile]:
 
 
 def bytes_below(folder: Path) -> int:
-    """Bytes that the files below ``folder`` hold now."""
+    """Return the present size of the files below ``folder``, in bytes."""
     return sum(file.size for file in files_below(folder))

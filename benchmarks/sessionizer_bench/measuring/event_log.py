@@ -1,4 +1,4 @@
-"""Where a batch's time goes, stage by stage, from Spark's own event log. Pure but for reading the file."""
+"""Times of a batch's stages, from Spark's own event log. Pure except for reading the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RUN, _CPU, _GC = "internal.metrics.executorRunTime", "internal.metrics.executor
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a batch. Times in ms: since the epoch when it began and ended; summed over tasks otherwise."""
+    """A stage of a batch. ``began`` and ``ended`` are in epoch ms, the other times are ms summed over tasks."""
 
     batch: int
     name: str
@@ -31,12 +31,12 @@ class Stage:
 
     @property
     def wall_ms(self) -> int:
-        """From its submission to its end."""
+        """Time (ms) from its submission to its end."""
         return self.ended - self.began
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """What makes Spark write an event log into ``folder`` (which must exist)."""
+    """Return the settings with which Spark writes an event log into ``folder``, which must exist."""
     return {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file://{folder}",
@@ -46,14 +46,14 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 def stages_in(folder: Path) -> list[Stage]:
-    """The stages of the one log in ``folder``."""
+    """Return the stages of the only log in ``folder``."""
     (log,) = folder.iterdir()
     with log.open() as lines:
         return list(stages(json.loads(line) for line in lines))
 
 
 def stages(events: Iterable[dict[str, Any]]) -> Iterator[Stage]:
-    """The stages that belong to a batch, in the order in which they ended."""
+    """Yield the stages that belong to a batch, in the order in which they ended."""
     batch_of: dict[int, int] = {}
     for event in events:
         if event["Event"] == "SparkListenerJobStart":
@@ -84,7 +84,7 @@ def _stage(info: dict[str, Any], batch: int) -> Stage:
 
 
 def _number(value: object) -> float:
-    """Metrics come as numbers or as text; some texts are lists, which do not add up."""
+    """Return a metric, which Spark gives as a number or as text, or 0 for a text that is a list."""
     try:
         return float(str(value))
     except ValueError:

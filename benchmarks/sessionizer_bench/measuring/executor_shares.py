@@ -1,6 +1,7 @@
-"""What each executor did, from Spark's own event log. Pure.
+"""The share of each executor in the work, from Spark's own event log. Pure.
 
-The state is where its last batch found it: Spark sends a partition of it to the executor that has it already.
+A partition of the state belongs to the executor of its last batch, because Spark sends its task to the executor that
+has it already.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 STATE_ROWS: Final = "number of total state rows"
-"""Spark's name of the metric that only tasks with state have."""
+"""Spark's name of the metric of state rows, which only tasks with state have."""
 
 
 @dataclass(slots=True)
 class Share:
-    """One executor's: tasks and the bytes they shuffled, ms of their run time, and what it has of the state."""
+    """An executor's share: its tasks, the bytes they shuffled, ms of their run time, and its part of the state."""
 
     tasks: int = 0
     stateful_tasks: int = 0
@@ -35,7 +36,7 @@ class Share:
 
 @dataclass(slots=True)
 class Reading:
-    """What has been read of a log: shares by executor, and where each partition of the state was last."""
+    """The contents of a log: shares by executor, and the last executor and rows of each partition of the state."""
 
     shares: dict[str, Share] = field(default_factory=lambda: defaultdict(Share))
     state: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -45,9 +46,10 @@ class Reading:
 def shares(
     events: Iterable[dict[str, Any]], first_batch: int, open_of_group: Sequence[int], partitions: int
 ) -> Reading:
-    """Of the tasks of ``first_batch`` and those after it; ``open_of_group``: open sessions by number of the key group.
+    """Return the shares of executors in the tasks of ``first_batch`` and later batches.
 
-    An executor without a task has a share of nothing.
+    ``open_of_group`` holds the open sessions by number of the key group. An executor without a task has an empty
+    share.
     """
     reading, counted = Reading(), set[int]()
     for event in events:
@@ -90,7 +92,7 @@ def _place(reading: Reading, open_in: Mapping[int, int]) -> None:
 
 
 def open_of_partition(open_of_group: Sequence[int], partitions: int) -> dict[int, int]:
-    """Open sessions of each partition: Spark puts a group where the hash of its label says."""
+    """Return the open sessions of each partition. The hash of a group's label gives its partition."""
     summed = dict.fromkeys(range(partitions), 0)
     places = spark_hash(group_labels(len(open_of_group))) % partitions
     for place, count in zip(places.tolist(), open_of_group, strict=True):
@@ -99,7 +101,7 @@ def open_of_partition(open_of_group: Sequence[int], partitions: int) -> dict[int
 
 
 def furthest_from_even(values: Iterable[float]) -> float:
-    """How far one is from their mean at most, as a share of it; 0 where all are nothing."""
+    """Return the largest deviation of a value from the mean, as a part of the mean, or 0 if all values are 0."""
     found = list(values)
     mean = sum(found) / len(found)
     return max(abs(value - mean) for value in found) / mean if mean else 0.0

@@ -1,4 +1,4 @@
-"""How long after a session is over its row can be read: from its end plus its gap to the commit that brings it."""
+"""Latency of a session: the time from its end plus its gap to the commit that makes its row readable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONTESTANTS: Final = (OURS, SESSION_WINDOW)
 LIVE_S: Final = 150
 WARM_UP_S: Final = 60
-"""Sessions that the commits of the first so many seconds bring are not counted: the JVM is cold."""
+"""Seconds from the first commit in which commits are not counted, because the JVM is cold."""
 WATERMARK_DELAY_S: Final = 2
 
 
@@ -35,7 +35,7 @@ def latency_once(
     warm_up_s: int = WARM_UP_S,
     settings: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Run the contestant over a live feed, with further Spark ``settings``; its record. Raises RunFailed."""
+    """Run the contestant over a live feed, with further Spark ``settings``, and return its record. Raises RunFailed."""
     folder = RUNS / f"{LATENCY}-{contestant}-{repetition}"
     files = RUNS / f"{LATENCY}-files"
     shutil.rmtree(files, ignore_errors=True)
@@ -57,7 +57,7 @@ def latency_once(
 
 
 def visible(table: Path) -> Iterator[tuple[float, list[float]]]:
-    """Each commit that brought rows: when it was made, and when the sessions in it ended (epoch s), by time."""
+    """Yield each commit with rows, in order: its time, and the ends of its sessions (epoch s)."""
     for commit in sorted((table / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         added = [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
@@ -67,13 +67,13 @@ def visible(table: Path) -> Iterator[tuple[float, list[float]]]:
 
 
 def ends_in(file: Path) -> list[float]:
-    """When the sessions of a data file ended (epoch s)."""
+    """Return the ends of the sessions in a data file (epoch s)."""
     column = pq.read_table(file, columns=["ended_at"]).column("ended_at")
     return [moment.timestamp() for moment in column.to_pylist()]
 
 
 def latencies(commits: Iterable[tuple[float, list[float]]], warm_up_s: float) -> dict[str, Any]:
-    """``latency_ms_median``, ``latency_ms_p95`` and ``sessions``, of what came after the warm-up. Pure."""
+    """Return ``latency_ms_median``, ``latency_ms_p95`` and ``sessions`` of the commits after the warm-up. Pure."""
     found: list[float] = []
     begun: float | None = None
     for at, ends in commits:

@@ -1,4 +1,4 @@
-"""Batches of a stream that keeps up, with and without a savepoint being made beside them. Pure."""
+"""Batches of a stream that keeps up, with and without a savepoint made meanwhile. Pure."""
 
 from __future__ import annotations
 
@@ -10,43 +10,46 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 EVERY_MINUTES: Final = (5, 60)
-"""Periods with one savepoint each: the shortest that the scheduled DAG keeps, and one an hour."""
+"""Periods (minutes) with one savepoint each: the shortest that the scheduled DAG keeps, and an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From ``since_ms`` to ``until_ms`` (epoch)."""
+    """A span of time from ``since_ms`` to ``until_ms`` (epoch)."""
 
     since_ms: int
     until_ms: int
 
     @property
     def took_ms(self) -> int:
-        """How long it was."""
+        """Length of the span (ms)."""
         return self.until_ms - self.since_ms
 
     def meets(self, other: Span) -> bool:
-        """Whether the two have a moment in common."""
+        """Whether the two spans have a moment in common."""
         return self.since_ms < other.until_ms and other.since_ms < self.until_ms
 
     def holds(self, other: Span) -> bool:
-        """Whether all of the other is in it."""
+        """Whether the other span is inside this one."""
         return self.since_ms <= other.since_ms and other.until_ms <= self.until_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Batches (ms) during which savepoints were made, and how long each of these took (ms)."""
+    """The times of batches during savepoints, and of these savepoints, all in ms."""
 
     batches_ms: list[int]
     savepoints_ms: list[int]
 
     def and_those_of(self, other: Beside) -> Beside:
-        """Of both."""
+        """Return the times of both."""
         return Beside(self.batches_ms + other.batches_ms, self.savepoints_ms + other.savepoints_ms)
 
     def compared(self, quiet_ms: Sequence[int]) -> dict[str, Any]:
-        """Median and p95 beside those of batches without, and p95 over all batches of a period with one savepoint."""
+        """Compare median and p95 with batches without a savepoint.
+
+        Also return the p95 ratio over all batches of each period with one savepoint.
+        """
         middle, before = median(quiet_ms), p95(quiet_ms)
         ratios = {"median_ratio": median(self.batches_ms) / middle, "p95_ratio": p95(self.batches_ms) / before}
         for minutes in EVERY_MINUTES:
@@ -63,7 +66,10 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was measured: batches (ms) without a savepoint, those beside each way to make one, how busy without (%)."""
+    """The figures of a run: batches (ms) without a savepoint and during each way to make one.
+
+    ``busy_percent`` is the machine's use (%) without a savepoint.
+    """
 
     quiet_ms: list[int]
     beside: dict[str, Beside]
@@ -73,7 +79,7 @@ class Taken:
     def of(
         cls, batches: Iterable[Span], quiet: Sequence[Span], made: Sequence[tuple[str, Span]], busy: list[float]
     ) -> Self:
-        """The ``batches`` that are whole in a ``quiet`` span, and those that meet that of a savepoint ``made``."""
+        """Return the ``batches`` inside a ``quiet`` span, and those that meet the span of a savepoint ``made``."""
         times = list(batches)
         beside: dict[str, Beside] = {}
         for way, span in made:
@@ -87,7 +93,7 @@ class Taken:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """The inverse of ``asdict``."""
+        """Return the figures from the values of their ``asdict``."""
         return cls(
             values["quiet_ms"],
             {way: Beside(**found) for way, found in values["beside"].items()},
@@ -95,7 +101,7 @@ class Taken:
         )
 
     def and_those_of(self, other: Taken) -> Taken:
-        """Of two runs."""
+        """Return the figures of both runs."""
         none = Beside([], [])
         ways = {**self.beside, **other.beside}
         return Taken(
@@ -105,7 +111,7 @@ class Taken:
         )
 
     def summary(self) -> dict[str, Any]:
-        """The figures."""
+        """Return the medians, the p95 and their ratios."""
         return {
             "busy_percent": round(mean(self.busy_percent)),
             "quiet": {
@@ -118,7 +124,10 @@ class Taken:
 
 
 def quantile(weighted: Iterable[tuple[float, float]], share: float) -> float:
-    """The smallest value that has ``share`` of the weight at or below it; of at least one (value, weight)."""
+    """Return the smallest value that has ``share`` of the weight at or below it.
+
+    ``weighted`` holds at least one pair (value, weight).
+    """
     ordered = sorted(weighted)
     wanted, reached = share * sum(weight for _, weight in ordered), 0.0
     for value, weight in ordered:
@@ -129,11 +138,14 @@ def quantile(weighted: Iterable[tuple[float, float]], share: float) -> float:
 
 
 def p95(values: Iterable[float]) -> float:
-    """Of equal weights."""
+    """Return the 95th percentile of values of equal weight."""
     return quantile(((value, 1.0) for value in values), 0.95)
 
 
 def p95_of_period(quiet: Sequence[float], beside: Sequence[float], share: float) -> float:
-    """Of a period of which ``share`` had a savepoint beside it: each kind of batch counts with its part of the time."""
+    """Return the 95th percentile over a period of which ``share`` had a savepoint.
+
+    Each kind of batch counts with its part of the time.
+    """
     of_beside = [(value, share / len(beside)) for value in beside]
     return quantile([*of_beside, *((value, (1 - share) / len(quiet)) for value in quiet)], 0.95)

@@ -1,4 +1,4 @@
-"""The machine's load beside a run: figures taken on a busy machine must be seen to be."""
+"""The machine's load during a run, so that readers can tell figures from a busy machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEAL_FIELD: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Clock ticks of all cores since boot."""
+    """The clock ticks of all cores since boot."""
 
     busy: int
     idle: int
@@ -25,19 +25,19 @@ class CpuTimes:
 
     @classmethod
     def now(cls) -> CpuTimes:
-        """As the kernel counts them."""
+        """Read the ticks that the kernel has counted."""
         return cls.of(Path("/proc/stat").read_text().splitlines()[0])
 
     @classmethod
     def of(cls, line: str) -> CpuTimes:
-        """From the line ``cpu`` of ``/proc/stat``."""
+        """Parse the line ``cpu`` of ``/proc/stat``."""
         ticks = [int(text) for text in line.split()[1:]]
         busy, idle = (sum(ticks[place] for place in places) for places in (_BUSY_FIELDS, _IDLE_FIELDS))
         return cls(busy, idle, ticks[_STEAL_FIELD])
 
 
 def shares(before: CpuTimes, after: CpuTimes, own_ticks: int) -> dict[str, float]:
-    """Percent of all cores' time: stolen by the host, used by ourselves, and used by others on this machine."""
+    """Return the percent of all cores' time stolen by the host, used by ourselves, and used by others here."""
     busy, idle, steal = after.busy - before.busy, after.idle - before.idle, after.steal - before.steal
     whole = max(busy + idle + steal, 1)
     others = max(busy - own_ticks, 0)
@@ -46,12 +46,12 @@ def shares(before: CpuTimes, after: CpuTimes, own_ticks: int) -> dict[str, float
 
 
 def load_average() -> float:
-    """Of the last minute."""
+    """Return the load average of the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
 def description() -> dict[str, object]:
-    """What the figures were taken on."""
+    """Return a description of the machine that the figures were taken on."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -15,7 +15,7 @@ _PARENT, _USER_TIME, _SYSTEM_TIME, _RESIDENT = 1, 11, 12, 21
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One live process: resident bytes, processor time in clock ticks."""
+    """A live process, with its resident bytes and its processor time in clock ticks."""
 
     pid: int
     parent: int
@@ -25,9 +25,9 @@ class Process:
 
 @dataclass(slots=True)
 class TreeUse:
-    """What a tree has used, over all samples: the peak of its summed resident memory, and its processor time.
+    """The use of a process tree over all samples: the peak of its summed resident memory, and its processor time.
 
-    Pages that forked Python workers share are counted in each of them.
+    Pages that forked Python workers share count in each of them.
     """
 
     root: int
@@ -35,7 +35,7 @@ class TreeUse:
     _ticks: dict[int, int] = field(default_factory=dict)
 
     def sample(self, processes: list[Process] | None = None) -> None:
-        """Take one sample."""
+        """Take one sample, by default of the live processes."""
         tree = descendants(self.root, live_processes() if processes is None else processes)
         self.peak_resident = max(self.peak_resident, sum(process.resident for process in tree))
         for process in tree:
@@ -43,18 +43,18 @@ class TreeUse:
 
     @property
     def ticks(self) -> int:
-        """Processor time of all processes ever seen, as of their last sample."""
+        """Processor time (clock ticks) of all processes ever seen, each at its last sample."""
         return sum(self._ticks.values())
 
 
 def live_processes() -> list[Process]:
-    """All processes of this machine."""
+    """Return all processes of this machine."""
     found = (_process(entry) for entry in _PROC.iterdir() if entry.name.isdigit())
     return [process for process in found if process]
 
 
 def descendants(root: int, processes: list[Process]) -> list[Process]:
-    """The process ``root`` and everything below it."""
+    """Return the process ``root`` and all its descendants."""
     children: dict[int, list[Process]] = {}
     for process in processes:
         children.setdefault(process.parent, []).append(process)

@@ -1,4 +1,4 @@
-"""One contestant's run, watched from outside: its process tree, its checkpoint, the machine around it."""
+"""The run of a contestant, watched from outside: its process tree, its checkpoint, the machine's load."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 _SAMPLE_EVERY_S: Final = 0.25
 _LOOK_EVERY: Final = 4
-"""Samples of memory between two looks at the checkpoint."""
+"""Number of memory samples between two looks at the checkpoint."""
 
 
 class RunFailed(Exception):
-    """A contestant died; its log says why."""
+    """The error for a contestant or a command that failed. Its log says why."""
 
 
 @dataclass(slots=True)
 class Observation:
-    """What was seen of a run from outside."""
+    """The measurements of a run from outside."""
 
     use: TreeUse
     written: WrittenBytes = field(default_factory=WrittenBytes)
@@ -44,7 +44,7 @@ class Observation:
 def run_contestant(
     contestant: str, race: Race, uncounted: int, settings: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Run it in a fresh process; raises RunFailed. Its folder is left to the caller."""
+    """Run the contestant in a fresh process, and return its record. The caller deletes its folder. Raises RunFailed."""
     shutil.rmtree(race.folder, ignore_errors=True)
     race.folder.mkdir(parents=True)
     job = race.folder / "job.json"
@@ -65,14 +65,14 @@ def run_contestant(
 
 
 def environment(contestant: str = OURS) -> dict[str, str]:
-    """Where a contestant's process finds its code, and by which way it goes; the rest as ours."""
+    """Return our environment with the paths of a contestant's code, and the switch between private and plain Spark."""
     paths = os.pathsep.join(str(root) for root in SOURCE_ROOTS)
     plain = "1" if contestant == OURS_PLAIN else "0"
     return {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "SESSIONIZER_PLAIN_SPARK": plain}
 
 
 def watch(process: subprocess.Popen[bytes], checkpoint: Path) -> Observation:
-    """Sample until the process ends."""
+    """Sample the process tree and the checkpoint until the process ends."""
     seen = Observation(TreeUse(process.pid))
     sample = 0
     while process.poll() is None:
@@ -88,7 +88,7 @@ def watch(process: subprocess.Popen[bytes], checkpoint: Path) -> Observation:
 def record(
     contestant: str, result: dict[str, Any], seen: Observation, race: Race, uncounted: int, spawned: float
 ) -> dict[str, Any]:
-    """Everything worth keeping about a run."""
+    """Return the record of a run."""
     first = batches.with_data(result["batches"])[0]
     return {
         "contestant": contestant,

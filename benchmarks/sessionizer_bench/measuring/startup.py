@@ -1,4 +1,4 @@
-"""From the start of the real driver to its first committed batch."""
+"""The time from the start of the real driver to its first committed batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _PATIENCE_S: Final = 300
 
 
 def start_once(data: StoredDataset, files_per_batch: int, repetition: int) -> dict[str, Any]:
-    """Start ``jobs/main.py run`` on the data set; raises RunFailed when it ends before a batch is committed."""
+    """Start ``jobs/main.py run`` on the data set, and return the record of its first commit.
+
+    Raises RunFailed if the driver ends before a batch is committed, or no batch is committed in time.
+    """
     folder = RUNS / f"{STARTUP}-{repetition}"
     shutil.rmtree(folder, ignore_errors=True)
     race = Race(data.files, files_per_batch, folder, emit_every_s=30, key_groups=16)

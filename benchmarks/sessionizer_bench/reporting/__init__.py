@@ -1,1 +1,1 @@
-"""From the records of runs to tables and plots. Nothing here is typed by hand into the docs."""
+"""Tables and plots from the records of runs. No figure is typed into the docs by hand."""

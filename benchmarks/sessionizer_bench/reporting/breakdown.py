@@ -1,4 +1,4 @@
-"""Where the time of one contestant's batches goes: phases of the trigger, steps of foreachBatch, stages."""
+"""A breakdown of the time of a contestant's batches: phases of the trigger, steps of foreachBatch, stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PHASES: Final = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "add
 
 
 def last_batch(record: dict[str, Any]) -> int:
-    """The last batch with events; of ours the last of those that wrote something."""
+    """Return the id of the last batch with events. For our query it is the last that also wrote rows."""
     diary = record["diary"] or {}
     with_events = [batch["id"] for batch in record["batches"] if batch["rows"]]
     wrote = [number for number in with_events if diary.get(str(number), {}).get("write_ms")]
@@ -23,7 +23,7 @@ def last_batch(record: dict[str, Any]) -> int:
 
 
 def per_batch(record: dict[str, Any]) -> str:
-    """A row for each batch, ms."""
+    """Return a table with a row for each batch, in ms."""
     diary = record["diary"] or {}
     headings = ("batch", "events", "whole", *_PHASES, "evaluate", "writes", "open sessions")
     return markdown(headings, [_batch_row(batch, diary.get(str(batch["id"]), {})) for batch in record["batches"]])
@@ -37,7 +37,10 @@ def _batch_row(batch: dict[str, Any], notes: dict[str, Any]) -> list[str]:
 
 
 def timeline(record: dict[str, Any], stages: list[Stage], batch_id: int) -> str:
-    """What ran when in one batch, ms from its start; the gaps are the driver's own: planning, logs, commits."""
+    """Return a table of a batch's stages with their times, in ms from its start.
+
+    The driver works in the gaps: planning, logs, commits.
+    """
     batch = next(batch for batch in record["batches"] if batch["id"] == batch_id)
     headings = ("from", "to", "wall", "gap before", "tasks", "task time", "JVM CPU", "GC", "Python", "stage")
     inside = sorted((stage for stage in stages if stage.batch == batch_id), key=lambda stage: stage.began)
@@ -56,7 +59,7 @@ def _stage_rows(stages: list[Stage], began: int, ended: int) -> Iterator[list[st
 
 
 def metrics(stages: list[Stage], batch_id: int) -> str:
-    """Spark's own metrics of the batch's stages."""
+    """Return Spark's own metrics of the batch's stages."""
     lines = []
     for stage in stages:
         if stage.batch == batch_id and stage.metrics:

@@ -6,11 +6,11 @@ from statistics import median
 from typing import Any
 
 Record = dict[str, Any]
-"""One run: workload, contestant, repetition and what was measured."""
+"""A run: workload, contestant, repetition and the measures."""
 
 
 def of_workload(records: list[Record], workload: str) -> dict[str, list[Record]]:
-    """The runs of each contestant, contestants in the order in which they first ran."""
+    """Return the runs by contestant, in the order in which contestants first ran."""
     runs: dict[str, list[Record]] = {}
     for record in records:
         if record["workload"] == workload:
@@ -19,33 +19,36 @@ def of_workload(records: list[Record], workload: str) -> dict[str, list[Record]]
 
 
 def typical(runs: list[Record], measure: str) -> float | None:
-    """The median of a measure over the runs that have it."""
+    """Return the median of a measure over the runs that have it, or None if no run has it."""
     values = [run[measure] for run in runs if run.get(measure) is not None]
     return median(values) if values else None
 
 
 def spread(runs: list[Record], measure: str) -> tuple[float, float] | None:
-    """The lowest and the highest value of a measure."""
+    """Return the lowest and the highest value of a measure, or None if no run has it."""
     values = [run[measure] for run in runs if run.get(measure) is not None]
     return (min(values), max(values)) if values else None
 
 
 def ratios(ours: list[Record], theirs: list[Record], measure: str) -> list[float]:
-    """Ours to theirs, repetition by repetition: those ran one after the other, on the machine as it was then."""
+    """Return the ratios of our measure to theirs, repetition by repetition.
+
+    Both ran one after the other in a repetition, and so on a machine in the same condition.
+    """
     other = {run["repetition"]: run.get(measure) for run in theirs}
     pairs = [(run.get(measure), other.get(run["repetition"])) for run in ours]
     return [mine / yours for mine, yours in pairs if mine is not None and yours]
 
 
 def ratio(records: list[Record], workload: str, measure: str, ours: str, theirs: str) -> float | None:
-    """The median of those ratios; None when no repetition has both."""
+    """Return the median of the ``ratios`` of two contestants, or None if no repetition has both."""
     runs = of_workload(records, workload)
     found = ratios(runs.get(ours, []), runs.get(theirs, []), measure)
     return median(found) if found else None
 
 
 def growth_ratio(records: list[Record], measure: str, contestant: str, small: str, large: str) -> float | None:
-    """How much the measure grows from one workload to another, for one contestant."""
+    """Return the growth of a contestant's measure from workload ``small`` to ``large``, as a median ratio."""
     before = of_workload(records, small).get(contestant, [])
     after = of_workload(records, large).get(contestant, [])
     found = ratios(after, before, measure)

@@ -1,4 +1,4 @@
-"""One picture: rates, batch time as the stream goes on, batch time as open sessions grow."""
+"""The plot of the results: rates, batch times over the stream, batch times over the number of open sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLOURS: Final = dict(zip(CONTESTANTS, ("#1b6ca8", "#e07b39", "#8a8a8a", "#5a936
 
 
 def draw(records: list[Record], file: Path) -> None:
-    """Draw what there are records of."""
+    """Draw the workloads that have records."""
     figure, panels = plt.subplots(1, 4, figsize=(18, 4.5), layout="constrained")
     _rates(panels[0], records, LARGE.name, "200 k-event batches")
     _rates(panels[1], records, SMALL.name, "40 k-event batches, 1 M open sessions")
@@ -62,7 +62,7 @@ def _growth(panel: Axes, records: list[Record]) -> None:
 
 
 def growth_points(records: list[Record], contestant: str) -> list[tuple[int, float]]:
-    """Sessions that stay open, and the mean batch time (ms) over them."""
+    """Return points of the number of sessions that stay open and the mean batch time (ms) over them."""
     points = []
     for workload in {record["workload"] for record in records}:
         if workload.startswith("growth-"):

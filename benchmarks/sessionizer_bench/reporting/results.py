@@ -1,4 +1,4 @@
-"""The results on disk: a JSON file that the tables and the plot are made from."""
+"""The results on disk, a JSON file from which the tables and the plot are made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKAGES: Final = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy")
 
 
 def new_results(titles: dict[str, str], *, quick: bool) -> dict[str, Any]:
-    """Results without runs; ``titles``: workload to what it is."""
+    """Return results without runs. ``titles`` maps a workload to its title."""
     return {
         "quick": quick,
         "taken_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -36,14 +36,14 @@ def new_results(titles: dict[str, str], *, quick: bool) -> dict[str, Any]:
 
 
 def beside(kept: dict[str, Any], new: dict[str, Any], workloads: set[str]) -> dict[str, Any]:
-    """``new`` with the runs of ``kept`` in it, but for those of ``workloads``; each keeps the revision it is of."""
+    """Return ``new`` with the runs of ``kept``, except those of ``workloads``. Each run keeps its revision."""
     stay = [record for record in kept["runs"] if record["workload"] not in workloads]
     earlier = {name: kept[name] for name in ("taken_at", "revision")}
     return {**new, "runs": [{**earlier, **record} for record in stay]}
 
 
 def revision() -> str:
-    """The commit this is; with a plus when files differ from it."""
+    """Return the present commit, with a plus if files differ from it."""
     commit = _git("rev-parse", "--short", "HEAD") or "unknown"
     return commit + ("+" if _git("status", "--porcelain", "--", "jobs", "benchmarks") else "")
 
@@ -54,24 +54,24 @@ def _git(*arguments: str) -> str:
 
 
 def compact(record: Record) -> Record:
-    """A run without what only a closer look needs."""
+    """Return a run without the fields that only a breakdown needs, with rounded numbers."""
     kept = {name: value for name, value in record.items() if name not in {"batches", "diary"}}
     return {name: round(value, 1) if isinstance(value, float) else value for name, value in kept.items()}
 
 
 def store(results: dict[str, Any], folder: Path) -> None:
-    """Write the results file; called after every run, so that an interruption costs one run."""
+    """Write the results file. It is called after every run, so that an interruption costs one run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / JSON_NAME).write_text(json.dumps(results, indent=1) + "\n")
 
 
 def found_in(folder: Path) -> bool:
-    """Whether there is a results file."""
+    """Whether the folder has a results file."""
     return (folder / JSON_NAME).is_file()
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """The results file."""
+    """Read the results file."""
     results: dict[str, Any] = json.loads((folder / JSON_NAME).read_text())
     return results
 

@@ -1,4 +1,4 @@
-"""The tables, as markdown. Pure."""
+"""The tables of results, as markdown. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADINGS: Final = (
 
 
 def document(results: dict[str, Any]) -> str:
-    """The whole page of results."""
+    """Return the whole page of results."""
     records, machine = results["runs"], results["machine"]
     described = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}"
     taken = f"Taken {results['taken_at']} at revision {results['revision']} on {described}; generated, do not edit."
@@ -38,7 +38,7 @@ def document(results: dict[str, Any]) -> str:
 
 
 def earlier(records: list[Record]) -> list[str]:
-    """What was not run again: a sentence for each revision it is of."""
+    """Return a sentence for each earlier revision, with the workloads that were not run again since."""
     of_revision: dict[tuple[str, str], list[str]] = {}
     for record in records:
         if "revision" in record:
@@ -48,7 +48,7 @@ def earlier(records: list[Record]) -> list[str]:
 
 
 def promises(records: list[Record]) -> str:
-    """What was promised, what was measured."""
+    """Return the table of promises with the measured figures."""
     rows = []
     for target in targets():
         figure = target.measured(records)
@@ -59,7 +59,7 @@ def promises(records: list[Record]) -> str:
 
 
 def race(records: list[Record], workload: str) -> str:
-    """One workload: medians over the repetitions, a row for each contestant."""
+    """Return the table of a workload: medians over the repetitions, a row for each contestant."""
     runs = of_workload(records, workload)
     return markdown(_HEADINGS, [_row(name, found, runs.get(OURS, [])) for name, found in runs.items()])
 
@@ -86,14 +86,14 @@ _SIZES: Final = ("peak_memory_bytes", "state_bytes", "checkpoint_written_bytes")
 
 
 def startup(records: list[Record]) -> str:
-    """Starts of the real driver."""
+    """Return the table of starts of the real driver."""
     runs = of_workload(records, STARTUP)[OURS]
     rows = [(str(run["start_to_first_batch_s"]), f"{run['load_before']} → {run['load_after']}") for run in runs]
     return markdown(("seconds from start to first committed batch", "load before → after"), rows)
 
 
 def latency(records: list[Record]) -> str:
-    """Runs over a live feed: ms from a session's end plus its gap to the commit with its row."""
+    """Return the table of runs over a live feed: ms from a session's end plus its gap to the commit with its row."""
     rows = [
         (
             name.replace("_", " "),
@@ -117,7 +117,7 @@ def latency(records: list[Record]) -> str:
 
 
 def summary(records: list[Record], workload: str) -> str:
-    """One line for the terminal: the rates of a workload so far."""
+    """Return a line for the terminal with the rates of a workload so far."""
     runs = of_workload(records, workload)
     rates = {name: typical(found, RATE) for name, found in runs.items()}
     named = [f"{name} {_count(rate)}" for name, rate in rates.items()]
@@ -128,7 +128,7 @@ def summary(records: list[Record], workload: str) -> str:
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; what is not its first column is aligned to the right."""
+    """Return a table. All columns but the first are aligned to the right."""
     rule = ["---", *["---:"] * (len(headings) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *rows))
 

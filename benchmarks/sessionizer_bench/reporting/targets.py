@@ -1,4 +1,4 @@
-"""What the product promises to reach, each with the figure that shows whether it does. Pure."""
+"""The promises of the product, each with the figure that shows whether it is kept. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
 RATE: Final = "events_per_second"
 STARTUP: Final = "startup"
-"""Name under which the starts of the real driver are recorded, as a workload of its own."""
+"""Name of the starts of the real driver, which are recorded like a workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``measured`` gives the figure, None when the runs for it are missing; it must be at least or at most so much."""
+    """A promise: a figure and its lower or upper bound.
+
+    ``measured`` returns the figure, or None if its runs are missing.
+    """
 
     text: str
     measured: Callable[[list[Record]], float | None]
@@ -46,12 +49,15 @@ class Target:
 
     @property
     def wanted(self) -> str:
-        """The bound, for reading."""
+        """The bound as text."""
         return f"≥ {self.at_least:g} {self.unit}" if self.at_least is not None else f"≤ {self.at_most:g} {self.unit}"
 
 
 def targets(levels: tuple[int, ...] = GROWTH_LEVELS) -> tuple[Target, ...]:
-    """All promises; ``levels``: the open sessions between which batch time may grow."""
+    """Return all promises.
+
+    ``levels`` are numbers of open sessions. The batch times at the first and the last are compared.
+    """
     low, high = (growth(level).name for level in (levels[0], levels[-1]))
     return (
         Target("2 M events, 200 k batches: rate against pass-through", _rate(LARGE.name, PASS_THROUGH), at_least=0.8),
