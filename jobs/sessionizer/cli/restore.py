@@ -65,7 +65,7 @@ def restore(  # noqa: PLR0913  one parameter per option
         typer.Option(
             metavar="RANGE",
             help="A range of the source whose rows go to quarantine: a file or a pattern of files, modified:FROM/TO, "
-            "TOPIC:PARTITION:FROM-TO, version:FROM-TO; TO is not in it. May be repeated.",
+            "TOPIC:PARTITION:FROM-TO, TOPIC:FROM/TO, version:FROM-TO; TO is not in it. May be repeated.",
         ),
     ] = None,
     move_to: Annotated[

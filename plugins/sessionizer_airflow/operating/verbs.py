@@ -80,7 +80,8 @@ FIELDS: Final[Mapping[str, Field]] = {
         "Leave out",
         "a range of the source in each line, whose rows go to quarantine. Files: a name or glob, or "
         "modified:2026-11-23T10:00/2026-11-23T11:00 for those that were changed last in that time (UTC). Kafka: "
-        "topic:partition:from-to. Delta: version:from-to. What follows the - or / is not in the range",
+        "topic:partition:from-to, or topic:2026-11-23T10:00/2026-11-23T11:00 for all its partitions. Delta: "
+        "version:from-to. What follows the - or / is not in the range",
         {**_TEXT, "format": "multiline"},
     ),
     "folder": Field(

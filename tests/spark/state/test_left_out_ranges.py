@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -216,8 +217,14 @@ def end_of(stage: Stage) -> Any:
     return planned_batch(stage.checkpoint, committed_batch(stage.checkpoint) or 0).ends[EVENTS]
 
 
-def ranges_between(kind: str, before: Any, now: Any) -> list[str]:
-    """What was read between two places of a source, as people type it."""
+def moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
+
+
+def ranges_between(kind: str, before: Any, now: Any, times: str) -> list[str]:
+    """What was read between two places of a source, which came between two ``times``, as people type it."""
+    if kind == "kafka by time":
+        return [f"{topic}:{times}" for topic in before]
     if kind == "delta":
         return [f"version:{before['reservoirVersion']}-{now['reservoirVersion']}"]
     return [
@@ -228,11 +235,11 @@ def ranges_between(kind: str, before: Any, now: Any) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["kafka", "delta"])
+@pytest.mark.parametrize("kind", ["kafka", "kafka by time", "delta"])
 def test_a_range_of_records_or_versions_is_left_out_as_if_it_had_never_come(
     spark: SparkSession, tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    sources: Callable[[str], Brought] = request.getfixturevalue(kind)
+    sources: Callable[[str], Brought] = request.getfixturevalue(kind.partition(" ")[0])
     (source, bring), (other, bring_other) = sources("left-out-moved"), sources("left-out-steady")
     moved, steady = stream_of(source, tmp_path / "moved"), stream_of(other, tmp_path / "steady")
     rows, size = known_rows(ROWS), ROWS // PARTS
@@ -240,10 +247,11 @@ def test_a_range_of_records_or_versions_is_left_out_as_if_it_had_never_come(
     for stage, bring_to in ((moved, bring), (steady, bring_other)):
         bring_to(first)
         catch_up(spark, stage)
-    restored, before = Restored.saved(spark, moved, None, {}), end_of(moved)
+    restored, before, since = Restored.saved(spark, moved, None, {}), end_of(moved), epoch_ms()
     bring(bad)
     catch_up(spark, moved)
-    ranges = ranges_between(kind, before, end_of(moved))
+    until = epoch_ms()
+    ranges = ranges_between(kind, before, end_of(moved), times=f"{moment(since)}/{moment(until)}")
     bring(last)
     bring_other(last)
 

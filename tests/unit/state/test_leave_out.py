@@ -19,12 +19,14 @@ from sessionizer.state.restores.leave_out import (
     files_left_out,
     first_whole_version,
     leaving,
+    records_in_span,
     records_left_out,
     remarks_on_files,
     versions_left_out,
     wanted_range,
     without_what_is_left_out,
 )
+from sessionizer.state.restores.record_times import RecordTimes, Span
 from sessionizer.state.restores.restore_plan import Replay
 
 FOLDER = "file:/srv/feed"
@@ -44,6 +46,7 @@ def files(*names: str) -> list[SeenFile]:
         ("./2026-11-23/*.json", "files", FileNames("2026-11-23/*.json")),
         ("modified:2026-11-23T10:00/2026-11-23T10:10", "files", FileTimes(TEN, TEN + 10 * MINUTE)),
         ("clicks:0:1200-1300", "kafka", Records("clicks", 0, 1200, 1300)),
+        ("clicks.eu-1:2026-11-23T10:00/2026-11-23T10:10", "kafka", RecordTimes("clicks.eu-1", TEN, TEN + 10 * MINUTE)),
         ("clicks.eu-1:12:7", "kafka", Records("clicks.eu-1", 12, 7, 8)),
         ("version:12-15", "delta", Versions(12, 15)),
         ("version:12", "delta", Versions(12, 13)),
@@ -65,6 +68,8 @@ def test_a_range_is_named_in_the_words_of_its_source(typed: str, source: str, wa
         ("clicks:0:1300-1200", "kafka", RECORDS_ALLOWED),
         ("clicks:0:1200-1200", "kafka", RECORDS_ALLOWED),
         ("clicks:0:1200-", "kafka", RECORDS_ALLOWED),
+        ("clicks:2026-11-23T10:10/2026-11-23T10:00", "kafka", RECORDS_ALLOWED),
+        ("clicks:ten/eleven", "kafka", "a moment in ISO 8601"),
         ("clicks-7.json", "kafka", RECORDS_ALLOWED),
         ("12-15", "delta", VERSIONS_ALLOWED),
         ("version:15-12", "delta", VERSIONS_ALLOWED),
@@ -144,6 +149,37 @@ def test_records_beyond_that_are_refused_with_what_is_there(wanted: Records, all
     with pytest.raises(InvalidSpec) as refused:
         records_left_out("typed", wanted, BEGINS, ENDS)
     assert refused.value.allowed == allowed
+
+
+SINCE = {"clicks": {"0": 100, "1": 650, "10": 3}}
+UNTIL = {"clicks": {"0": 200, "1": 700, "10": 3}}
+
+
+def test_records_of_a_time_are_those_of_each_partition_that_are_read_again() -> None:
+    typed, wanted = "clicks:2026-11-23T10:00/2026-11-23T10:10", RecordTimes("clicks", TEN, TEN + 10 * MINUTE)
+    found, remarks = records_in_span(typed, wanted, Span(SINCE, UNTIL, BEGINS), ENDS)
+    assert [each.records for each in found] == [Records("clicks", 0, 120, 200), Records("clicks", 1, 650, 700)]
+    assert {each.typed for each in found} == {typed}
+    assert remarks == [f"20 more records of {typed}, read before the savepoint: its state keeps what is open"]
+    whole, none = records_in_span(typed, wanted, Span(SINCE, UNTIL, None), ENDS)
+    assert [each.records for each in whole] == [Records("clicks", 0, 100, 200), Records("clicks", 1, 650, 700)]
+    assert none == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "begins", "allowed"),
+    [
+        ("views", BEGINS, "a topic of the source: clicks"),
+        ("clicks", {"clicks": {"0": 200, "1": 700}}, "a time with a record that would be read again (150 more records"),
+        ("clicks", {"clicks": {"0": 900, "1": 900}}, "a time with a record that would be read again (150 more records"),
+    ],
+)
+def test_a_time_without_a_record_to_read_again_is_refused(
+    topic: str, begins: dict[str, dict[str, int]], allowed: str
+) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        records_in_span("typed", RecordTimes(topic, TEN, TEN + 1), Span(SINCE, UNTIL, begins), ENDS)
+    assert str(refused.value.allowed).startswith(allowed)
 
 
 def test_a_topic_may_have_a_dash_and_a_number_in_its_name() -> None:

@@ -15,11 +15,13 @@ from urllib.parse import unquote
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.clock import moment_of
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, counted, file_position
+from sessionizer.state.restores.record_times import RecordTimes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sessionizer.lineage.checkpoint import SeenFile
+    from sessionizer.state.restores.record_times import Span
     from sessionizer.state.restores.restore_plan import Replay
 
 FLAG: Final = "--leave-out"
@@ -28,7 +30,8 @@ FILES_ALLOWED: Final = (
     "or modified:FROM/TO, two moments in ISO 8601 of which the second is not in the range"
 )
 RECORDS_ALLOWED: Final = (
-    "TOPIC:PARTITION:FROM-TO, such as clicks:0:1200-1300 (1300 is not in it), or TOPIC:PARTITION:OFFSET"
+    "TOPIC:PARTITION:FROM-TO, such as clicks:0:1200-1300 (1300 is not in it), or TOPIC:PARTITION:OFFSET, or "
+    "TOPIC:FROM/TO, two moments in ISO 8601 of which the second is not in the range, for all its partitions"
 )
 VERSIONS_ALLOWED: Final = "version:FROM-TO, such as version:12-15 (15 is not in it), or version:12"
 _NOT_OF: Final = "nothing: a {source} cannot be read again"
@@ -38,6 +41,7 @@ MOST_FILES: Final = 10_000
 _MODIFIED: Final = "modified:"
 _NUMBERS: Final = r"(?P<first>\d{1,18})(-(?P<end>\d{1,18}))?"
 _RECORDS: Final = re.compile(rf"(?P<topic>[A-Za-z0-9._-]+):(?P<partition>\d{{1,9}}):{_NUMBERS}")
+_RECORD_TIMES: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+):(?P<times>[^/]+/[^/]+)")
 _VERSIONS: Final = re.compile(rf"version:{_NUMBERS}")
 
 
@@ -72,7 +76,7 @@ class Leaving:
     remarks: tuple[str, ...] = ()
 
 
-Wanted: TypeAlias = FileNames | FileTimes | Records | Versions
+Wanted: TypeAlias = FileNames | FileTimes | Records | RecordTimes | Versions
 
 
 def wanted_range(typed: str, source: str) -> Wanted:
@@ -81,10 +85,7 @@ def wanted_range(typed: str, source: str) -> Wanted:
         case "files":
             return _wanted_files(typed)
         case "kafka":
-            found = _RECORDS.fullmatch(typed)
-            if found is None:
-                raise InvalidSpec(FLAG, typed, RECORDS_ALLOWED)
-            return Records(found["topic"], int(found["partition"]), *_numbers(typed, found, RECORDS_ALLOWED))
+            return _wanted_records(typed)
         case "delta":
             found = _VERSIONS.fullmatch(typed)
             if found is None:
@@ -130,6 +131,19 @@ def records_left_out(
         allowed = f"{wanted.topic}:{partition}:{begin}-{end} or a part of it: what is read again and is there"
         raise InvalidSpec(FLAG, typed, allowed)
     return LeftOutRange(typed, records=wanted)
+
+
+def records_in_span(
+    typed: str, wanted: RecordTimes, span: Span, ends: Mapping[str, Mapping[str, int]]
+) -> tuple[list[LeftOutRange], list[str]]:
+    """The same of all partitions in a span of time, and what is told of it. Raises InvalidSpec for an empty one."""
+    if wanted.topic not in ends:
+        raise InvalidSpec(FLAG, typed, f"a topic of the source: {', '.join(sorted(ends))}")
+    found, remarks = span.ranges(typed, wanted.topic), span.remarks(typed, wanted.topic)
+    if not found:
+        told = "".join(f" ({remark})" for remark in remarks)
+        raise InvalidSpec(FLAG, typed, f"a time with a record that would be read again{told}")
+    return found, remarks
 
 
 def versions_left_out(typed: str, wanted: Versions, first: int, added: Mapping[int, Sequence[str]]) -> LeftOutRange:
@@ -197,13 +211,28 @@ def _wanted_files(typed: str) -> FileNames | FileTimes:
         if not pattern or pattern.startswith("/"):
             raise InvalidSpec(FLAG, typed, FILES_ALLOWED)
         return FileNames(pattern)
-    since, slash, until = typed.removeprefix(_MODIFIED).partition("/")
+    return FileTimes(*_moments(typed, typed.removeprefix(_MODIFIED), FILES_ALLOWED))
+
+
+def _wanted_records(typed: str) -> Records | RecordTimes:
+    times = _RECORD_TIMES.fullmatch(typed)
+    if times is not None:
+        return RecordTimes(times["topic"], *_moments(typed, times["times"], RECORDS_ALLOWED))
+    found = _RECORDS.fullmatch(typed)
+    if found is None:
+        raise InvalidSpec(FLAG, typed, RECORDS_ALLOWED)
+    return Records(found["topic"], int(found["partition"]), *_numbers(typed, found, RECORDS_ALLOWED))
+
+
+def _moments(typed: str, times: str, allowed: str) -> tuple[int, int]:
+    """Two moments (epoch ms), the first before the second."""
+    first, slash, second = times.partition("/")
     if not slash:
-        raise InvalidSpec(FLAG, typed, FILES_ALLOWED)
-    times = FileTimes(moment_of(since, FLAG), moment_of(until, FLAG))
-    if times.until <= times.since:
-        raise InvalidSpec(FLAG, typed, FILES_ALLOWED)
-    return times
+        raise InvalidSpec(FLAG, typed, allowed)
+    since, until = moment_of(first, FLAG), moment_of(second, FLAG)
+    if until <= since:
+        raise InvalidSpec(FLAG, typed, allowed)
+    return since, until
 
 
 def _numbers(typed: str, found: re.Match[str], allowed: str) -> tuple[int, int]:

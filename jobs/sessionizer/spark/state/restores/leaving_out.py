@@ -29,11 +29,13 @@ from sessionizer.state.restores.leave_out import (
     files_left_out,
     first_whole_version,
     leaving,
+    records_in_span,
     records_left_out,
     remarks_on_files,
     versions_left_out,
     wanted_range,
 )
+from sessionizer.state.restores.record_times import RecordTimes, Span
 from sessionizer.state.savepoints.manifest import saved_spec
 from sessionizer.state.savepoints.sink_versions import COMMIT
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource
@@ -61,7 +63,8 @@ def leaving_of(
     looking = _Looking(spark, home, savepoint, manifest)
     found = [looking.found(each) for each in dict.fromkeys(typed)]
     carried = read_left_out(home, manifest.lineage)
-    return leaving(carried, [each for each, _ in found], [remark for _, remarks in found for remark in remarks])
+    ranges = [each for some, _ in found for each in some]
+    return leaving(carried, ranges, [remark for _, remarks in found for remark in remarks])
 
 
 def files_read(home: StreamHome) -> list[SeenFile]:
@@ -82,7 +85,7 @@ class _Looking:
         self._spark, self._home, self._savepoint, self._manifest = spark, home, savepoint, manifest
         self._offset = manifest.position.offset
 
-    def found(self, typed: str) -> tuple[LeftOutRange, list[str]]:
+    def found(self, typed: str) -> tuple[list[LeftOutRange], list[str]]:
         """What ``typed`` comes to, and what people should know of it."""
         source = saved_spec(self._savepoint, self._manifest).source
         wanted = wanted_range(typed, source.format)
@@ -90,22 +93,34 @@ class _Looking:
             case FileNames() | FileTimes(), FilesSource():
                 return self._files(typed, wanted, source)
             case Records(), KafkaSource():
-                return self._records(typed, wanted, source), []
+                return [self._records(typed, wanted, source)], []
+            case RecordTimes(), KafkaSource():
+                return self._records_in_span(typed, wanted, source)
             case Versions(), DeltaSource():
-                return self._versions(typed, wanted, source), []
+                return [self._versions(typed, wanted, source)], []
         raise AssertionError(typed)  # of each source there is one kind of range
 
-    def _files(self, typed: str, wanted: FileNames | FileTimes, source: FilesSource) -> tuple[LeftOutRange, list[str]]:
+    def _files(
+        self, typed: str, wanted: FileNames | FileTimes, source: FilesSource
+    ) -> tuple[list[LeftOutRange], list[str]]:
         there = files_there(self._spark, source, self._home.platform)
         before = [file.uri for file in seen_in(self._spark, self._savepoint, self._manifest)]
         folder = _uri(located(source.path, self._home.platform))
         found, stay = files_left_out(typed, wanted, folder, [*there, *files_read(self._home)], before)
-        return found, remarks_on_files(found, stay, there)
+        return [found], remarks_on_files(found, stay, there)
 
     def _records(self, typed: str, wanted: Records, source: KafkaSource) -> LeftOutRange:
         check_reachable(source)
         ends = offsets_at(self._spark, source, self._home.platform, Start(edge=Edge.LATEST))
         return records_left_out(typed, wanted, self._offset, ends)
+
+    def _records_in_span(
+        self, typed: str, wanted: RecordTimes, source: KafkaSource
+    ) -> tuple[list[LeftOutRange], list[str]]:
+        check_reachable(source)
+        starts = (Start(at=wanted.since), Start(at=wanted.until), Start(edge=Edge.LATEST))
+        since, until, ends = (offsets_at(self._spark, source, self._home.platform, each) for each in starts)
+        return records_in_span(typed, wanted, Span(since, until, self._offset), ends)
 
     def _versions(self, typed: str, wanted: Versions, source: DeltaSource) -> LeftOutRange:
         first = first_whole_version(self._offset)
