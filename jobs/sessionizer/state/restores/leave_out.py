@@ -136,7 +136,7 @@ def records_left_out(
 def records_in_span(
     typed: str, wanted: RecordTimes, span: Span, ends: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[LeftOutRange], list[str]]:
-    """The same of all partitions in a span of time, and what is told of it. Raises InvalidSpec for an empty one."""
+    """Ranges of all partitions for a span of time, with remarks. Raises InvalidSpec if no record is read again."""
     if wanted.topic not in ends:
         raise InvalidSpec(FLAG, typed, f"a topic of the source: {', '.join(sorted(ends))}")
     found, remarks = span.ranges(typed, wanted.topic), span.remarks(typed, wanted.topic)
