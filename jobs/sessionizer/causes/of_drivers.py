@@ -23,12 +23,22 @@ OF_QUERIES: Final = (
     ),
     Cause(
         "source_data_loss", "the source has lost events", TERMINAL,
-        "events are gone from the source: decide what to do about them before you start it again",
+        "`sessionizer switch --accept-loss …` shows what is lost, and goes on from the earliest events that there are",
+    ),
+    Cause(
+        "source_forbidden", "the source may not be read", TERMINAL,
+        "grant the right to read it, or correct the credentials in the spec (`sessionizer spec check --deep …` proves "
+        "it)",
+    ),
+    Cause(
+        "source_missing", "a topic is not there", UNCLEAR,
+        "see whether the topic was deleted: `sessionizer spec check --deep …` names it",
     ),
     Cause(
         "source_rewritten", "the source was rewritten", TERMINAL,
-        "the source is no longer only added to; if that is meant, say so in source.options "
-        "(skipChangeCommits: true), else seed a new lineage",
+        "rows of the source were changed or deleted. To pass over such commits, write skipChangeCommits: true into "
+        "source.options and `sessionizer run --apply …`. To read the rows as they are now, "
+        "`sessionizer seed --history source --start-over …`",
     ),
     Cause(
         "state_not_at_head", "the state does not match the checkpoint", TERMINAL,
@@ -41,10 +51,13 @@ OF_QUERIES: Final = (
     ),
     Cause(
         "schema_change", "columns have changed", TERMINAL,
-        "undo the change of the columns, or start a new lineage with it",
+        "undo the change of the columns, or begin anew with it: `sessionizer seed --history source --start-over …`",
     ),
     Cause("bad_option", "an option is refused", TERMINAL, "correct the option in source.options"),
-    Cause("bad_data", "a file cannot be read", TERMINAL, "remove or repair the file that the message names"),
+    Cause(
+        "bad_data", "a file cannot be read", TERMINAL,
+        "repair the file that the message names; without one that is gone `sessionizer switch --accept-loss …` goes on",
+    ),
     Cause(
         "driver_jvm_died", "the driver's JVM ended", UNCLEAR,
         "look for the JVM's last words (memory, kill) in the driver's log",

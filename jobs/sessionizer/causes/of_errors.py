@@ -141,6 +141,20 @@ OF_ERRORS: Final = (
         "was changed",
     ),
     Cause(
+        "SourceMissing", "the source is not there", TERMINAL,
+        "create it, or correct the field in the spec (`sessionizer spec check --deep …` proves it); of a stream that "
+        "has begun, `sessionizer switch --start-at earliest …` goes on with another one",
+    ),
+    Cause(
+        "SourceForbidden", "the source may not be read", TERMINAL,
+        "grant the right to read it, or correct the credentials in the spec (`sessionizer spec check --deep …` proves "
+        "it)",
+    ),
+    Cause(
+        "SourceReplaced", "the source was made anew", TERMINAL,
+        "`sessionizer switch --accept-loss …` shows what is lost, and goes on with the one that is there now",
+    ),
+    Cause(
         "RowsLeft", "rows came back", TERMINAL,
         "find who writes into the table (its history names them) and end that; then type the same command again",
     ),

@@ -7,6 +7,7 @@ import errno
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from sessionizer.causes.cause import with_name
 from sessionizer.causes.of_launches import OF_LAUNCHES
 from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.errors import (
@@ -36,7 +37,8 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 def remedy_for(error: SessionizerError) -> str:
     """One line of advice: that of its cause, but where the command line knows more than the cause."""
     known = next((ON_COMMAND_LINE[kind](error) for kind in type(error).__mro__ if kind in ON_COMMAND_LINE), None)
-    return known or cause_of_error(error).remedy
+    remedy, stream = known or cause_of_error(error).remedy, getattr(error, "stream", None)
+    return with_name(remedy, stream) if isinstance(stream, str) else remedy
 
 
 def cause_of_error(error: SessionizerError | OSError) -> Cause:

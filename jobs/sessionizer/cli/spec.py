@@ -67,7 +67,7 @@ def _fitting(
     specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
     """Those that fit their source, as the driver sees it, and what is wrong with the others, with its place."""
-    from sessionizer.spark.ingest.source import check_reachable  # noqa: PLC0415
+    from sessionizer.spark.ingest.source_identity import source_ids  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 
     say("starting Spark to resolve the expressions")
@@ -79,7 +79,7 @@ def _fitting(
         try:
             with named_failures(found.name):
                 examine(spark, found, platform)
-                check_reachable(found.source)
+                source_ids(spark, found.name, found.source, platform)
         except InvalidSpec as error:
             errors.append(placed(error, files[found.name]))
         except SessionizerError as error:

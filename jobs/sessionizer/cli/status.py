@@ -76,6 +76,8 @@ def _lines(view: StreamView) -> list[str]:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
     if view.trial_line is not None:
         lines.append(view.trial_line)
+    if view.late_backlog is not None:
+        lines.append(view.late_backlog)
     lines += [f"leaves out of its source: {each}" for each in view.left_out]
     lines += [f"rows changed, not by this stream: {change}" for change in view.table_changes]
     if view.changes:

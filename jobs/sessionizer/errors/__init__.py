@@ -33,6 +33,9 @@
     │   ├── EventsGone           what a restore would have to read again is no longer in the source
     │   ├── EventsUnread         what a switch would leave in the old source
     │   ├── RowsGone             rows that should come back into a table cannot be read any more
+    │   ├── SourceMissing        a topic that the broker does not have
+    │   ├── SourceForbidden      a topic that the driver may not read
+    │   ├── SourceReplaced       a topic or table that was made anew under its old name
     │   ├── RowsLeft             rows that were to leave a table and are there again
     │   ├── StateBehindTables    a state that is older than the tables that it writes
     │   ├── RowsMissing          a table without rows that the stream wrote
@@ -98,6 +101,7 @@ from sessionizer.errors.of_state import (
     UnusableSavepoint,
 )
 from sessionizer.errors.of_tables import DataAway, HomeCopied, RowsMissing, StateBehindTables
+from sessionizer.errors.sources import SourceForbidden, SourceMissing, SourceReplaced
 from sessionizer.errors.specs import DuplicateStream, InvalidSpec, Misfits, UnknownStream, every_problem
 from sessionizer.errors.surroundings import (
     ControlUnreachable,
@@ -151,6 +155,9 @@ __all__ = [
     "SessionizerError",
     "SourceFileUnfit",
     "SourceFilesGone",
+    "SourceForbidden",
+    "SourceMissing",
+    "SourceReplaced",
     "SourceUnreachable",
     "StateBehindTables",
     "StoreUnreachable",

@@ -74,13 +74,13 @@ def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now:
         return None
     if record.restart_at <= now:
         return _of_overdue_start(name, record) if record.counted_uid == seen.uid is not None else None
-    until = clock_time(record.restart_at)
+    until, remedy = clock_time(record.restart_at), with_name(record.remedy, name)
     if record.waiting_since is not None:
         what = cause_of(record.cause).called
         since = f"waiting since {clock_time(record.waiting_since)}: {what}; tried again at {until}"
-        return f"{since} after attempt {record.attempts} ({record.last_failure}); what to do: {record.remedy}"
+        return f"{since} after attempt {record.attempts} ({record.last_failure}); what to do: {remedy}"
     count = f"backing off until {until} after failure {record.failures} in a row"
-    return f"{count}: {record.last_failure}; what to do: {record.remedy}"
+    return f"{count}: {record.last_failure}; what to do: {remedy}"
 
 
 def _of_overdue_start(name: str, record: SupervisionRecord) -> str:

@@ -37,6 +37,7 @@ class StreamView:
     ``left_out``: the ranges of its source whose rows its lineage quarantines. ``damages``: of its records.
     ``last_operation``: the newest one. ``operation_line`` says that it failed, if it failed lately.
     ``table_changes``: of its tables, by others.
+    ``late_backlog``: too many rows of its first batches came late, and what to do.
     """
 
     name: str
@@ -57,6 +58,7 @@ class StreamView:
     damages: tuple[SessionizerError, ...] = ()
     last_operation: OperationRecord | None = None
     operation_line: str | None = None
+    late_backlog: str | None = None
 
     @property
     def seen(self) -> Observation | None:
@@ -120,4 +122,5 @@ class StreamView:
         said["damage"] = [*observed.get("damage", ()), *self.damage_lines]
         said["table_changes"] = [change.to_json() for change in self.table_changes]
         said["trial"] = self.trial.to_json() if self.trial else None
+        said["late_backlog"] = self.late_backlog
         return {"stream": self.name, **observed, **said}

@@ -21,10 +21,12 @@ from sessionizer.fleet.operation_words import abandoned_line
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome, stream_homes
+from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.drained import examine_drain
 from sessionizer.lineage.left_out import examine_left_out
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.judging import Outcome
+from sessionizer.lineage.trial.late_backlog import late_backlog_line
 from sessionizer.lineage.trial.trial_record import examine_trial
 from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
 from sessionizer.state.lineages.told_changes import changes_of_active
@@ -88,7 +90,18 @@ def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
         damages=damaged_records(home),
         last_operation=operations[-1] if operations else None,
         operation_line=abandoned_line(operations, now),
+        late_backlog=_late_backlog(home, now),
     )
+
+
+def _late_backlog(home: StreamHome, now: int) -> str | None:
+    try:
+        lineage = read_lineage(home)
+        if lineage is None:
+            return None
+        return late_backlog_line(home.name, lineage, BatchLog(home.lineage(lineage.lineage).batches).first, now)
+    except SessionizerError:  # the advice tells of a file that is damaged
+        return None
 
 
 def _trial_line(home: StreamHome, trial: Trial) -> str:

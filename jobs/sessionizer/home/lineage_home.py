@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
 LEFT_OUT: Final = "left_out.json"
 CHECKPOINT_RECORD: Final = "checkpoint.json"
+SOURCE_IDS: Final = "source.json"
 TYPES: Final = "types.json"
 
 
@@ -70,6 +71,11 @@ class LineageHome:
     def left_out(self) -> ControlPath:
         """The ranges of the source whose rows are quarantined, if any are."""
         return self.records / LEFT_OUT
+
+    @property
+    def source_ids(self) -> ControlPath:
+        """Which topics it has positions in, by their ids."""
+        return self.records / SOURCE_IDS
 
     @property
     def announced_timeouts(self) -> ControlPath:

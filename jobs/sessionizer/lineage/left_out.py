@@ -16,7 +16,7 @@ from sessionizer.home.stamp import require_known_format, stamped
 from sessionizer.lineage.active import active_lineage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from sessionizer.home.control_root import ControlPath
     from sessionizer.home.json_record import JsonObject
@@ -118,6 +118,14 @@ class LeftOut:
     def and_also(self, others: Iterable[LeftOutRange]) -> LeftOut:
         """These and the ``others``, each once."""
         return LeftOut(tuple(dict.fromkeys((*self.ranges, *others))))
+
+    def select_topics(self, topics: Collection[str]) -> LeftOut:
+        """Keep only the ranges of records in ``topics``."""
+        return LeftOut(tuple(each for each in self.ranges if each.records and each.records.topic in topics))
+
+    def drop_topics(self, topics: Collection[str]) -> LeftOut:
+        """Leave out the ranges of records in ``topics``."""
+        return LeftOut(tuple(each for each in self.ranges if not each.records or each.records.topic not in topics))
 
     def lines(self) -> Iterator[str]:
         """For people."""

@@ -77,7 +77,8 @@ def _require_fitting(operation: Operation, given: Mapping[str, object]) -> None:
         if name in given and operation not in field.verbs:
             allowed = f"nothing with {operation}: it belongs to {', '.join(field.verbs)}"
             raise InvalidSpec(name, Shown(str(given[name])), allowed)
-    missing = [name for name in REQUIRED.get(operation, ()) if name not in given]
+    needed = () if given.get("accept_loss") else REQUIRED.get(operation, ())
+    missing = [name for name in needed if name not in given]
     if missing:
         raise InvalidSpec(missing[0], Shown("empty"), FIELDS[missing[0]].description)
     if operation is Operation.RESTORE:

@@ -110,6 +110,13 @@ FIELDS: Final[Mapping[str, Field]] = {
         "earliest, latest, or a moment from which on, such as 2026-11-23T10:00 (UTC)",
         {**_TEXT, "examples": ["earliest", "latest"]},
     ),
+    "accept_loss": Field(
+        (Operation.SWITCH,),
+        "--accept-loss",
+        "Or accept the loss",
+        "instead of a beginning: go on with the same source, without the events that are gone from it",
+        _YES,
+    ),
     "leave_unread": Field(
         (Operation.SWITCH,), "--leave-unread", "Leave unread", "also if the old source has more that was not read", _YES
     ),

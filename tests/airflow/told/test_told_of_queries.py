@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from sessionizer.control.lease.lease import fence
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
@@ -129,25 +128,49 @@ def test_what_people_are_told_of_a_full_disk(watched: WatchedStream, small_disk:
     watched.check_status("disk_full")
 
 
-@made("source_data_loss")
+def made_anew(broker: KafkaBroker, topic: str) -> None:
+    gone(broker, topic)
+    broker.create_topic(topic, partitions=2)
+    produce(broker, topic, 40)
+
+
+def gone(broker: KafkaBroker, topic: str) -> None:
+    broker.delete_topic(topic)
+
+
+def forbidden(broker: KafkaBroker, topic: str) -> None:
+    broker.forbid_reading(topic)
+
+
+OF_TOPICS = {
+    "made anew": ("SourceReplaced", made_anew, False),
+    "gone": ("SourceMissing", gone, False),
+    "forbidden": ("SourceForbidden", forbidden, False),
+    "forbidden meanwhile": ("source_forbidden", forbidden, True),
+    "gone meanwhile": ("source_missing", gone, True),
+}
+
+
+@made(*(cause for cause, _, _ in OF_TOPICS.values()))
 @pytest.mark.long
-def test_what_people_are_told_of_a_topic_made_anew(
-    watched: WatchedStream, kafka_broker: KafkaBroker, kafka_topic: str
+@pytest.mark.parametrize("name", OF_TOPICS)
+def test_what_people_are_told_of_a_topic(
+    name: str, watched: WatchedStream, kafka_broker: KafkaBroker, kafka_topic: str
 ) -> None:
-    address = kafka_broker.bootstrap_servers
+    cause, spoil, meanwhile = OF_TOPICS[name]
     source = {
-        "format": "kafka", "bootstrap_servers": address, "topic": kafka_topic, "encoding": "json",
-        "columns": CLICK_COLUMNS,
+        "format": "kafka", "bootstrap_servers": kafka_broker.bootstrap_servers, "topic": kafka_topic,
+        "encoding": "json", "columns": CLICK_COLUMNS,
     }  # fmt: skip
     stage = watched.stage(clicks_spec() | {"source": source})
     produce(kafka_broker, kafka_topic, 20)
-    run_to_end(stage, "a", until="caught-up")
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.delete_topics([kafka_topic])[kafka_topic].result(timeout=WITHIN_S)
-    kafka_broker.create_topic(kafka_topic, partitions=2)
-    produce(kafka_broker, kafka_topic, 2)
+    if meanwhile:
+        watched.drive(lambda: works(watched.home))
+    else:
+        run_to_end(stage, "a", until="caught-up")
+    spoil(kafka_broker, kafka_topic)
     watched.drive()
-    watched.check("source_data_loss", names="not available in Kafka any more")
+    watched.check(cause, names=kafka_topic)
 
 
 def produce(broker: KafkaBroker, topic: str, events: int) -> None:

@@ -8,13 +8,24 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from sessionizer.errors import DuplicateStream, InvalidSpec, SourceUnreachable, UnwritablePath
+from sessionizer.errors import (
+    DuplicateStream,
+    InvalidSpec,
+    SourceForbidden,
+    SourceMissing,
+    SourceUnreachable,
+    UnwritablePath,
+)
 from sessionizer.launch.plain_spark import PLAIN_SPARK
 from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from support.processes.kafka_broker import KafkaBroker
 
 PROGRAM = REPOSITORY / "jobs" / "main.py"
 GOOD = {
@@ -112,6 +123,29 @@ def test_an_unreachable_broker(place: Place) -> None:
     ended = place.call("run", "visits", "--uid", "launched")
     assert_one_clear_error(ended, SourceUnreachable.exit_code, "127.0.0.1:1", "refused")
     assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
+
+
+def test_a_topic_that_is_not_there_or_must_not_be_read_is_named(
+    place: Place, kafka_broker: KafkaBroker, kafka_topic: str
+) -> None:
+    secret = f"{kafka_topic}-secret"
+    kafka_broker.create_topic(secret)
+    kafka_broker.forbid_reading(secret)
+    for name, topic in {"gone": f"{kafka_topic},nowhere", "secret": secret, "visits": kafka_topic}.items():
+        source = UNREACHABLE | {"bootstrap_servers": kafka_broker.bootstrap_servers, "topic": topic}
+        mapping = {"mapping__key": "value", "mapping__event_id": "value", "mapping__payload__page": "value"}
+        place.write(f"{name}.yaml", name=name, source=source, **mapping, mapping__event_time="kafka.timestamp")
+    ended = place.call("spec", "check", "--deep")
+    assert ended.code == SourceMissing.exit_code, ended.stderr
+    assert [("'gone'" in error, "'nowhere'" in error, secret in error) for error in ended.errors] == [
+        (True, True, False),
+        (False, False, True),
+    ], ended.stderr
+    ended = place.call("run", "secret", "--uid", "launched")
+    assert_one_clear_error(ended, SourceForbidden.exit_code, secret, "TopicAuthorizationException")
+    assert not (place.root / "home/streams/secret/lineages").exists() or not [
+        *(place.root / "home/streams/secret/lineages").iterdir()
+    ]
 
 
 def test_an_expression_that_does_not_fit_leaves_an_exit_record_and_nothing_else(place: Place) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.core.definition.event import Batch
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.errors import QueryFailed, SourceUnreachable
+from sessionizer.errors import SourceReplaced, SourceUnreachable
 from sessionizer.lineage.checkpoint import EVENTS, PUNCTUATIONS, begun_batches, committed_batch, planned_batch
+from sessionizer.lineage.source_ids import read_source_ids
 from support.expected.landed import assert_landed, event_of, is_valid, table_rows
 from support.processes.driver_process import DriverProcess, run_to_end
 from support.streams.click_files import known_rows
@@ -134,26 +133,30 @@ def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
             assert quarantined[f"{kafka_topic}-{partition}-{offset}"] == row.value.decode(errors="replace")
 
 
-@pytest.mark.long
-def test_a_topic_made_anew_is_lost_data_and_no_retry_helps(
+def test_a_topic_made_anew_is_refused_by_name_however_long_it_is(
     kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path
 ) -> None:
+    """The new topic is longer than the old one. By offsets alone its first records would never be read."""
     stage = Stage.set_up(tmp_path, kafka_spec(kafka_broker.bootstrap_servers, kafka_topic))
     rows = known_rows(60)
-    produce(kafka_broker, kafka_topic, rows)
+    produce(kafka_broker, kafka_topic, rows[:20])
     run_to_end(stage, "a", until="caught-up")
     before = [table_rows(stage.table(table)) for table in ("sessions", "quarantine")]
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-    admin.delete_topics([kafka_topic])[kafka_topic].result(timeout=DELIVERED_WITHIN_S)
+    assert stage.lineage
+    known = read_source_ids(stage.stream_home, stage.lineage)
+    assert set(known) == {kafka_topic}
+    kafka_broker.delete_topic(kafka_topic)
     kafka_broker.create_topic(kafka_topic, partitions=2)
-    produce(kafka_broker, kafka_topic, rows[:4])
+    produce(kafka_broker, kafka_topic, rows)
 
     with DriverProcess.start(stage, "b", until="caught-up") as driver:
-        assert driver.wait() == QueryFailed.exit_code, driver.said[-4_000:]
+        assert driver.wait() == SourceReplaced.exit_code, driver.said[-4_000:]
 
     ended = read_exit(stage.stream_home, "b")
     assert ended
-    assert (ended.terminal, ended.error_type) == (True, "source_data_loss")
+    assert (ended.terminal, ended.error_type) == (True, "SourceReplaced")
+    assert f"`sessionizer switch --accept-loss {stage.name}`" in driver.said
+    assert read_source_ids(stage.stream_home, stage.lineage) == known
     assert [table_rows(stage.table(table)) for table in ("sessions", "quarantine")] == before
 
 

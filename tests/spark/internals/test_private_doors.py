@@ -19,12 +19,14 @@ from sessionizer.spark.internals import (
     delta_append,
     delta_log,
     expression_trees,
+    kafka_admin,
     own_jvm,
     state_socket,
     task_counts,
     trying,
     worker_daemon,
 )
+from sessionizer.spark.internals.java_errors import JavaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +81,16 @@ def open_log(spark: SparkSession, table: Path) -> None:
     assert delta_log.last_version(spark, str(table), "lineage") == 3
     assert delta_log.applications(spark, str(table)) == {"lineage"}
     assert delta_log.table_property(spark, str(table), "nothing") is None
+    detail = spark.sql(f"describe detail delta.`{table}`").collect()[0]
+    assert delta_log.table_id(spark, str(table)) == detail.id
+    assert delta_log.table_id(spark, f"{table}-of-nobody") is None
+
+
+def open_admin(spark: SparkSession, _: Path) -> None:
+    """No broker answers there, which Kafka's client says itself."""
+    bounds = dict.fromkeys(("default.api.timeout.ms", "request.timeout.ms"), "500")
+    with pytest.raises(JavaError, match="TimeoutException"):
+        kafka_admin.describe_topics(spark, {"bootstrap.servers": "127.0.0.1:1", **bounds}, ["clicks"])
 
 
 def open_counts(spark: SparkSession, _: Path) -> None:
@@ -99,6 +111,7 @@ DOORS: dict[ModuleType, Callable[[SparkSession, Path], None]] = {
     aggregate_trees: open_aggregates,
     delta_append: open_append,
     delta_log: open_log,
+    kafka_admin: open_admin,
     task_counts: open_counts,
 }
 LEADS_THROUGH = {
@@ -108,6 +121,7 @@ LEADS_THROUGH = {
     aggregate_trees: ("parsed", "scala_object"),
     delta_append: ("java_class",),
     delta_log: ("java_class",),
+    kafka_admin: ("java_class",),
 }
 """What each door reaches the JVM's classes by."""
 

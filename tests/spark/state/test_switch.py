@@ -10,17 +10,20 @@ from confluent_kafka import Producer
 
 from sessionizer.errors import EventsUnread, InvalidSpec, PlanChanged
 from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint import EVENTS, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.spark.state.lineages.switching import Switching
 from sessionizer.state.lineages.switch_plan import Start, SwitchPlan
 from sessionizer.stream_spec.decisions import document_of
 from sessionizer_demo.feed.rows.kinds import QUARANTINE_REASONS
-from support.expected.landed import landed
+from support.expected.landed import landed, table_rows
 from support.processes.in_process import catch_up, drain
 from support.processes.kafka_broker import KafkaBroker
 from support.stores.data_fixtures import AND_ON_HDFS_IN_THE_LONG_RUN
 from support.streams.click_files import known_rows
 from support.streams.stage import CLICK_COLUMNS, Stage, clicks_spec
+from support.streams.transactions import click, send, topic_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -143,6 +146,39 @@ def test_from_files_to_a_topic_and_back(
         drain(spark, stage)
     assert landed(steady).sessions
     assert landed(moved) == landed(steady)
+
+
+def test_topics_that_stay_keep_their_positions(
+    spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str
+) -> None:
+    """The list a, b becomes a, b, c. Then b leaves, and its unread records refuse the switch."""
+    a, b, c = (f"{kafka_topic}-{name}" for name in "abc")
+    for topic in (a, b, c):
+        kafka_broker.create_topic(topic)
+        send(kafka_broker, topic, [click(topic[-1], f"{topic[-1]}{number}", number) for number in range(2)])
+    stage = Stage.begun(tmp_path, topic_spec(kafka_broker, f"{a},{b}"))
+    catch_up(spark, stage)
+    for topic in (a, b, c):
+        send(kafka_broker, topic, [click(topic[-1], f"{topic[-1]}2", 2)])
+
+    def read_from(topics: str, start: str) -> Switching:
+        stage.write_spec(topic_spec(kafka_broker, topics))
+        return Switching(spark, stage.stream_home, stage.spec(), Start.of(start))
+
+    adding = read_from(f"{a},{b},{c}", "earliest")
+    plan = adding.plan()
+    assert (plan.kept, plan.unread.items) == ((a, b), 0)
+    adding.carry_out(plan.digest, lambda: None)
+    assert planned_batch(stage.checkpoint, 0).ends[EVENTS] == {a: {"0": 2}, b: {"0": 2}, c: {"0": 0}}
+    assert set(read_source_ids(stage.stream_home, stage.lineage or "")) == {a, b, c}
+    leaving = read_from(f"{a},{c}", "earliest")
+    plan = leaving.plan()
+    assert (plan.kept, plan.unread.items) == ((a, c), 1)
+    with pytest.raises(EventsUnread):
+        leaving.carry_out(plan.digest, lambda: None)
+    stage.write_spec(topic_spec(kafka_broker, f"{a},{b},{c}"))
+    drain(spark, stage)
+    assert {row["key"]: row["event_count"] for row in table_rows(stage.table("sessions"))} == {"a": 3, "b": 3, "c": 3}
 
 
 def switch_plan(spark: SparkSession, stage: Stage, source: dict[str, Any], start: str) -> SwitchPlan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
@@ -12,6 +14,7 @@ from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.gate import BatchGate
@@ -19,6 +22,7 @@ from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
+from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
@@ -51,6 +55,17 @@ def catch_up(spark: SparkSession, stage: Stage) -> list[str]:
         spark.conf.set(PARTITIONS, partitions)
 
 
+def begin_batch(spark: SparkSession, stage: Stage) -> None:
+    """Have Spark settle what the next batch reads, and turn that batch away: what a driver leaves that is killed."""
+    lease = acquire(stage.stream_home, "tests")
+    try:
+        run = replace(_run(spark, stage, lease), gate=BatchGate(lambda: True))
+        with contextlib.suppress(StreamingQueryException):
+            run.start(until_caught_up=True).awaitTermination()
+    finally:
+        lease.release()
+
+
 def _run_to_end(run: PreparedQuery) -> list[str]:
     reasons: list[str] = []
     while True:
@@ -69,11 +84,13 @@ def _run_to_end(run: PreparedQuery) -> list[str]:
 def _run(spark: SparkSession, stage: Stage, lease: Lease) -> PreparedQuery:
     home, spec = stage.stream_home, stage.spec()
     unreadable = UnreadableFiles.of(home, stage.lineage).uris() if stage.lineage else []
+    source = require_source(spark, home, spec, active_lineage(home))
     examined = examine(spark, spec, stage.home, unreadable, read_left_out(home, stage.lineage))
     locations = table_locations(home, spec.sink.path)
     require_readable_state(home, active_lineage(home), spec, examined.guarded.payload)
     ensure_tables(spark, examined.shapes(spec), locations)
     lineage = active_lineage(home) or start_lineage(home)
+    note_source_ids(home, lineage, source)
     remember_types(home, lineage, spec, examined.guarded.payload)
     return PreparedQuery(
         spark=spark,

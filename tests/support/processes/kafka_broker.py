@@ -12,8 +12,10 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from sessionizer.errors import SourceUnreachable
@@ -37,6 +39,8 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=true
 num.partitions=2
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
@@ -125,6 +129,29 @@ class KafkaBroker:
             if time.monotonic() > deadline:
                 raise SourceUnreachable(self.bootstrap_servers, f"topic {name!r} has partitions without a leader")
             time.sleep(0.05)
+
+    def delete_topic(self, name: str) -> None:
+        """The topic is gone for every client when this returns."""
+        admin = self._admin()
+        admin.delete_topics([name])[name].result(timeout=_UP_WITHIN_S)
+        deadline = time.monotonic() + _UP_WITHIN_S
+        while name in admin.list_topics(timeout=_UP_WITHIN_S).topics:
+            if time.monotonic() > deadline:
+                raise SourceUnreachable(self.bootstrap_servers, f"topic {name!r} is still there")
+            time.sleep(0.05)
+
+    def forbid_reading(self, topic: str) -> None:
+        """Take the right to read ``topic`` from every client."""
+        denied = (AclOperation.READ, AclPermissionType.DENY)
+        rule = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", *denied)
+        admin = self._admin()
+        admin.create_acls([rule])[rule].result(timeout=_UP_WITHIN_S)
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        """Have the partition begin at the offset ``before``, as after its retention has passed."""
+        place = TopicPartition(topic, partition, before)
+        admin = self._admin()
+        admin.delete_records([place])[place].result(timeout=_UP_WITHIN_S)
 
     def _java(self, *command: str) -> list[str]:
         java_home = os.environ.get("JAVA_HOME")

@@ -34,6 +34,7 @@ from sessionizer.lineage.kept_spec import LineageSpec, read_lineage_spec
 from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kept_types
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.state.lineages.told_changes import ToldChanges
@@ -71,6 +72,7 @@ def written_by_all(home: StreamHome) -> str:
     of_lineage = home.lineage(lineage)
     OpenSessions(of_lineage.open_sessions).learn(0, [(3, OPEN_THERE)])
     UnreadableFiles.of(home, lineage).put_aside("file:/a.parquet", "not Parquet")
+    note_source_ids(home, lineage, {"clicks": "a"})
     write_json(of_lineage.left_out, LEFT_OUT.record())
     ToldChanges(of_lineage.table_changes).note({"/lake/sessions": 3}, [])
     announced = of_lineage.announced_timeouts
@@ -101,7 +103,7 @@ def rewritten(path: ControlPath, **changes: object) -> dict[str, Any]:
 def test_every_file_names_its_format_and_its_writer(home: StreamHome) -> None:
     lineage = written_by_all(home)
     files = own_files(home, lineage)
-    assert len(files) == 23
+    assert len(files) == 24
     for path in files:
         content = json.loads(path.read_text())
         assert content["format"] >= 1, path

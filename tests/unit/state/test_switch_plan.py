@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread, require_switch
+from sessionizer.state.lineages.switch_plan import (
+    Edge,
+    Start,
+    SwitchPlan,
+    Unread,
+    require_switch,
+    topics_that_stay,
+)
 from sessionizer.stream_spec.decisions import Change
+from sessionizer.stream_spec.document.source import KafkaSource
 
 TWICE = "what comes twice is told by its event id"
 FIRST = "2025-06-15 15:06:40"
@@ -101,3 +109,38 @@ def test_what_does_not_belong_to_a_source_is_refused() -> None:
     for changes in ((), (Change("source.starting_offsets", "earliest", "latest"),), (Change("mapping.key", "a", "b"),)):
         with pytest.raises(InvalidSpec, match="another source: write it into the stream's file first"):
             require_switch(changes)
+
+
+KAFKA = {"format": "kafka", "bootstrap_servers": "old:1", "topic": "a,b"}
+READ = {"a": {"0": 5}, "b": {"0": 7}}
+
+
+def new_source(topic: str, brokers: str = "old:1") -> KafkaSource:
+    return KafkaSource(format="kafka", bootstrap_servers=brokers, topic=topic, encoding="text")
+
+
+@pytest.mark.parametrize(
+    ("topic", "brokers", "noted", "ids", "kept"),
+    [
+        ("a,b,c", "old:1", {}, {}, ("a", "b")),
+        ("c,a", "old:1", {}, {}, ("a",)),
+        ("c", "old:1", {}, {}, ()),
+        ("a,b", "new:1", {}, {}, ()),  # another cluster, as far as anything tells
+        ("a,b", "new:1", {"a": "A", "b": "B"}, {"a": "A", "b": "B"}, ("a", "b")),  # its brokers moved
+        ("a,b", "new:1", {"a": "A", "b": "B"}, {"a": "A", "b": "X"}, ("a",)),
+        ("a,b,c", "old:1", {"a": "A", "b": "B"}, {"a": "X", "b": "B", "c": "C"}, ("b",)),
+    ],
+)
+def test_topics_in_both_lists_stay(
+    topic: str, brokers: str, noted: dict[str, str], ids: dict[str, str], kept: tuple[str, ...]
+) -> None:
+    assert topics_that_stay(KAFKA, new_source(topic, brokers), READ, noted, ids) == kept
+
+
+def test_a_stream_of_files_has_no_topic_that_stays() -> None:
+    assert topics_that_stay({"format": "files"}, new_source("a"), {"logOffset": 3}, {}, {}) == ()
+    assert topics_that_stay(KAFKA, new_source("a"), None, {}, {}) == ()
+
+
+def test_the_topics_that_stay_are_named() -> None:
+    assert "        a, b: in both, and read on from where the stream is" in list(replace(PLAN, kept=("a", "b")).lines())

@@ -1,4 +1,4 @@
-"""``batches.json`` of a lineage: what its newest batches did, one by one, and the sum of all before them.
+"""``batches.json`` of a lineage: what its newest batches did, one by one, the sum of all before, and of the first.
 
 It also has the newest batch that brought rows to each table, which a driver compares with the tables at its start.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = 20
 """Batches that are kept one by one."""
-_EARLIER, _BATCHES, _WRITTEN, _ACCEPTED = "earlier", "batches", "written", "accepted"
+_EARLIER, _BATCHES, _WRITTEN, _ACCEPTED, _FIRST = "earlier", "batches", "written", "accepted", "first"
 
 
 class BatchLog:
@@ -32,8 +32,9 @@ class BatchLog:
         try:
             self._earlier = Figures.from_json(kept.get(_EARLIER, {}))
             self._batches = [BatchFacts.from_json(batch) for batch in kept.get(_BATCHES, [])]
+            self._first = Figures.from_json(kept.get(_FIRST, {}))
         except (AttributeError, TypeError, ValueError):  # figures only: no reason to keep a stream from going on
-            self._earlier, self._batches = Figures(), []
+            self._earlier, self._batches, self._first = Figures(), [], Figures()
         self._written, self._notes_rows = _batches_by_table(kept.get(_WRITTEN)), _WRITTEN in kept
         self._accepted = _names(kept.get(_ACCEPTED))
 
@@ -51,6 +52,11 @@ class BatchLog:
     def recent(self) -> Figures:
         """Of the newest batches."""
         return Figures.of(self._batches)
+
+    @property
+    def first(self) -> Figures:
+        """Sum of the first batches of the lineage, as many as are kept one by one. An earlier release noted none."""
+        return self._first
 
     @property
     def has_batches(self) -> bool:
@@ -82,6 +88,8 @@ class BatchLog:
         self._earlier = self._earlier.and_those_of(batches[:-KEPT])
         self._batches = batches[-KEPT:]
         self._added += 1
+        if self._earlier == Figures():
+            self._first = Figures.of(self._batches)
         self.note_rows(facts.batch_id, tables)
 
     def note_rows(self, batch_id: int, tables: Collection[str]) -> None:
@@ -99,7 +107,7 @@ class BatchLog:
         self._write()
 
     def _write(self) -> None:
-        told: dict[str, Any] = {_EARLIER: self._earlier.to_json()}
+        told: dict[str, Any] = {_EARLIER: self._earlier.to_json(), _FIRST: self._first.to_json()}
         told[_BATCHES] = [batch.to_json() for batch in self._batches]
         told[_WRITTEN] = dict(self._written)
         if self._accepted:

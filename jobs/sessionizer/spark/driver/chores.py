@@ -8,6 +8,8 @@ from sessionizer.core.definition.idleness import IdleClock
 from sessionizer.home.bounded_log import BoundedLog
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.room import first_line
+from sessionizer.lineage.active import read_lineage
+from sessionizer.lineage.trial.late_backlog import late_backlog_line
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest import punctuation
@@ -45,6 +47,7 @@ class Chores:
         self._idle = self._idle_clock() if stays else None
         folder = prepared.home.lineage(prepared.lineage).rehearsal
         self._rehearsal = Rehearsal(prepared.spark, folder) if stays else None
+        self._lineage, self._late_told = read_lineage(prepared.home), 0
 
     @property
     def follows_a_quiet_source(self) -> bool:
@@ -62,10 +65,12 @@ class Chores:
         self._say_warnings()
         self._rehearse(query)
         self._changes.look()
+        self._tell_of_late_backlog()
 
     def end(self) -> None:
         """Return when nothing of them runs any more."""
         self._changes.look_now()
+        self._tell_of_late_backlog()
         if self._rehearsal is not None:
             self._rehearsal.end()
 
@@ -114,6 +119,17 @@ class Chores:
         warning = "; ".join(warnings) or None
         if warning != self._signs.beat.warning:
             self._signs.say(warning=warning)
+
+    def _tell_of_late_backlog(self) -> None:
+        """Once in the life of a driver, and only after a batch."""
+        log = self._prepared.batch_log
+        if self._lineage is None or log.added <= self._late_told:
+            return
+        self._late_told = log.added
+        line = late_backlog_line(self._prepared.home.name, self._lineage, log.first, epoch_ms())
+        if line is not None:
+            self._lineage = None
+            self._say(line)
 
     def _rehearse(self, query: StreamingQuery) -> None:
         rehearsal = self._rehearsal

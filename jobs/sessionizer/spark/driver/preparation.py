@@ -10,6 +10,7 @@ from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.lineage.source_ids import note_source_ids
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.driver.continuity import require_continuity
@@ -18,6 +19,7 @@ from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
 from sessionizer.spark.driver.vital_signs import ProgressListener
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
+from sessionizer.spark.ingest.source_identity import require_source
 from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.own_tables import have_tables
@@ -52,7 +54,7 @@ class Preparation:
     def run(self, spark: SparkSession) -> PreparedQuery:
         """The query, with the tables made and a lineage to go on in.
 
-        Raises InvalidSpec, what keeps tables away, and as ``TableCheck``.
+        Raises errors of the spec, of the source, and of the tables.
         """
         spec, lineage = self.running.spec, active_lineage(self.home)
         if not is_local(spark.sparkContext.master or ""):
@@ -63,9 +65,11 @@ class Preparation:
                 require_continuity(spark, self.running, self.home, lineage)
                 self.signs.came_on()
             self.tables.by_delta(spark)
+            source = require_source(spark, self.home, spec, lineage)
             examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self.signs))
         lineage = self._lineage_to_go_on_in(lineage)
+        note_source_ids(self.home, lineage, source)
         remember_types(self.home, lineage, spec, examined.guarded.payload)
         counts = OpenSessions(self.home.lineage(lineage).open_sessions)
         self.signs.came_on(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)

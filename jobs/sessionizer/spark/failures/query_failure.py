@@ -68,9 +68,21 @@ CAUSES: Final = (
             # a Delta source's log was cut off before the stream had read it
             "DELTA_MISSING_FILES_UNEXPECTED_VERSION", "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
             "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+            # a table made anew while the stream ran: a driver that starts says SourceReplaced
+            "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
         ),
         terminal=True,
     ),
+    KnownFailure(
+        "source_forbidden",
+        (
+            "TopicAuthorizationException", "ClusterAuthorizationException", "GroupAuthorizationException",
+            "SaslAuthenticationException", "SslAuthenticationException",
+        ),
+        terminal=True, deep=True,
+    ),
+    # a broker that is down for a moment says so, too: the next driver asks before it starts
+    KnownFailure("source_missing", ("UnknownTopicOrPartitionException",), terminal=False, deep=True),
     KnownFailure(
         # a broker, a name node, a store: what Java says of it, as Python's own "Connection refused" is of our JVM
         "unreachable",
@@ -107,10 +119,7 @@ CAUSES: Final = (
     ),
     KnownFailure(
         "source_rewritten",
-        (
-            "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
-            "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
-        ),
+        ("DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"),
         terminal=True,
     ),
     KnownFailure(

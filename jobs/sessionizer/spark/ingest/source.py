@@ -111,8 +111,9 @@ def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
     return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
 
 
-def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFrame:
-    options = {
+def kafka_options(source: KafkaSource) -> dict[str, str]:
+    """All options of Spark's reader, the secret ones among them. Raises InvalidSpec for a variable that is not set."""
+    return {
         "startingOffsets": source.starting_offsets,
         **isolation(source),
         **source.options,
@@ -123,11 +124,14 @@ def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFra
         # offsets that aged out are lost events: the stream must say so, not go on
         "failOnDataLoss": "true",
     }
+
+
+def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFrame:
     position = F.concat_ws("-", "topic", "partition", "offset")
     about = F.struct(
         F.col("key").cast("string").alias("key"), "topic", "partition", "offset", "timestamp", "headers"
     ).alias("kafka")
-    lines = reader.format("kafka").options(**options).load()
+    lines = reader.format("kafka").options(**kafka_options(source)).load()
     lines = lines.select(F.col("value").cast("string").alias("value"), position.alias(POSITION), about)
     return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)
 

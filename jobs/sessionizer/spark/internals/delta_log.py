@@ -68,6 +68,18 @@ def table_property(spark: SparkSession, location: str, name: str) -> str | None:
         return str(found.get()) if found.isDefined() else None
 
 
+def table_id(spark: SparkSession, location: str) -> str | None:
+    """Return the id that the table at ``location`` was made with, None if it is no table."""
+    if plain():
+        if not DeltaTable.isDeltaTable(spark, location):
+            return None
+        detail = DeltaTable.forPath(spark, location).detail().select("id").first()
+        return None if detail is None else str(detail.id)
+    with door(DOOR):
+        snapshot = _snapshot(spark, location)
+        return str(snapshot.metadata().id()) if snapshot.version() >= 0 else None
+
+
 def delta_log(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Java object
     """Delta's log of the table."""
     return java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, location)  # noqa: SLF001  no Python API

@@ -65,13 +65,14 @@ class Handover:
 
 
 def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) -> dict[str, JsonObject]:
-    """What a lineage remembers that its successor must know: timeouts passed on, files and ranges left out.
+    """Collect the records that its successor needs: timeouts, files and ranges left out, ids of topics.
 
     Positions of one source mean nothing in another. Raises DamagedFile where what is left out cannot be read: those
     rows would come in.
     """
     root = home.lineage(lineage)
-    found = {file.name: examine_json(file).value for file in (root.announced_timeouts, root.unreadable_files)}
+    kept = [root.announced_timeouts, root.unreadable_files, *([root.source_ids] if same_source else [])]
+    found = {file.name: examine_json(file).value for file in kept}
     left_out = read_left_out(home, lineage) if same_source else NOTHING_LEFT_OUT
     return {
         **{name: value for name, value in found.items() if value is not None},

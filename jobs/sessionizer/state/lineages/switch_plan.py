@@ -16,10 +16,11 @@ from sessionizer.home.stamp import typed_digest
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.stream_spec.decisions import Change
+    from sessionizer.stream_spec.document.source import KafkaSource
 
 VERB: Final = "switch"
 _BELONGS: Final = ("source.", "mapping.", "trigger_interval")
@@ -76,6 +77,7 @@ class SwitchPlan:
     ``changes``: of the spec, in words. ``begins``: the position that ``start`` comes to now. ``read_until`` and
     ``first_event``: event times (epoch ms) up to which the old source was read and from which the new one brings
     events, None where that was not looked at. ``left_out``: ranges of the old source, for people.
+    ``kept``: topics that are in both sources and go on where they are.
     """
 
     stream: str
@@ -89,6 +91,7 @@ class SwitchPlan:
     read_until: int | None = None
     first_event: int | None = None
     left_out: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     trial: Terms | None = USUAL
 
     @property
@@ -116,6 +119,8 @@ class SwitchPlan:
         yield f"        {self.unread}"
         if self.unread.items:
             yield "        what only the old source has of them is lost: let the stream read them first"
+        if self.kept:
+            yield f"        {', '.join(self.kept)}: in both, and read on from where the stream is"
         for each in self.left_out:
             yield f"        {each} is left out of the old source only: positions in the new one are others"
         yield "  to    a new lineage with every open session"
@@ -140,6 +145,27 @@ def require_switch(changes: tuple[Change, ...]) -> None:
         if not change.field.startswith(_BELONGS):
             allowed = f"{change.before!r} during a switch; apply this change before it or after it"
             raise InvalidSpec(change.field, change.now, allowed)
+
+
+def topics_that_stay(
+    before: Mapping[str, Any],
+    now: KafkaSource,
+    offset: Mapping[str, Any] | None,
+    noted: Mapping[str, str],
+    ids: Mapping[str, str],
+) -> tuple[str, ...]:
+    """The topics of the source ``now`` that the stream has a position in, in the order of their names.
+
+    ``before``: the source of the spec that is left, ``offset``: its position. ``noted`` and ``ids``: of the topics
+    then and now. Where an id is not known, a topic of the same brokers is the same one.
+    """
+    if before["format"] != "kafka" or not offset:
+        return ()
+    same_brokers = before["bootstrap_servers"] == now.bootstrap_servers
+    both = sorted({*now.topic.split(",")} & {*offset})
+    return tuple(
+        topic for topic in both if (noted[topic] == ids[topic] if topic in noted and topic in ids else same_brokers)
+    )
 
 
 def _gap_text(gap_ms: int, first_event: int | None) -> str:

@@ -32,5 +32,5 @@ def replay_of_delta(offset: Any, versions: Collection[int]) -> Replay:  # noqa: 
 
 
 def replay_of_topic(offset: Any) -> Replay:  # noqa: ANN401  JSON
-    """Of Kafka; ``offset`` by topic and partition. The broker is not asked what it still has."""
+    """Describe ``offset``, by topic and partition. The brokers are asked elsewhere."""
     return Replay(f"Kafka from {json.dumps(offset, sort_keys=True)} on" if offset else "Kafka as the spec says")

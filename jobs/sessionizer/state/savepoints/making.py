@@ -18,6 +18,7 @@ from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import committed_batches
 from sessionizer.lineage.sink_folders import sink_folders
+from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record
 from sessionizer.state.savepoints.code_digest import code_digest
@@ -136,6 +137,7 @@ class Making:
             fingerprint=Fingerprint(code_digest(), {**_versions(), **versions}, standing.settings),
             files=tuple(data_files(self.home)),
             former_sinks=tuple(self._former_sinks()),
+            source_ids=read_source_ids(self.stream, standing.lineage),
         )
         write_manifest(self.home, manifest)
         self.after("manifest")

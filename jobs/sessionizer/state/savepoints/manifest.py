@@ -105,7 +105,7 @@ class Manifest:
     get (0 where the stream has none). ``earliest_due_ms``: when the first open session could end; None for never. A
     native savepoint was not counted: it says neither.
     ``payload_types``: each column's types so far, oldest first, as Spark writes them in JSON. ``live``: made while the
-    stream ran.
+    stream ran. ``source_ids``: of the topics that were read; empty in savepoints of earlier releases.
     """
 
     id: str
@@ -130,6 +130,7 @@ class Manifest:
     fingerprint: Fingerprint
     files: tuple[DataFile, ...] = field(default_factory=tuple)
     former_sinks: tuple[FormerSink, ...] = field(default_factory=tuple)
+    source_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def versions(self) -> Mapping[tuple[str | None, str], int | None]:
@@ -150,7 +151,10 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as JSON has them."""
-        return {**asdict(self), "kind": str(self.kind), "files": [asdict(file) for file in self.files]}
+        told = {**asdict(self), "kind": str(self.kind), "files": [asdict(file) for file in self.files]}
+        if not self.source_ids:  # as the manifests of earlier releases, whose digests were approved
+            del told["source_ids"]
+        return told
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Manifest:

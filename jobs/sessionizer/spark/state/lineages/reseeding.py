@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sessionizer.errors import HalfWrittenBatch
@@ -13,6 +13,9 @@ from sessionizer.spark.state.open_events import kept_state, read_timeouts, readi
 from sessionizer.state.lineages.handover import Handover, records_beside, unread_punctuations
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.home.json_record import JsonObject
     from sessionizer.lineage.kept_spec import LineageSpec
     from sessionizer.spark.state.lineages.seeding import Seeding
     from sessionizer.state.lineages.origin import Origin
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 class Reseeding:
     """``standing``: the committed batch after which the stream goes on in a new lineage, by ``spec``.
 
-    ``same_source``: so what is left out of it stays left out.
+    ``same_source``: so what is left out of it stays left out. ``records``: other files of the lineage, by their names.
     """
 
     seeding: Seeding
@@ -31,6 +34,7 @@ class Reseeding:
     spec: LineageSpec
     origin: Origin
     same_source: bool = True
+    records: Mapping[str, JsonObject] = field(default_factory=dict)
 
     def run(self) -> str:
         """The new lineage, active by then. Raises HalfWrittenBatch, and as ``Seeding.run``."""
@@ -47,7 +51,10 @@ class Reseeding:
             offset=standing.position.offset,
             seen=standing.seen_files,
             timeouts=timeouts,
-            records=records_beside(seeding.home, standing.lineage, same_source=self.same_source),
+            records={
+                **records_beside(seeding.home, standing.lineage, same_source=self.same_source),
+                **self.records,
+            },
             punctuations=unread_punctuations(seeding.home, standing),
         )
         return seeding.run(state, handover)

@@ -24,11 +24,12 @@ from sessionizer.home.table_places import located
 from sessionizer.lineage.checkpoint import begun_batch, initial_offset, seen_files
 from sessionizer.spark.ingest.guard import EVENT_TIME, guard
 from sessionizer.spark.ingest.source import check_reachable, read_source
+from sessionizer.spark.ingest.topics import topics_of
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.state.lineages.switch_plan import Edge, Start, Unread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -86,8 +87,15 @@ def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning:
     return None if first is None else first[0]
 
 
-def unread_of(spark: SparkSession, source: Source, home: Path, standing: Standing) -> Unread:
-    """What the stream that stands there has not read of its ``source``."""
+def unread_of(
+    spark: SparkSession, source: Source, home: Path, standing: Standing, kept: Collection[str] = ()
+) -> Unread:
+    """Count the items of ``source`` that the stream has not read, without the topics that are ``kept``."""
+    if source.format == "kafka" and kept:
+        left = [topic for topic in topics_of(source) if topic not in kept]
+        if not left:
+            return Unread("records", 0)
+        source = source.model_copy(update={"topic": ",".join(left)})
     unit = {"files": "files", "delta": "versions", "kafka": "records", "socket": "lines"}[source.format]
     try:
         check_reachable(source)

@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.core.definition.rules import TimeMode
-from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import EventsUnread, PlanChanged
-from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.left_out import read_left_out
-from sessionizer.spark.ingest.kept_types import require_readable_state
-from sessionizer.spark.sinks.examine import examine
-from sessionizer.spark.state.lineages.reseeding import Reseeding
-from sessionizer.spark.state.lineages.seeding import Seeding
+from sessionizer.lineage.source_ids import read_source_ids
+from sessionizer.spark.ingest.topics import topic_ids
+from sessionizer.spark.state.lineages.moving import Moving
 from sessionizer.spark.state.lineages.source_beginning import beginning_of, first_event_at, unread_of
-from sessionizer.state.lineages.origin import Origin, activated_by
+from sessionizer.state.lineages.origin import activated_by
 from sessionizer.state.lineages.standing import Position, standing_of
-from sessionizer.state.lineages.switch_plan import VERB, SwitchPlan, require_switch
+from sessionizer.state.lineages.switch_plan import SwitchPlan, require_switch, topics_that_stay
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
@@ -48,6 +44,8 @@ class Switching:
     spec: StreamSpec
     start: Start
     trial: Terms | None = None
+    leave_unread: bool = False
+    """Also if the old source has more that was not read."""
 
     def plan(self) -> SwitchPlan:
         """What would be done. Writes nothing.
@@ -55,8 +53,10 @@ class Switching:
         Raises InvalidSpec where the spec changes too much, or nothing of its source, SourceUnreachable where the new
         source does not answer, and what keeps a stream from being saved (``standing_of``).
         """
-        beginning = self._beginning()
-        plan = self._plan_of(standing_of(self.home), beginning)
+        standing = standing_of(self.home)
+        kept, _ = self._kept(standing)
+        beginning = self._beginning(standing, kept)
+        plan = self._plan_of(standing, beginning, kept)
         return replace(plan, first_event=first_event_at(self.spark, self.spec, self.home.platform, beginning))
 
     def run(
@@ -64,7 +64,6 @@ class Switching:
         operation: Operation,
         permit: Callable[[], None],
         *,
-        leave_unread: bool = False,
         after: Callable[[Step], None] = lambda _: None,
     ) -> OperationRecord:
         """The record of the operation, done. Raises as ``carry_out``: then the stream is as it was."""
@@ -72,7 +71,7 @@ class Switching:
         if lineage is None:
             with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
                 operation.reached(Reached.STOPPED)
-                lineage = self.carry_out(operation.record.digest, permit, leave_unread=leave_unread, after=after)
+                lineage = self.carry_out(operation.record.digest, permit, leave_unread=self.leave_unread, after=after)
         return operation.over(lineage)
 
     def carry_out(
@@ -89,34 +88,43 @@ class Switching:
         has more, unless ``leave_unread``, HalfWrittenBatch, UnfaithfulState, and as ``plan``. Then the stream is as it
         was.
         """
-        standing, beginning = standing_of(self.home), self._beginning()
-        plan = self._plan_of(standing, beginning)
+        standing = standing_of(self.home)
+        kept, now = self._kept(standing)
+        beginning = self._beginning(standing, kept)
+        plan = self._plan_of(standing, beginning, kept)
         if plan.digest != approved:
             raise PlanChanged(self.home.name, approved, plan.digest)
         if plan.unread.items and not leave_unread:
             raise EventsUnread(self.home.name, plan.unread.items, plan.unread.unit)
-        examined = examine(self.spark, self.spec, self.home.platform)
-        require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
-        partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
-        seeding = Seeding(
-            self.spark, self.home, self.spec, examined, partitions, permit=permit, after=after, trial=self._terms
-        )
+        moving = Moving(self.spark, self.home, self.spec, permit, after, self._terms, now)
         moved = replace(
             standing, position=Position(self.spec.source.format, beginning.offset), seen_files=beginning.seen
         )
-        origin = Origin(VERB, epoch_ms(), standing.lineage, standing.batch_id)
-        record = new_record(self.home, self.spec)
-        return Reseeding(seeding, moved, record, origin, same_source=False).run()
+        return moving.run(moved, read_left_out(self.home, standing.lineage).select_topics(kept))
 
     @property
     def _terms(self) -> Terms | None:
         """What a new source brings once more is late, and meant to be."""
         return self.trial and replace(self.trial, judges_late=False)
 
-    def _beginning(self) -> Beginning:
-        return beginning_of(self.spark, self.spec.source, self.home.platform, self.start)
+    def _kept(self, standing: Standing) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The topics that go on where they are, and the ids of all topics of the new source."""
+        source = self.spec.source
+        if source.format != "kafka":
+            return (), {}
+        now = topic_ids(self.spark, self.home.name, source)
+        noted = read_source_ids(self.home, standing.lineage)
+        return topics_that_stay(standing.spec["source"], source, standing.position.offset, noted, now), now
 
-    def _plan_of(self, standing: Standing, beginning: Beginning) -> SwitchPlan:
+    def _beginning(self, standing: Standing, kept: tuple[str, ...]) -> Beginning:
+        found = beginning_of(self.spark, self.spec.source, self.home.platform, self.start)
+        if not kept:
+            return found
+        return replace(
+            found, offset={**(found.offset or {}), **{topic: standing.position.offset[topic] for topic in kept}}
+        )
+
+    def _plan_of(self, standing: Standing, beginning: Beginning, kept: tuple[str, ...]) -> SwitchPlan:
         changes = changes_between(decided_by(standing.spec), decisions_of(self.spec))
         require_switch(changes)
         left = recorded_spec(standing.spec, self.home.lineage(standing.lineage).spec)
@@ -129,7 +137,8 @@ class Switching:
             start=self.start,
             changes=tuple(map(str, changes)),
             begins=beginning.described,
-            unread=unread_of(self.spark, left.source, self.home.platform, standing),
+            unread=unread_of(self.spark, left.source, self.home.platform, standing, kept),
+            kept=kept,
             read_until=standing.watermark_ms + left.rules.watermark_delay_ms if by_events else None,
             left_out=tuple(read_left_out(self.home, standing.lineage).lines()),
             trial=self.trial,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.errors import NothingToSave
@@ -14,6 +15,7 @@ from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.lineage.trial.judging import USUAL
 from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.lineages.source_losses import gone_from_source
 from sessionizer.spark.state.restores.leaving_out import files_read, leaving_of
 from sessionizer.spark.state.restores.table_rows import count_changes
 from sessionizer.spark.state.savepoints.saved_state import seen_in
@@ -135,7 +137,10 @@ def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, man
     if manifest.position.format == FILES:
         then = [file.uri for file in seen_in(spark, savepoint, manifest)]
         now = [file.uri for file in files_read(home)]
-    return replay_of(home, manifest.spec["source"], manifest.position.offset, then, now)
+    again = replay_of(home, manifest.spec["source"], manifest.position.offset, then, now)
+    spec, offset = saved_spec(savepoint, manifest), manifest.position.offset
+    gone = gone_from_source(spark, home, spec, offset, manifest.source_ids)
+    return replace(again, missing=(*again.missing, *gone))
 
 
 def replay_of(

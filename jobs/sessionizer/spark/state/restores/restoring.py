@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS, LEFT_OUT
+from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS, LEFT_OUT, SOURCE_IDS
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, keep_left_out
+from sessionizer.lineage.source_ids import record_of_ids
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.state.lineages.seeding import Seeding
@@ -131,5 +132,6 @@ class Restoring:
             records={
                 **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
                 **({LEFT_OUT: self.left_out.record()} if self.left_out else {}),
+                **({SOURCE_IDS: record_of_ids(manifest.source_ids)} if manifest.source_ids else {}),
             },
         )

@@ -1,0 +1,80 @@
+"""``source.json`` of a lineage: the identity of each topic or table that it has positions in (docs/adr/0127).
+
+A topic that is deleted and made again keeps its name and gets another id. Offsets of the old one mean nothing in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.errors import DamagedFile, SourceReplaced
+from sessionizer.home.json_file import examine_json, unreadable, write_json
+from sessionizer.home.stamp import require_known_format, stamped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+
+_IDS: Final = "ids"
+
+
+def read_source_ids(home: StreamHome, lineage: str) -> dict[str, str]:
+    """Read the ids by the names of topics, none in a lineage of an earlier release. Raises DamagedFile."""
+    path = home.lineage(lineage).source_ids
+    reading = examine_json(path)
+    if reading.damage is not None:
+        raise unreadable(path, reading)
+    if reading.value is None:
+        return {}
+    require_known_format(path, reading.value)
+    ids = reading.value.get(_IDS)
+    if not isinstance(ids, dict):
+        raise DamagedFile(path, "it lacks the ids of the source")
+    return {str(name): str(found) for name, found in ids.items()}
+
+
+def note_source_ids(home: StreamHome, lineage: str, ids: Mapping[str, str]) -> None:
+    """Keep ``ids`` beside those of topics that are known already. Raises UnwritablePath, DiskFull, DamagedFile.
+
+    Only the holder of the lease may, before its query starts.
+    """
+    known = read_source_ids(home, lineage)
+    if ids and known != {**known, **ids}:
+        write_json(home.lineage(lineage).source_ids, record_of_ids({**known, **ids}))
+
+
+def record_of_ids(ids: Mapping[str, str]) -> JsonObject:
+    """The content of ``source.json``."""
+    return stamped({_IDS: dict(ids)})
+
+
+def known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) -> dict[str, str]:  # noqa: ANN401  JSON
+    """Choose the ids of the topics, or of the table, in a spec's ``source`` that ``offset`` is a position in.
+
+    Delta's source writes the id of its table into each offset. In a topic of which nothing was read no position can be
+    wrong.
+    """
+    if not offset:
+        return {}
+    if source["format"] == "delta":
+        return {str(source["path"]): str(offset["reservoirId"])}
+    read = topics_read(offset) if source["format"] == "kafka" else ()
+    return {name: found for name, found in noted.items() if name in read}
+
+
+def topics_read(offset: Mapping[str, Mapping[str, int]]) -> set[str]:
+    """The topics of which something was read."""
+    return {topic for topic, partitions in offset.items() if any(partitions.values())}
+
+
+def replaced(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The names that have another id ``now`` than was ``known``. An id that is not known is no other one."""
+    return [name for name, found in known.items() if now.get(name, found) != found]
+
+
+def require_same_source(stream: str, known: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raises SourceReplaced for a topic or table that was made anew."""
+    for name in replaced(known, now):
+        raise SourceReplaced(stream, name, known[name], now[name])

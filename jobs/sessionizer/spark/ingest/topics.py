@@ -1,0 +1,79 @@
+"""The topics of a source, asked about before anything is started: are they there, may they be read, which are they."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import SourceForbidden, SourceMissing
+from sessionizer.launch.plain_spark import plain
+from sessionizer.spark.ingest.source import check_reachable, kafka_options
+from sessionizer.spark.internals.kafka_admin import Fault, Topic, describe_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.stream_spec.document.source import KafkaSource
+
+FIELD: Final = "source.topic"
+ASKED: Final = 3
+"""Times that a topic is asked about which is not there: a broker that has just started may not know of it yet."""
+PAUSE_S: Final = 1.0
+_PREFIX: Final = "kafka."
+_MISSING: Final = frozenset({"UnknownTopicOrPartitionException", "InvalidTopicException"})
+
+
+def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str, str]:
+    """The id of each topic of ``source`` that has one. Empty where nothing private of Spark is used.
+
+    Raises SourceUnreachable, SourceMissing, SourceForbidden, InvalidSpec.
+    """
+    check_reachable(source)
+    if plain():
+        return {}
+    settings = kafka_settings(source)
+    answers = settled_answers(lambda: describe_topics(spark, settings, topics_of(source)))
+    return judged_ids(stream, source.bootstrap_servers, answers)
+
+
+def topics_of(source: KafkaSource) -> tuple[str, ...]:
+    """The names of its topics, as the spec lists them."""
+    return tuple(dict.fromkeys(source.topic.split(",")))
+
+
+def kafka_settings(source: KafkaSource) -> dict[str, str]:
+    """The settings of Kafka's own clients in the options of ``source``. Raises InvalidSpec for an unset variable."""
+    options = kafka_options(source).items()
+    return {name[len(_PREFIX) :]: value for name, value in options if name.lower().startswith(_PREFIX)}
+
+
+def settled_answers(
+    ask: Callable[[], Mapping[str, Topic | Fault]], pause_s: float = PAUSE_S
+) -> Mapping[str, Topic | Fault]:
+    """The answers of ``ask``, asked again while a topic is missing."""
+    answers = ask()
+    for _ in range(ASKED - 1):
+        if not any(isinstance(answer, Fault) and answer.exception in _MISSING for answer in answers.values()):
+            break
+        time.sleep(pause_s)
+        answers = ask()
+    return answers
+
+
+def judged_ids(stream: str, brokers: str, answers: Mapping[str, Topic | Fault]) -> dict[str, str]:
+    """The ids in ``answers``. Raises SourceMissing, SourceForbidden for the first topic that cannot be read."""
+    found = {name: judged(stream, brokers, name, answer).id for name, answer in answers.items()}
+    return {name: topic for name, topic in found.items() if topic is not None}
+
+
+def judged(stream: str, brokers: str, name: str, answer: Topic | Fault) -> Topic:
+    """The topic that was described. Raises SourceMissing, SourceForbidden."""
+    if isinstance(answer, Topic):
+        if not answer.readable:
+            raise SourceForbidden(stream, FIELD, name, brokers, "it has the right DESCRIBE and lacks READ")
+        return answer
+    if answer.exception in _MISSING:
+        raise SourceMissing(stream, FIELD, name, brokers)
+    raise SourceForbidden(stream, FIELD, name, brokers, f"{answer.exception}: {answer.detail}")

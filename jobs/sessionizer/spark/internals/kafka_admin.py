@@ -1,0 +1,103 @@
+"""Kafka's client for administrators, asked about topics: their ids, and whether this driver may read them.
+
+**Private**: py4j's way to the client in the jar that Spark's source reads with, and Spark's ``KafkaConfigUpdater``,
+which adds the tokens that Spark has.
+**Public**: no topic is asked about.
+**Lost**: a topic that is not there fails the query, and one that was made anew under its old name goes unnoticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JJavaError
+
+from sessionizer.spark.internals.door import door
+from sessionizer.spark.internals.java_class import java_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+DOOR: Final = "Kafka's administrator"
+ANSWERS_WITHIN_MS: Final = 20_000
+NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id that a broker gives which knows of no ids."""
+_BOUNDS: Final = {"default.api.timeout.ms": str(ANSWERS_WITHIN_MS), "request.timeout.ms": str(ANSWERS_WITHIN_MS)}
+_JUDGED: Final = ("UnknownTopicOrPartition", "InvalidTopic", "Authorization", "Authentication")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that is there: its ``id``, None where the broker has none, and whether it is ``readable``."""
+
+    id: str | None
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Kafka's answer about a topic that it does not describe: the ``exception`` by its class, and its ``detail``."""
+
+    exception: str
+    detail: str
+
+
+def describe_topics(spark: SparkSession, settings: Mapping[str, str], names: Iterable[str]) -> dict[str, Topic | Fault]:
+    """Ask the brokers of ``settings``, as Kafka calls them, about topics. Raises other errors of Kafka as they are."""
+    with door(DOOR):
+        wanted = tuple(names)
+        admin = _client(spark, {**_BOUNDS, **settings})
+        try:
+            asked = admin.describeTopics(_java_list(spark, wanted), _with_rights(spark)).topicNameValues()
+            return {name: _answer(asked.get(name)) for name in wanted}
+        finally:
+            admin.close()
+
+
+def _client(spark: SparkSession, settings: Mapping[str, str]) -> Any:  # noqa: ANN401  a Java object
+    given = java_class(spark, "java.util.HashMap")()
+    for name, value in settings.items():
+        given.put(name, value)
+    scala = java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(given)
+    updater = java_class(spark, "org.apache.spark.kafka010.KafkaConfigUpdater")("sessionizer", scala)
+    settled = updater.setAuthenticationConfigIfNeeded().build()
+    return java_class(spark, "org.apache.kafka.clients.admin.AdminClient").create(settled)
+
+
+def _with_rights(spark: SparkSession) -> Any:  # noqa: ANN401  a Java object
+    options = java_class(spark, "org.apache.kafka.clients.admin.DescribeTopicsOptions")()
+    return options.includeAuthorizedOperations(True)  # noqa: FBT003  Java has no names
+
+
+def _java_list(spark: SparkSession, names: Iterable[str]) -> Any:  # noqa: ANN401  a Java object
+    found = java_class(spark, "java.util.ArrayList")()
+    for name in names:
+        found.add(name)
+    return found
+
+
+def _answer(future: Any) -> Topic | Fault:  # noqa: ANN401  a Java object
+    try:
+        described = future.get()
+    except Py4JJavaError as error:
+        fault = _fault(error)
+        if fault is None:
+            raise
+        return fault
+    rights = described.authorizedOperations()
+    known = set() if rights is None else {str(right) for right in rights.toArray()}
+    topic = str(described.topicId().toString())
+    return Topic(None if topic == NO_ID else topic, readable=not known or "READ" in known)
+
+
+def _fault(error: Py4JJavaError) -> Fault | None:
+    cause = error.java_exception
+    while cause is not None:
+        name = str(cause.getClass().getSimpleName())
+        if any(sign in name for sign in _JUDGED):
+            return Fault(name, str(cause.getMessage()))
+        cause = cause.getCause()
+    return None

@@ -1,0 +1,134 @@
+"""Comparison of a source with a position in it: which events are gone, from where on it has everything."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from sessionizer.errors import InvalidSpec, SourceMissing, SourceReplaced, TransientError
+from sessionizer.home.data_files import entries_in
+from sessionizer.home.data_root import folder_at
+from sessionizer.home.table_places import located
+from sessionizer.lineage.checkpoint import begun_batch, committed_batch, files_of_batch
+from sessionizer.lineage.source_ids import known_ids, replaced, require_same_source
+from sessionizer.spark.ingest.source_identity import source_ids
+from sessionizer.spark.state.lineages.source_beginning import offsets_at
+from sessionizer.state.lineages.lost_events import (
+    GoingOn,
+    going_on_in_folder,
+    going_on_in_table,
+    going_on_in_topics,
+)
+from sessionizer.state.lineages.switch_plan import Edge, Start
+from sessionizer.state.savepoints.sink_versions import COMMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.source import KafkaSource
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.")
+_KEEPS_NOTHING: Final = "the stream of a source that keeps its events: a socket keeps none"
+
+
+def going_on(
+    spark: SparkSession,
+    home: StreamHome,
+    spec: StreamSpec,
+    offset: Any,  # noqa: ANN401  JSON
+    noted: Mapping[str, str],
+    lineage: str | None = None,
+) -> tuple[GoingOn, dict[str, str]]:
+    """Return where the source of ``spec`` can be read on after ``offset``, and its ids now.
+
+    ``noted``: the ids that were noted of what was read; ``lineage``: the one whose begun batch reads files. Raises as
+    ``source_ids``.
+    """
+    source = spec.source
+    now = source_ids(spark, spec.name, source, home.platform)
+    known = known_ids(noted, source.model_dump(), offset)
+    others = replaced(known, now)
+    match source.format:
+        case "kafka":
+            return _in_topics(spark, source, home, offset, others, [name for name in known if name in now]), now
+        case "delta":
+            folder = folder_at(located(source.path, home.platform))
+            return (_in_table(folder, offset, replaced=bool(others)) if offset else GoingOn(None)), now
+        case "files":
+            return _in_folder(home, lineage, offset), now
+        case "socket":
+            raise InvalidSpec("--accept-loss", spec.name, _KEEPS_NOTHING)
+
+
+def gone_from_source(
+    spark: SparkSession,
+    home: StreamHome,
+    spec: StreamSpec,
+    offset: Any,  # noqa: ANN401  JSON
+    noted: Mapping[str, str],
+) -> tuple[str, ...]:
+    """List the events after ``offset`` that a topic or table no longer has, for people.
+
+    Empty if the source does not answer: a later start tells.
+    """
+    if spec.source.format not in ("kafka", "delta") or not offset:
+        return ()
+    try:
+        if spec.source.format == "kafka":
+            return going_on(spark, home, spec, offset, noted)[0].lost
+        now = source_ids(spark, spec.name, spec.source, home.platform)
+        require_same_source(spec.name, known_ids(noted, spec.source.model_dump(), offset), now)
+    except (SourceMissing, SourceReplaced) as error:
+        return (str(error),)
+    except TransientError:
+        return ()
+    return ()
+
+
+def _in_topics(
+    spark: SparkSession,
+    source: KafkaSource,
+    home: StreamHome,
+    offset: Any,  # noqa: ANN401  JSON
+    others: list[str],
+    known: list[str],
+) -> GoingOn:
+    if not offset:
+        return GoingOn(offset)
+    earliest, latest = (offsets_at(spark, source, home.platform, Start(edge=edge)) for edge in Edge)
+    return going_on_in_topics(offset, earliest, latest, others, known)
+
+
+def _in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> GoingOn:
+    entries = entries_in(table / "_delta_log")
+    named = ((COMMIT.fullmatch(entry.name), entry) for entry in entries)
+    commits = {int(match[1]): entry for match, entry in named if match is not None}
+    first = int(offset["reservoirVersion"])
+    later = {} if replaced else {version: commit for version, commit in commits.items() if version >= first}
+    holes = {version: gone for version, commit in later.items() if (gone := _files_gone(table, commit))}
+    states = [int(match[1]) for entry in entries if (match := _CHECKPOINT.match(entry.name)) is not None]
+    oldest = 0 if 0 in commits else min(states, default=0)
+    return going_on_in_table(offset, set(commits), holes, replaced=replaced, oldest=oldest)
+
+
+def _files_gone(table: DataPath, commit: DataPath) -> int:
+    """The data files that the commit added and that are not there."""
+    actions = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if '"add"' in line]
+    added = [unquote(str(action["add"]["path"])) for action in actions if "add" in action]
+    return sum(not (folder_at(path) if "://" in path else table / path).exists() for path in added)
+
+
+def _in_folder(home: StreamHome, lineage: str | None, offset: Any) -> GoingOn:  # noqa: ANN401  JSON
+    checkpoint = home.checkpoint(lineage) if lineage else None
+    newest = begun_batch(checkpoint) if checkpoint else None
+    if checkpoint is None or newest is None or newest == committed_batch(checkpoint):
+        return GoingOn(offset)
+    begun = files_of_batch(checkpoint, newest)
+    return going_on_in_folder(offset, begun, [uri for uri in begun if folder_at(uri).exists()])

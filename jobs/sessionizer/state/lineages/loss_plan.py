@@ -1,0 +1,59 @@
+"""Plan of a stream that goes on in its source without the events that are gone, as data (docs/adr/0128).
+
+The digest covers each loss by name. A source that loses more while somebody reads the plan has to be approved again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.trial.judging import USUAL, approved_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.lineage.trial.judging import Terms
+
+_LISTED: Final = 20
+"""Losses that are named one by one for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossPlan:
+    """``stream`` leaves ``lineage`` after ``batch_id`` and goes on by the spec of a ``fingerprint``, without ``lost``.
+
+    ``begins``: the position in the source, for people.
+    """
+
+    stream: str
+    lineage: str
+    batch_id: int
+    fingerprint: str
+    lost: tuple[str, ...]
+    begins: str
+    trial: Terms | None = USUAL
+
+    @property
+    def digest(self) -> str:
+        """The same for the same decision, on any machine: 16 hex digits."""
+        decided = ("stream", "lineage", "fingerprint", "lost")
+        chosen = {name: value for name, value in asdict(self).items() if name in decided}
+        return typed_digest({**chosen, **approved_terms(self.trial)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        return {**asdict(self), "digest": self.digest}
+
+    def lines(self) -> Iterator[str]:
+        """Print the plan for people, line by line."""
+        yield f"stream {self.stream} goes on with its source, without what is gone from it"
+        for each in self.lost[:_LISTED]:
+            yield f"  lost  {each}"
+        if len(self.lost) > _LISTED:
+            yield f"  lost  {len(self.lost) - _LISTED:,} more (--json has them all)"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}; it is left, and kept"
+        yield "  to    a new lineage with every open session"
+        yield f"        it reads its source from {self.begins}"
+        yield "  no table is changed, and no session is closed by it"

@@ -1,0 +1,89 @@
+"""Position at which a stream can go on in a source that has lost events, and the lost events: pure (docs/adr/0128)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sessionizer.lineage.left_out import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+Offsets: TypeAlias = "Mapping[str, Mapping[str, int]]"
+"""Topic, then partition, to offset, as Spark writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoingOn:
+    """The position from which there is everything: ``offset`` as Spark writes it. ``lost``: for people, in order."""
+
+    offset: Any | None
+    lost: tuple[str, ...] = ()
+
+
+def going_on_in_topics(
+    offset: Offsets, earliest: Offsets, latest: Offsets, replaced: Collection[str], known: Collection[str] = ()
+) -> GoingOn:
+    """Compare ``offset`` with topics that begin at ``earliest`` and end at ``latest`` now.
+
+    ``replaced``: topics that were made anew. ``known``: topics that are told by their ids to be the same. Of another
+    topic, a position behind its end tells that it was made anew.
+    """
+    found: dict[str, dict[str, int]] = {}
+    lost: list[str] = []
+    for topic in sorted(earliest):
+        before = offset.get(topic, {})
+        anew = topic in replaced or (topic not in known and _is_beyond(before, latest[topic]))
+        found[topic] = {}
+        for partition, begin in sorted(earliest[topic].items(), key=lambda item: int(item[0])):
+            position = before.get(partition, 0 if before else begin)
+            found[topic][partition] = begin if anew else max(position, begin)
+            if not anew and position < begin:
+                lost.append(str(Records(topic, int(partition), position, begin)))
+        gone = before if anew else {name: end for name, end in before.items() if name not in earliest[topic]}
+        lost += [_rest_of(topic, partition, end) for partition, end in sorted(gone.items(), key=lambda it: int(it[0]))]
+    return GoingOn(found, tuple(lost))
+
+
+def _is_beyond(before: Mapping[str, int], ends: Mapping[str, int]) -> bool:
+    return any(partition in ends and position > ends[partition] for partition, position in before.items())
+
+
+def _rest_of(topic: str, partition: str, end: int) -> str:
+    return f"all records from offset {end} on of partition {partition} of {topic}, as it was before it was made anew"
+
+
+def going_on_in_table(
+    offset: Mapping[str, Any], versions: Collection[int], holes: Mapping[int, int], *, replaced: bool, oldest: int = 0
+) -> GoingOn:
+    """Compare ``offset``, as Delta's source writes it, with a table whose log has ``versions``.
+
+    ``holes``: versions from the position on of which so many files are gone. ``oldest``: the first version whose state
+    can still be read. Delta's source needs the state before the version that it begins with.
+    """
+    first = int(offset["reservoirVersion"])
+    if replaced:
+        return GoingOn(None, (f"all versions from {first} on of the table as it was before it was made anew",))
+    newest = max(versions, default=-1)
+    gone = [version for version in range(first, newest + 1) if version not in versions or version in holes]
+    if not gone:
+        return GoingOn(dict(offset))
+    after = max(*gone, oldest) + 1
+    lost = [_skipped(version, versions, holes) for version in range(first, after)]
+    on = {"reservoirVersion": after, "index": -1, "isStartingVersion": False}
+    return GoingOn({**offset, **on}, tuple(lost))
+
+
+def _skipped(version: int, versions: Collection[int], holes: Mapping[int, int]) -> str:
+    if version not in versions:
+        return f"version {version}: it is no longer in the table's log"
+    if version in holes:
+        return f"version {version}: {holes[version]} of its files are gone, and the others are skipped"
+    return f"version {version}: it is skipped, because a later one, or the table's state before it, is gone"
+
+
+def going_on_in_folder(offset: Any, begun: Collection[str], there: Collection[str]) -> GoingOn:  # noqa: ANN401  JSON
+    """Compare the files that a ``begun`` batch reads with those that are there."""
+    gone = sorted(set(begun) - set(there))
+    return GoingOn(offset, tuple(f"file {uri}" for uri in gone))

@@ -1,0 +1,140 @@
+"""A stream whose source has lost events goes on without them: each is named first, and nothing else is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from sessionizer.errors import InvalidSpec, PlanChanged, QueryFailed, SourceReplaced
+from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.lineage.left_out import Records
+from sessionizer.lineage.source_ids import read_source_ids
+from sessionizer.spark.failures.query_failure import classified
+from sessionizer.spark.state.lineages.accepting_loss import AcceptingLoss
+from sessionizer.spark.state.restores.restore_planning import plan_restore
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import SavepointRequest
+from sessionizer.state.savepoints.native import make_native_savepoint
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import line
+from support.faults.spoiled_streams import DELTA_CLICKS, a_commit, log_truncated
+from support.processes.in_process import begin_batch, catch_up, drain
+from support.streams.stage import Stage, clicks_spec
+from support.streams.transactions import click, send, topic_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.state.lineages.loss_plan import LossPlan
+    from sessionizer.state.savepoints.manifest import Manifest
+    from support.processes.kafka_broker import KafkaBroker
+
+
+def accept_loss(spark: SparkSession, stage: Stage) -> LossPlan:
+    """Approve the plan and carry it out."""
+    accepting = AcceptingLoss(spark, stage.stream_home, stage.spec())
+    plan, before = accepting.plan(), stage.lineage
+    with pytest.raises(PlanChanged):
+        accepting.carry_out("0" * 16, lambda: None)
+    assert stage.lineage == before
+    assert accepting.carry_out(plan.digest, lambda: None) == stage.lineage != before
+    return plan
+
+
+def savepoint(stage: Stage) -> tuple[SavepointHome, Manifest]:
+    """A savepoint of the stopped stream."""
+    home = stage.stream_home
+    made = make_native_savepoint(home, standing_of(home), SavepointRequest(home.savepoints, "a test"), lambda _: None)
+    return SavepointHome.of(home.savepoints, made.id), made
+
+
+def died_of(spark: SparkSession, stage: Stage) -> str:
+    with pytest.raises(StreamingQueryException) as caught:
+        catch_up(spark, stage)
+    error = classified(stage.name, caught.value)
+    assert isinstance(error, QueryFailed)
+    return error.cause
+
+
+def ids_of_events(stage: Stage) -> list[str]:
+    rows: list[dict[str, Any]] = table_rows(stage.table("sessions"))
+    return sorted(event["event_id"] for row in rows for event in row["events"])
+
+
+def test_records_that_retention_removed(
+    spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str
+) -> None:
+    stage = Stage.begun(tmp_path, topic_spec(kafka_broker, kafka_topic))
+    clicks = [click("ann", f"c{number}", number) for number in range(7)]
+    send(kafka_broker, kafka_topic, clicks[:3])
+    catch_up(spark, stage)
+    saved = savepoint(stage)
+    assert plan_restore(spark, stage.stream_home, *saved).is_possible
+    with pytest.raises(InvalidSpec) as caught:
+        AcceptingLoss(spark, stage.stream_home, stage.spec()).plan()
+    assert caught.value.field == "--accept-loss"
+    send(kafka_broker, kafka_topic, clicks[3:])
+    kafka_broker.delete_records(kafka_topic, before=5)
+    assert died_of(spark, stage) == "source_data_loss"
+    assert plan_restore(spark, stage.stream_home, *saved).replay.missing == (str(Records(kafka_topic, 0, 3, 5)),)
+    plan = accept_loss(spark, stage)
+    assert plan.lost == (str(Records(kafka_topic, 0, 3, 5)),)
+    drain(spark, stage)
+    assert ids_of_events(stage) == ["c0", "c1", "c2", "c5", "c6"]
+
+
+def test_a_topic_made_anew(spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str) -> None:
+    """The new topic is longer than the old one."""
+    stage = Stage.begun(tmp_path, topic_spec(kafka_broker, kafka_topic))
+    send(kafka_broker, kafka_topic, [click("ann", f"old{number}", number) for number in range(2)])
+    catch_up(spark, stage)
+    saved = savepoint(stage)
+    kafka_broker.delete_topic(kafka_topic)
+    kafka_broker.create_topic(kafka_topic)
+    send(kafka_broker, kafka_topic, [click("ann", f"new{number}", 5 + number) for number in range(4)])
+    with pytest.raises(SourceReplaced):
+        catch_up(spark, stage)
+    assert not plan_restore(spark, stage.stream_home, *saved).is_possible
+    left = stage.lineage
+    plan = accept_loss(spark, stage)
+    assert plan.lost
+    assert left is not None
+    assert stage.lineage is not None
+    known, now = (read_source_ids(stage.stream_home, lineage) for lineage in (left, stage.lineage))
+    assert known.keys() == now.keys() == {kafka_topic}
+    assert known != now
+    assert saved[1].source_ids == known
+    drain(spark, stage)
+    assert ids_of_events(stage) == ["new0", "new1", "new2", "new3", "old0", "old1"]
+
+
+def test_versions_that_a_table_has_lost(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.begun(tmp_path, DELTA_CLICKS)
+    a_commit(stage)
+    catch_up(spark, stage)
+    log_truncated(stage)
+    assert died_of(spark, stage) == "source_data_loss"
+    plan = accept_loss(spark, stage)
+    assert [lost.split(":")[0] for lost in plan.lost] == [f"version {version}" for version in range(1, 6)]
+    a_commit(stage, 7)
+    drain(spark, stage)
+    assert len(ids_of_events(stage)) == 2
+
+
+def test_files_that_are_gone_before_their_batch_was_over(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage.begun(tmp_path, clicks_spec(files_per_batch=3))
+    stage.feed.mkdir(parents=True, exist_ok=True)
+    (stage.feed / "0.json").write_bytes(line(0, "ann"))
+    catch_up(spark, stage)
+    for number in range(1, 4):
+        (stage.feed / f"{number}.json").write_bytes(line(number, "ann"))
+    begin_batch(spark, stage)
+    (stage.feed / "2.json").unlink()
+    plan = accept_loss(spark, stage)
+    assert [lost.rpartition("/")[2] for lost in plan.lost] == ["2.json"]
+    drain(spark, stage)
+    assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [3]
