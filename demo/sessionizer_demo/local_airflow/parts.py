@@ -30,7 +30,7 @@ class Parts:
         port = str(self.installation.port)
         return {
             "api-server": ["airflow", "api-server", "--host", LOOPBACK, "--port", port, "--workers", "1"],
-            # The log servers of these two would listen on every address; here all logs are on one disk anyway.
+            # The log servers of these two would listen on every address. They are not needed, as one disk has all logs.
             "scheduler": ["airflow", "scheduler", "--skip-serve-logs"],
             "triggerer": ["airflow", "triggerer", "--skip-serve-logs"],
             "dag-processor": ["airflow", "dag-processor"],
@@ -69,7 +69,7 @@ class Parts:
             )
 
     def kill(self, name: str) -> None:
-        """Send SIGKILL to the part and all processes it started.
+        """Send SIGKILL to the part and the processes it started, except drivers.
 
         The machine's own memory killer would leave less order.
         """

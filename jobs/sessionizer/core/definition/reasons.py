@@ -34,4 +34,4 @@ class QuarantineReason(StrEnum):
     """The row has the key and id of an event of an open session, but another body."""
     UNREADABLE_FILE = "unreadable_file"
     LEFT_OUT = "left_out"
-    """The row is in a range of the source that the operator excluded in a restore."""
+    """The row is in a range of the source that the user excluded in a restore."""

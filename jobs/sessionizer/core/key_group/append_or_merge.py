@@ -161,8 +161,8 @@ def _can_wait(rules: SessionRules, planned: Plan, new: Sequence[pa.Table], bound
     """Whether a group may leave its due sessions to the next batch: once after each merge, and only in a backlog.
 
     In a backlog a batch spans more event time than ``emit_every``, and each merge would rewrite all open events. The
-    group's newest event decides. Spark's watermark follows it by at least ``emit_every``, so the next batch comes even
-    without new data. The event is also so old that another batch as long as this one must be waiting.
+    group's newest event decides. Spark's watermark follows it and advances by at least ``emit_every``, so the next
+    batch comes even without new data. The event is also so old that another batch as long as this one must be waiting.
     """
     if not rules.emit_every_ms or planned.appended or not new:
         return False

@@ -37,7 +37,7 @@ class Repeats:
     def among(
         cls, table: pa.Table, rows: Int64s, identity: Int64s, turn: Int64s, columns: Sequence[frozenset[str]]
     ) -> Repeats:
-        """Return the repeats among the ``rows`` of ``table``.
+        """Return the repeats at the positions ``rows`` of ``table``.
 
         ``turn`` is each row's position in ``columns``, the sets of names of the columns that rows came with.
         """
