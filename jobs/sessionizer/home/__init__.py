@@ -1,1 +1,1 @@
-"""Where everything of the platform, of a stream and of a lineage is, and how files are written there."""
+"""The places of the platform's, a stream's and a lineage's files, and the functions that write files there."""

@@ -1,8 +1,8 @@
-"""The log file of a driver, kept short by the driver itself while others write to it.
+"""The log file of a driver, which the driver keeps short while other processes write to it.
 
-Whoever launched us opened the file for appending and gave it to the whole process tree as stdout and stderr. So it can
-be copied and cut to nothing in place: every writer goes on at its new end. What is printed between the copy and the
-cut is lost; a rename would lose the rest of the driver's life.
+The launcher opened the file for appending and gave it to the whole process tree as stdout and stderr. So it can be
+copied and truncated in place: every writer goes on at its new end. Text printed between the copy and the truncation is
+lost. A rename would lose the rest of the driver's life.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LOG_VARIABLE: Final = "SESSIONIZER_DRIVER_LOG"
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
 LOG_MODE: Final = 0o640
-"""What a driver prints is not for everybody on the machine."""
+"""Output of a driver is readable by its owner and group only."""
 
 KEPT: Final = 3
 """Older parts that are kept beside the file, the newest as ``<name>.1``."""
 
 
 def open_log(path: Path) -> BinaryIO:
-    """The file for appending, readable by its owner and group. Raises OSError."""
+    """Return the file for appending, readable by its owner and group. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, LOG_MODE)
     os.fchmod(descriptor, LOG_MODE)
     return os.fdopen(descriptor, "ab")
@@ -37,7 +37,7 @@ def open_log(path: Path) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True)
 class BoundedLog:
-    """At most about ``(kept + 1) * limit_bytes`` on disk."""
+    """A log that takes at most about ``(kept + 1) * limit_bytes`` on disk."""
 
     path: Path
     limit_bytes: int = LIMIT_BYTES
@@ -45,12 +45,15 @@ class BoundedLog:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> BoundedLog | None:
-        """The log that our launcher named; None where others look after our output: a terminal, a cluster."""
+        """Return the log that the launcher named. None if a terminal or a cluster takes the output."""
         named = environment.get(LOG_VARIABLE)
         return cls(Path(named)) if named else None
 
     def trim(self) -> bool:
-        """Set what is there aside if it is too much; whether it was. Never raises: the log must not end the driver."""
+        """Move the log's content to an older part if it exceeds ``limit_bytes``. Returns whether it did.
+
+        Never raises, because the log must not end the driver.
+        """
         try:
             if self.path.stat().st_size <= self.limit_bytes:
                 return False
@@ -61,7 +64,7 @@ class BoundedLog:
         return True
 
     def parts(self) -> list[Path]:
-        """The older parts, the newest first."""
+        """Return the older parts, the newest first."""
         return [self._part(number) for number in range(1, self.kept + 1)]
 
     def _set_aside(self) -> None:
@@ -75,7 +78,7 @@ class BoundedLog:
             with self.path.open("rb") as whole, open_log(newest) as part:
                 shutil.copyfileobj(whole, part)
         except OSError:
-            # A full disk: to stay bounded goes before keeping the past.
+            # The disk is full: keeping the log small is more important than keeping older parts.
             newest.unlink(missing_ok=True)
 
     def _part(self, number: int) -> Path:

@@ -9,12 +9,12 @@ from sessionizer.errors import InvalidSpec
 
 
 def epoch_ms() -> int:
-    """Milliseconds since 1970-01-01 UTC."""
+    """Return the milliseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000_000
 
 
 def moment_text(ms: int) -> str:
-    """A moment (epoch ms) to the second, in UTC; one beyond every calendar in milliseconds."""
+    """Format a moment (epoch ms) to the second, in UTC. A moment beyond the calendar is shown in milliseconds."""
     try:
         return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
@@ -22,9 +22,9 @@ def moment_text(ms: int) -> str:
 
 
 def moment_of(text: str, field: str, otherwise: str = "") -> int:
-    """Epoch ms of a moment in ISO 8601; without an offset it is UTC.
+    """Parse a moment in ISO 8601 into epoch ms. Without an offset it is UTC.
 
-    Raises InvalidSpec, naming the ``field``; ``otherwise`` says what else is allowed there.
+    Raises InvalidSpec, naming the ``field``. ``otherwise`` is the text for other allowed values.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -34,5 +34,5 @@ def moment_of(text: str, field: str, otherwise: str = "") -> int:
 
 
 def clock_time(ms: int) -> str:
-    """A moment (epoch ms) as people in any time zone read it."""
+    """Format a moment (epoch ms) as hours, minutes and seconds in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC")

@@ -1,4 +1,4 @@
-"""Every file of a stream's control directory, by what it is for. What it holds is told in ``control/records``."""
+"""Every file of a stream's control directory, by its purpose. ``control/records`` describes the contents."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
 
 PATTERNS_OF_DRIVERS: Final = ("exit.*.json", "stop.*", "submit.*")
-"""Files of one driver each, by its uid."""
+"""Patterns of the files that each driver has for itself, by its uid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlFiles:
     """The files below ``root``: a few KB that Airflow and the drivers both see.
 
-    Whoever keeps them must be able to create a file unless it exists, and to replace one whole.
+    Their store must be able to create a file unless it exists, and to replace a file whole.
     """
 
     root: ControlPath
 
     @property
     def desired(self) -> ControlPath:
-        """What people want."""
+        """The desired state of the stream."""
         return self.root / "desired.json"
 
     @property
     def lineage(self) -> ControlPath:
-        """Which lineage is the active one."""
+        """The record of the active lineage."""
         return self.root / "lineage.json"
 
     @property
     def leases(self) -> ControlPath:
-        """One file per fencing token; the highest is the lease."""
+        """The folder with a file for each fencing token. The highest token is the lease."""
         return self.root / "leases"
 
     def lease(self, token: int) -> ControlPath:
-        """Whose the ``token`` is."""
+        """Return the record of the owner of ``token``."""
         return self.leases / f"{token:08d}.json"
 
     @property
@@ -51,7 +51,7 @@ class ControlFiles:
 
     @property
     def heartbeat(self) -> ControlPath:
-        """What the driver last said."""
+        """The newest heartbeat of the driver."""
         return self.root / "heartbeat.json"
 
     @property
@@ -61,64 +61,64 @@ class ControlFiles:
 
     @property
     def supervision(self) -> ControlPath:
-        """What Airflow makes of the last failures."""
+        """Airflow's count of the last failures."""
         return self.root / "supervision.json"
 
     @property
     def health(self) -> ControlPath:
-        """Whether the stream is of use to its readers."""
+        """The record that says whether readers can use the stream's tables."""
         return self.root / "health.json"
 
     @property
     def watch(self) -> ControlPath:
-        """Which try of which run of Airflow watches."""
+        """The record of the Airflow run, and its try, that watches the stream."""
         return self.root / "watch.json"
 
     def told(self, of: str) -> ControlPath:
-        """The driver or command that people have been told ``of``: an orphan, unwatched, or stuck."""
+        """Return the record of the newest driver or command that was notified ``of``: orphan, unwatched, or stuck."""
         return self.root / f"{of}.json"
 
     @property
     def operations(self) -> ControlPath:
-        """What was done to the stream's state: a file for each verb that somebody approved."""
+        """The changes of the stream's state: a file for each approved operation."""
         return self.root / "operations"
 
     def operation(self, operation: str) -> ControlPath:
-        """What became of the operation of that id."""
+        """Return the record of the operation with that id."""
         return self.operations / f"{checked_identifier('operation', operation)}.json"
 
     def left_out(self, operation: str) -> ControlPath:
-        """What the operation of that id leaves out of the source."""
+        """Return the record of the source's rows that the operation with that id excludes."""
         return self.root / "left_out" / f"{checked_identifier('operation', operation)}.json"
 
     @property
     def plans(self) -> ControlPath:
-        """What was asked for and waits for approval, or has been answered: a file for each request."""
+        """The plans that wait for approval or were answered: a file for each request."""
         return self.root / "plans"
 
     def plan(self, request: str) -> ControlPath:
-        """The plan of that request."""
+        """Return the plan of that request."""
         return self.plans / f"{checked_identifier('request', request)}.json"
 
     def exit(self, uid: str) -> ControlPath:
-        """How driver ``uid`` ended."""
+        """Return the exit record of driver ``uid``."""
         return self.root / f"exit.{checked_identifier('uid', uid)}.json"
 
     def stop(self, uid: str) -> ControlPath:
-        """There once driver ``uid`` has been asked to stop."""
+        """Return the stop marker of driver ``uid``, which exists after a request to stop it."""
         return self.root / f"stop.{checked_identifier('uid', uid)}"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """Files that mean something only on the machine that made them: in the home (``root``), wherever control is."""
+    """The files that concern only the machine that made them: in the home (``root``), wherever control is."""
 
     root: Path
 
     def submission(self, uid: str) -> Path:
-        """The exit code of the process that submits driver ``uid`` to a cluster."""
+        """Return the file with the exit code of the process that submits driver ``uid`` to a cluster."""
         return self.root / f"submit.{checked_identifier('uid', uid)}"
 
     def reserve(self, uid: str) -> Path:
-        """A little room on the disk that driver ``uid`` keeps back for its last words."""
+        """Return the file by which driver ``uid`` reserves disk space for its exit record."""
         return self.root / f".reserve.{checked_identifier('uid', uid)}{TEMPORARY_SUFFIX}"

@@ -1,7 +1,7 @@
-"""The control root: where the records of streams are, which Airflow and drivers share (docs/adr/0111).
+"""The control root: the place of streams' records, which Airflow and drivers share (docs/adr/0111).
 
-A path, which is the home unless another is given, or a URI of a store with two primitives: create unless it exists,
-and replace whole. A store without them would give one lease to two drivers, so only those that are known are taken.
+It is a path, by default the home, or the URI of a store with two primitives: create unless it exists, and replace
+whole. A store without them would give one lease to two drivers, so only known stores are allowed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FOLDER_OF_STORE: Final = re.compile(r"(hdfs|s3)://[^/]+/.*[^/]")
 
 
 def control_root(home: Path, given: str | None = None, field: str = CONTROL_VARIABLE) -> ControlPath:
-    """The control root that is ``given``, else the one of ``$SESSIONIZER_CONTROL``, else the ``home``.
+    """Return the control root ``given``, else the one of ``$SESSIONIZER_CONTROL``, else the ``home``.
 
     Nothing is opened. Raises InvalidSpec for ``field``.
     """

@@ -1,9 +1,9 @@
-"""What is done with the records of a control root, wherever it is; of a path all is as the operating system has it.
+"""Operations on the records of a control root, at a path or at a URI. At a path the operating system does them.
 
-Of a URI two primitives decide. *Create unless it exists*: on HDFS a rename, which one step of the NameNode refuses
-where the name exists; on S3 a put with ``If-None-Match: *``. *Replace whole*: on HDFS a rename that overwrites, in one
-step, too; on S3 a put. Each call to a store has a limit: HDFS's client alone would try for minutes, and a driver that
-cannot read its lease must know it sooner than that.
+At a URI two primitives decide. *Create unless it exists*: on HDFS a rename, which one step of the NameNode refuses if
+the name exists, and on S3 a put with ``If-None-Match: *``. *Replace whole*: on HDFS a rename that overwrites, in one
+step, too, and on S3 a put. Each call to a store has a limit: HDFS's client alone would try for minutes, and a driver
+that cannot read its lease must know it sooner than that.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
 
 ANSWERS_WITHIN_S: Final = 8.0
-"""Of one call. Of four is a driver's look at its lease, for a stop marker and its beat: even if none is answered it
-knows, and ends, well before another may take its lease over (``patience.TAKEOVER_AFTER_MS``)."""
+"""Limit of one call. A driver makes four calls: it looks at its lease and for a stop marker, and writes its beat. If
+none is answered, the driver ends well before another may take over its lease (``patience.TAKEOVER_AFTER_MS``)."""
 CONNECTS_WITHIN_S: Final = 3.0
 
 _NEVER: Final = (PermissionError, NotADirectoryError, IsADirectoryError, FileNotFoundError)
@@ -42,14 +42,14 @@ _Answer = TypeVar("_Answer")
 
 
 def read_whole(path: ControlPath) -> bytes:
-    """What is at ``path``. Raises FileNotFoundError, and OSError for all else."""
+    """Read the file at ``path``. Raises FileNotFoundError if it is absent, and OSError for any other failure."""
     if isinstance(path, Path):
         return path.read_bytes()
     return _answered(path, lambda: bytes(_store_of(path).cat_file(path.path)))
 
 
 def replace_whole(path: ControlPath, content: bytes, *, durable: bool) -> None:
-    """Have ``content`` at ``path``, which at no moment is absent if it was there. Raises OSError.
+    """Replace the file at ``path`` by ``content``, without a moment at which it is absent. Raises OSError.
 
     ``durable`` makes it survive a power cut.
     """
@@ -60,9 +60,9 @@ def replace_whole(path: ControlPath, content: bytes, *, durable: bool) -> None:
 
 
 def create_whole(path: ControlPath, content: bytes) -> bool:
-    """Have ``content`` at ``path`` unless something is there; True for the one caller who did. Raises OSError.
+    """Create ``path`` with ``content`` unless it exists. Returns True for the one caller that did. Raises OSError.
 
-    In a store ``content`` must be this call's own: a client repeats a call whose answer was lost, and meets itself.
+    In a store ``content`` must be unique to this call, because a client repeats a call whose answer was lost.
     """
     if isinstance(path, Path):
         return create_file(path, content)
@@ -82,7 +82,7 @@ def create_whole(path: ControlPath, content: bytes) -> bool:
 
 
 def record_names(folder: ControlPath, pattern: str = "*") -> list[str]:
-    """The names in ``folder`` that fit the ``pattern``, in order; none where there is no folder. Raises OSError."""
+    """List the names in ``folder`` that fit the ``pattern``, in order. Empty without a folder. Raises OSError."""
     try:
         if isinstance(folder, Path):
             names = [entry.name for entry in folder.iterdir()]
@@ -100,7 +100,7 @@ def is_there(path: ControlPath) -> bool:
 
 
 def remove(path: ControlPath) -> None:
-    """Remove the file; harmless when it is gone. Raises OSError."""
+    """Delete the file, if it exists. Raises OSError."""
     if isinstance(path, Path):
         path.unlink(missing_ok=True)
     else:
@@ -109,7 +109,7 @@ def remove(path: ControlPath) -> None:
 
 
 def make_folder(folder: ControlPath) -> None:
-    """Make the folder, closed to others, with those above it; harmless when it is there. Raises OSError."""
+    """Make the folder and its parents, closed to others. Harmless if it exists. Raises OSError."""
     if isinstance(folder, Path):
         make_private(folder)
     elif folder.protocol == "hdfs":
@@ -118,14 +118,17 @@ def make_folder(folder: ControlPath) -> None:
 
 
 def changed_at_ms(path: ControlPath) -> int:
-    """When the file was written, in epoch ms by the clock of who keeps it. Raises OSError."""
+    """Return the time at which the file was written, in epoch ms by its store's clock. Raises OSError."""
     if isinstance(path, Path):
         return path.stat().st_mtime_ns // 1_000_000
     return int(_answered(path, lambda: _store_of(path).modified(path.path)).timestamp() * 1000)
 
 
 def as_os_error(error: Exception) -> OSError:
-    """What a store's package raises, which may be of its own: without credentials as refused, else as not there."""
+    """Translate an error of a store's package into an OSError.
+
+    Missing credentials become EACCES, any other error that is no OSError becomes EIO.
+    """
     if isinstance(error, OSError):
         return error
     lacks_credentials = "Credential" in type(error).__name__
@@ -133,7 +136,10 @@ def as_os_error(error: Exception) -> OSError:
 
 
 def refused_by_store(path: UPath, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-    """The error that ``error`` comes to for who has to write ``path``; what is not known to last is waited for."""
+    """Translate ``error`` from writing to ``path`` in a store into one of our errors.
+
+    A permission or a quota is fatal. Any other error may pass, so it becomes ControlUnreachable.
+    """
     if isinstance(error, _NEVER) or "AccessControlException" in str(error):
         return UnwritablePath(uri_of(path), purpose, first_line(error))
     if "QuotaExceeded" in str(error):
@@ -142,7 +148,7 @@ def refused_by_store(path: UPath, purpose: str, error: OSError) -> ControlUnreac
 
 
 def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable:
-    """That nobody can tell just now what is at ``path``."""
+    """Return the error that says that ``path`` cannot be reached just now."""
     return ControlUnreachable(uri_of(path), error.strerror or first_line(error))
 
 
@@ -168,10 +174,10 @@ def _by_rename(path: UPath, content: bytes, *, durable: bool, overwrite: bool) -
 
 
 def _answered(path: UPath, call: Callable[[], _Answer]) -> _Answer:
-    """What ``call`` returns or raises. Raises OSError (ETIMEDOUT) where the store keeps silent.
+    """Return or raise the result of ``call``. Raises OSError (ETIMEDOUT) if the store does not answer.
 
-    Then its thread is left behind, and with it the chance that the call still takes effect: as that of a process that
-    was paused. A lease counts only for who was told that it is theirs.
+    After a timeout the call's thread stays behind, and the call may still take effect, as that of a paused process may.
+    A process owns a lease only once it was told so.
     """
     if path.protocol == "hdfs":
         outlive_connections_of_the_parent()
@@ -198,7 +204,7 @@ def _answered(path: UPath, call: Callable[[], _Answer]) -> _Answer:
 
 
 def _store_of(path: UPath) -> Any:  # noqa: ANN401  as fsspec has it
-    """Its file system in this process. What a path itself holds on to is that of the parent, in a child by fork."""
+    """Return the file system of ``path`` in this process. After a fork, ``path`` itself still uses the parent's."""
     import fsspec  # noqa: PLC0415  for those who have control in a store
 
     return fsspec.filesystem(path.protocol, **path.storage_options)

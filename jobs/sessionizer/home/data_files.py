@@ -1,7 +1,7 @@
-"""How files of the data root are written, read, listed and removed, wherever it is.
+"""Functions that write, read, list and delete files of the data root, at a path or at a URI.
 
-What has been closed under a hidden name gets its real name in one step: readers see a whole file or none. On HDFS a
-rename is one step of the NameNode and refuses a name that exists; in an object store the copy behind it is one put.
+A file is closed under a hidden name and gets its real name in one step: readers see a whole file or none. On HDFS a
+rename is one step of the NameNode and refuses a name that exists. In an object store the copy behind it is one put.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
 
 AT_A_TIME: Final = 4
-"""Files that are copied or read whole at a time: a store is waited for, and a digest is made outside Python's lock."""
+"""Number of files that are copied or read at a time. Threads help because a store answers late, and a digest is made
+outside Python's lock."""
 _Of = TypeVar("_Of")
 _Made = TypeVar("_Made")
 
 
 def several_at_a_time(work: Callable[[_Of], _Made], files: Iterable[_Of]) -> Iterator[_Made]:
-    """What ``work`` makes of each of the ``files``, in their order. Raises what it raises of the first that fails."""
+    """Yield the result of ``work`` for each of the ``files``, in their order. Raises the first error of ``work``."""
     with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="files") as threads:
         yield from threads.map(work, files)
 
 
 def copy_file(source: DataPath, target: DataPath) -> None:
-    """Have the bytes of ``source`` at ``target``, whose folder is there. Raises OSError."""
+    """Copy the bytes of ``source`` to ``target``, whose folder must exist. Raises OSError."""
     if isinstance(source, Path) and isinstance(target, Path):
         shutil.copyfile(source, target)  # the kernel copies
         return
@@ -46,9 +47,10 @@ def copy_file(source: DataPath, target: DataPath) -> None:
 
 
 def publish_json(path: DataPath, value: Mapping[str, object]) -> None:
-    """Have ``value`` at ``path``, complete before the name appears; raises as ``refused``.
+    """Write ``value`` to ``path``, complete before the name appears.
 
-    Not on this machine a name that exists already stays as it is: the same name means the same content.
+    Raises UnwritablePath, DiskFull, and StoreUnreachable or ControlUnreachable if the file system is away for now. At a
+    URI an existing file stays as it is, because the same name means the same content.
     """
     if isinstance(path, Path):
         write_json(path, value)
@@ -71,7 +73,7 @@ def _put(path: UPath, content: bytes) -> None:
 
 
 def examine_data_json(path: DataPath) -> JsonReading:
-    """What ``path`` holds, telling an absent file from a damaged or unreadable one. Never raises."""
+    """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
     if isinstance(path, Path):
         return examine_json(path)
     try:
@@ -84,12 +86,12 @@ def examine_data_json(path: DataPath) -> JsonReading:
 
 
 def names_in(folder: DataPath) -> list[str]:
-    """The names in ``folder``, hidden ones among them; none where there is no such folder. Raises OSError."""
+    """List the names in ``folder``, including hidden ones. Empty if there is no such folder. Raises OSError."""
     return [entry.name for entry in _all_in(folder)]
 
 
 def entries_in(folder: DataPath) -> list[DataPath]:
-    """What is in ``folder`` but for the hidden, in the order of names; nothing where there is none. Raises OSError."""
+    """List the entries of ``folder`` by name, without hidden ones. Empty if there is no folder. Raises OSError."""
     return sorted((entry for entry in _all_in(folder) if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
 
@@ -101,7 +103,7 @@ def _all_in(folder: DataPath) -> list[DataPath]:
 
 
 def files_below(folder: DataPath) -> Iterator[DataPath]:
-    """Every file in ``folder`` and its folders but the hidden ones, in the order of their names. Raises OSError."""
+    """Yield every file in ``folder`` and its folders but the hidden ones, in the order of names. Raises OSError."""
     for entry in entries_in(folder):
         if entry.is_dir():
             yield from files_below(entry)
@@ -110,17 +112,17 @@ def files_below(folder: DataPath) -> Iterator[DataPath]:
 
 
 def relative_name(path: DataPath, folder: DataPath) -> str:
-    """``path`` as seen from ``folder``, with slashes."""
+    """Return ``path`` relative to ``folder``, with slashes."""
     return path.as_posix()[len(folder.as_posix().rstrip("/")) + 1 :]
 
 
 def rename_folder(folder: DataPath, target: DataPath) -> None:
-    """Have ``folder`` be at ``target``, where nothing is; in an object store file by file. Raises OSError."""
+    """Rename ``folder`` to ``target``, which must not exist. An object store does it file by file. Raises OSError."""
     cast("Path", folder).rename(cast("Path", target))
 
 
 def remove_tree(folder: DataPath) -> None:
-    """Remove ``folder`` with all that is in it; harmless when it is gone. Raises OSError."""
+    """Delete ``folder`` with all its files. Harmless if it does not exist. Raises OSError."""
     try:
         if isinstance(folder, Path):
             shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Whether the data root answers and can be written, and what an error of its file system comes to."""
+"""Checks that the data root and the control root answer and can be written, and the translation of their errors."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 ANSWERS_WITHIN_S: Final = 10.0
 DATA_ROOT: Final = "the data root"
 _NUMBER: Final = re.compile(r"\(os error (\d+)\)")
-"""How hdfs-native tells what the system said."""
+"""Pattern of the system's error number in hdfs-native's messages."""
 
 
 def make_writable(folder: DataPath, purpose: str) -> None:
     """Make ``folder`` and prove that it can be written.
 
-    Raises UnwritablePath, DiskFull, StoreUnreachable, and InvalidSpec where nothing here can read such a URI.
+    Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, and InvalidSpec if no installed package reads
+    such a URI.
     """
     _require_reachable(folder)
     probe = folder / f".{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
@@ -52,10 +53,13 @@ def make_writable(folder: DataPath, purpose: str) -> None:
 
 
 def make_writable_control(folders: Iterable[ControlPath]) -> None:
-    """The same of folders of records; a store is asked for both primitives in the first, not believed.
+    """Make folders of records and prove that they can be written.
 
-    Raises as ``make_writable``, ControlUnreachable where it does not answer, and InvalidSpec where it creates a file
-    that exists: there two drivers would have one lease.
+    In a store both primitives are tried, in the first folder.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable if the store does not answer, and InvalidSpec if no installed
+    package reads such a URI. Raises InvalidSpec also if the store creates a file that exists, because two drivers would
+    then have one lease.
     """
     stores: list[UPath] = []
     for folder in folders:
@@ -89,7 +93,7 @@ def _require_primitives(folders: Sequence[UPath]) -> None:
 def refused(
     path: DataPath, purpose: str, error: OSError
 ) -> ControlUnreachable | StoreUnreachable | DiskFull | UnwritablePath:
-    """The error that ``error`` comes to for who has to write ``path``, wherever that is."""
+    """Translate ``error`` from writing to ``path``, which may be a path or a URI, into one of our errors."""
     number = _NUMBER.search(str(error))
     if not isinstance(path, Path) and (is_away(error) or (number and is_away(OSError(int(number[1]), "")))):
         return StoreUnreachable(uri_of(path), purpose, error.strerror or first_line(error))
@@ -97,7 +101,10 @@ def refused(
 
 
 def _require_reachable(folder: DataPath) -> None:
-    """HDFS's client tries again for minutes where nobody listens; a driver is not to be silent for so long."""
+    """Connect to the store. Without this, HDFS's client tries for minutes when no server listens.
+
+    Raises StoreUnreachable.
+    """
     if isinstance(folder, Path):
         return
     host, port = folder.storage_options.get("host"), folder.storage_options.get("port")

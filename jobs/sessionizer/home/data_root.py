@@ -1,7 +1,7 @@
-"""The data root: where lineages and tables are, as a path or as a URI of any file system that Spark takes.
+"""The data root: the place of lineages and tables, a path or a URI of any file system that Spark reads.
 
-Drivers open what is below it through universal-pathlib (docs/adr/0074): a path as a ``pathlib.Path``, a URI as a
-``UPath``. Airflow never opens it, and only shows where it is.
+Drivers open files below it through universal-pathlib (docs/adr/0074): a path as a ``pathlib.Path``, a URI as a
+``UPath``. Airflow never opens it, and only shows its place.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ON_HADOOP: Final = ("hdfs", "viewfs")
 
 
 def is_uri(text: str) -> bool:
-    """Whether the place has a scheme, such as ``hdfs://``; ``Path`` would take it for a relative path."""
+    """Whether the place has a scheme, such as ``hdfs://``. ``Path`` would take it for a relative path."""
     return _URI.match(text) is not None
 
 
 def data_root(given: str | None, home: Path, field: str = DATA_VARIABLE) -> DataPath | None:
-    """The data root that is ``given`` (by the environment, or as an option), None where it is the ``home`` itself.
+    """Return the data root ``given`` by the environment or as an option. None if it is the ``home`` itself.
 
-    Nothing is opened. Raises InvalidSpec for ``field``: a URI of which a part would be lost, or that holds a password.
+    Nothing is opened. Raises InvalidSpec for ``field`` if the URI would lose a part, or holds a password.
     """
     if not given:
         return None
@@ -44,12 +44,12 @@ def data_root(given: str | None, home: Path, field: str = DATA_VARIABLE) -> Data
 
 
 def folder_at(given: str, field: str = DATA_VARIABLE) -> DataPath:
-    """The folder at a path or a URI. Nothing is opened; raises as ``data_root``."""
+    """Return the folder at a path or a URI. Nothing is opened. Raises InvalidSpec for ``field``."""
     return _of_uri(given, field) if is_uri(given) else Path(given).expanduser().absolute()
 
 
 def uri_of(path: DataPath) -> str:
-    """What Spark is given for ``path``, and people are shown: of a local one the path, as ever.
+    """Return the text for ``path`` that Spark and messages use: a URI, or a local path without a scheme.
 
     ``str`` loses the host of ``hdfs://``.
     """
@@ -64,12 +64,12 @@ def uri_of(path: DataPath) -> str:
 
 
 def with_scheme(path: DataPath) -> str:
-    """``path`` as Spark itself writes it down: with a scheme, also that of a local one."""
+    """Return ``path`` with a scheme, as Spark itself writes it, also a local one."""
     return f"file:{path}" if isinstance(path, Path) else uri_of(path)
 
 
 def is_local(path: DataPath) -> bool:
-    """Whether ``path`` is one of the file systems that are mounted here."""
+    """Whether ``path`` is in a file system that is mounted here."""
     return isinstance(path, Path)
 
 
@@ -85,7 +85,7 @@ def _of_uri(given: str, field: str) -> DataPath:
     text = given.rstrip("/")
     keep_clients_over_forks()
     try:
-        # of an object store fsspec would tell an old list of names; HDFS's client keeps none, and knows no such option
+        # for an object store fsspec would return an old listing; HDFS's client keeps none, and knows no such option
         root = UPath(text) if parts.scheme in _ON_HADOOP else UPath(text, use_listings_cache=False)
     except (ValueError, ImportError) as error:
         raise InvalidSpec(field, given, f"{ALLOWED} ({error})") from error

@@ -1,10 +1,10 @@
 """Clients of HDFS in a process that forks.
 
 fsspec forgets its file systems in every forked child. With the last reference hdfs-native ends its threads, and waits
-for them; but a child has none of its parent's threads, and waits for ever. Python starts Spark's JVM by such a fork.
+for them. A child has none of its parent's threads, so it waits for ever. Python starts Spark's JVM by such a fork.
 
-A client of the child's own works, but for one thing: hdfs-native keeps connections to DataNodes for all clients of a
-process, each for 3 s. Those of the parent never answer in the child.
+A client that the child opens itself works, but for one thing: hdfs-native keeps connections to DataNodes for all
+clients of a process, each for 3 s. The parent's connections never answer in the child.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLASSES: Final = ("HdfsFileSystem", "ViewfsFileSystem")
 _STALE_FOR_S: Final = 3.2
 _kept: Final[list[Any]] = []
 _forked_at: Final[list[float]] = []
-"""When this process was made by a fork, if its parent had clients."""
+"""Time at which a fork made this process, if its parent had clients."""
 
 
 @cache
@@ -33,7 +33,7 @@ def keep_clients_over_forks() -> None:
 
 
 def outlive_connections_of_the_parent() -> None:
-    """Return when none is left that a parent by fork had to a DataNode: in its children that may take seconds, once."""
+    """Wait until the parent's connections to DataNodes are closed. In a forked child that may take seconds, once."""
     if _forked_at:
         time.sleep(max(0.0, _forked_at[0] + _STALE_FOR_S - time.monotonic()))
 

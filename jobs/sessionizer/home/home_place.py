@@ -20,7 +20,7 @@ _KEEP_NUMBERS: Final = frozenset(
 """File systems in which a folder keeps its number for ever, on every machine that mounts them."""
 
 _ROOTS: Final = 1_000
-"""The roots of file systems have lower numbers, the same in each."""
+"""Highest number that a root of a file system has. Roots have the same number in each file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class HomePlace(JsonRecord):
         return self.folder == other.folder or (self.path, self.machine) == (other.path, other.machine)
 
     def __str__(self) -> str:
-        """The place, for people."""
+        """Return the place, for people."""
         return self.path if self.machine is None else f"{self.path} on {self.machine}"
 
 
 def place_of(control: ControlPath) -> HomePlace:
-    """The place of a control root."""
+    """Return the place of a control root."""
     if not isinstance(control, Path):
         return HomePlace(uri_of(control))
     folder = control.resolve()
@@ -62,7 +62,7 @@ def _number(folder: Path) -> int | None:
 
 
 def _file_system(folder: Path) -> str | None:
-    """The type of the file system with ``folder``; None where the machine does not list its mounts."""
+    """Return the type of the file system with ``folder``. None if the machine does not list its mounts."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8").splitlines()]
     except OSError:

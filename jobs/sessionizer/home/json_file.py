@@ -1,4 +1,4 @@
-"""JSON and records in files of a control root: complete before their name appears, the damaged told from the absent."""
+"""JSON and records in files of a control root: complete before the name appears, and damage told from absence."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 Record = TypeVar("Record", bound=JsonRecord)
 
 ATTEMPT: Final = "attempt"
-"""What tells the record of one attempt to create it from that of any other, where a store keeps it."""
+"""Key that tells the record of one attempt to create it from any other attempt's, in a store."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonReading:
-    """What a file holds. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``.
+    """The content of a file. Absent: both None. Damaged: ``damage`` says how, and there is no ``value``.
 
-    ``away``: nobody can tell, as it cannot be reached just now.
+    ``away``: the content is unknown, because the file cannot be reached just now.
     """
 
     value: JsonObject | None = None
@@ -44,7 +44,7 @@ class JsonReading:
 
 @dataclass(frozen=True, slots=True)
 class RecordReading(Generic[Record]):
-    """What a file holds, as ``JsonReading``."""
+    """The record in a file, with the same fields as ``JsonReading``."""
 
     value: Record | None = None
     damage: str | None = None
@@ -52,9 +52,12 @@ class RecordReading(Generic[Record]):
 
 
 def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool = True) -> None:
-    """Replace ``path`` by ``value``; raises UnwritablePath, DiskFull, ControlUnreachable, and leaves the old as it was.
+    """Replace ``path`` by ``value``.
 
-    ``durable`` makes it survive a power cut (two fsyncs). Only what is rewritten every few seconds goes without.
+    Raises UnwritablePath, DiskFull, ControlUnreachable, and leaves the old file as it was.
+
+    ``durable`` makes it survive a power cut (two fsyncs). Only files that are rewritten every few seconds are not
+    durable.
     """
     content = encoded(value)
     with _named_failure(path):
@@ -62,31 +65,34 @@ def write_json(path: ControlPath, value: Mapping[str, object], *, durable: bool 
 
 
 def create_json(path: ControlPath, value: Mapping[str, object]) -> bool:
-    """Create ``path`` with ``value`` unless it exists; True for the one caller that did. Raises as ``write_json``."""
+    """Create ``path`` with ``value`` unless it exists. Returns True for the one caller that did.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     content = encoded(value if isinstance(path, Path) else {**value, ATTEMPT: secrets.token_hex(8)})
     with _named_failure(path):
         return create_whole(path, content)
 
 
 def examine_json(path: ControlPath) -> JsonReading:
-    """What ``path`` holds, telling an absent file from a damaged or unreadable one. Never raises."""
+    """Read ``path``. The result tells an absent file from a damaged or unreadable one. Never raises."""
     try:
         content = read_whole(path)
     except (FileNotFoundError, NotADirectoryError):
         return JsonReading()
     except OSError as error:
-        # what a store says of a file that it does not give is nothing about what is in it
+        # an error of a store about a file that it does not deliver says nothing about the content
         return unread(path, error, away=is_away(error) or not isinstance(path, Path))
     return decoded(path, content)
 
 
 def unread(path: DataPath, error: OSError, *, away: bool = False) -> JsonReading:
-    """What ``error`` says of a file that is there and cannot be read."""
+    """Return the reading of a file that exists and cannot be read because of ``error``."""
     return JsonReading(damage=f"{uri_of(path)}: {error.strerror or first_line(error)}", away=away)
 
 
 def decoded(path: DataPath, content: bytes) -> JsonReading:
-    """The object in the ``content`` of ``path``."""
+    """Parse the ``content`` of ``path`` into an object."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -97,27 +103,33 @@ def decoded(path: DataPath, content: bytes) -> JsonReading:
 
 
 def encoded(value: Mapping[str, object]) -> bytes:
-    """``value`` as a file of ours has it, for people to read. Raises ValueError for a float that is not finite."""
+    """Format ``value`` as indented JSON, for people to read. Raises ValueError for a float that is not finite."""
     return json.dumps(value, indent=1, allow_nan=False).encode()
 
 
 def read_json(path: ControlPath) -> JsonObject | None:
-    """The object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
+    """Return the object in ``path``, or None if it is absent or damaged (``examine_json`` says which)."""
     return examine_json(path).value
 
 
 def write_record(path: ControlPath, record: JsonRecord, *, durable: bool = True) -> None:
-    """Replace ``path`` by ``record``, with its format and its writer. Raises as ``write_json``."""
+    """Replace ``path`` by ``record``, with its format and its writer.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     write_json(path, stamped(record.to_json(), record.FORMAT), durable=durable)
 
 
 def create_record(path: ControlPath, record: JsonRecord) -> bool:
-    """Create ``path`` unless it exists; True for the one caller that did. Raises as ``create_json``."""
+    """Create ``path`` unless it exists. Returns True for the one caller that did.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     return create_json(path, stamped(record.to_json(), record.FORMAT))
 
 
 def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Record]:
-    """The ``kind`` in ``path``, telling an absent file from a damaged one. Never raises."""
+    """Read the ``kind`` in ``path``. The result tells an absent file from a damaged one. Never raises."""
     reading = examine_json(path)
     if reading.value is None:
         return RecordReading(damage=reading.damage, away=reading.away)
@@ -131,14 +143,14 @@ def examine_record(kind: type[Record], path: ControlPath) -> RecordReading[Recor
 
 
 def read_record(kind: type[Record], path: ControlPath) -> Record | None:
-    """The ``kind`` in ``path``, or None if it is absent or damaged."""
+    """Return the ``kind`` in ``path``, or None if it is absent or damaged."""
     return examine_record(kind, path).value
 
 
 def require_undamaged(kind: type[Record], path: ControlPath) -> Record | None:
-    """As ``read_record``, for files whose loss must not pass for absence.
+    """Return the ``kind`` in ``path``, or None if it is absent. For files whose loss must not pass for absence.
 
-    Raises DamagedFile, and ControlUnreachable where nobody can tell what it holds just now.
+    Raises DamagedFile, and ControlUnreachable if the file cannot be reached just now.
     """
     reading = examine_record(kind, path)
     if reading.damage is not None:
@@ -147,7 +159,7 @@ def require_undamaged(kind: type[Record], path: ControlPath) -> Record | None:
 
 
 def unreadable(path: ControlPath, reading: JsonReading | RecordReading[Any]) -> ControlUnreachable | DamagedFile:
-    """What is raised of a ``reading`` with a damage."""
+    """Return the error for a ``reading`` with a damage."""
     kind = ControlUnreachable if reading.away else DamagedFile
     shown = path if isinstance(path, Path) else uri_of(path)
     return kind(shown, (reading.damage or "").removeprefix(f"{shown}: "))
@@ -162,14 +174,14 @@ def _named_failure(path: ControlPath) -> Iterator[None]:
 
 
 def cannot_write(path: ControlPath, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-    """The error that ``error`` comes to for who has to write ``path`` of a control root."""
+    """Translate an OSError from writing ``path`` of a control root into one of our errors."""
     if isinstance(path, Path):
         return unwritable(path, purpose, error)
     return refused_by_store(path, purpose, error)
 
 
 def have_folder(folder: ControlPath, purpose: str) -> None:
-    """Make a folder of a control root, where it is missing. Raises as ``cannot_write``."""
+    """Make a folder of a control root, if it is missing. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     try:
         make_folder(folder)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Flat dataclasses as JSON, readable by older and newer code than wrote them."""
+"""Flat dataclasses as JSON, readable by older and newer releases than the writer's."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ class UnfitValue(ValueError):
 class JsonRecord:
     """Base of all control records: fields are str, int, float, bool or a StrEnum, or one of these ``| None``.
 
-    ``FORMAT`` grows when a field changes its meaning; a field more or less needs none. ``from_json`` reads them all.
+    ``FORMAT`` grows when a field changes its meaning. Adding or removing a field does not change it. ``from_json``
+    reads all formats.
     """
 
     FORMAT: ClassVar[int] = UNSTAMPED
 
     def to_json(self) -> JsonObject:
-        """The fields by name; a float that is not finite becomes null, which JSON can say."""
+        """Return the fields by name. A float that is not finite becomes null, because JSON has no word for it."""
         return {field.name: _encoded(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> Self:
-        """The record in ``value``: unknown keys are ignored, absent and null ones take their default.
+        """Parse the record in ``value``. Unknown keys are ignored, absent and null ones take their default.
 
         Raises ValueError for a missing key without default or a value of another type.
         """
@@ -59,7 +60,7 @@ def _encoded(value: object) -> object:
 
 
 def _field_types(kind: type[JsonRecord]) -> Mapping[str, Any]:
-    """The type of each field, without its ``| None``."""
+    """Return the type of each field, without its ``| None``."""
     return {name: _without_none(hint) for name, hint in typing.get_type_hints(kind).items()}
 
 

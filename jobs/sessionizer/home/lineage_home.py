@@ -1,4 +1,4 @@
-"""Where a lineage keeps its checkpoint, and what is noted of it."""
+"""The places of a lineage's checkpoint and of its records."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TYPES: Final = "types.json"
 
 @dataclass(frozen=True, slots=True)
 class LineageHome:
-    """The files of one checkpoint's life: what the query reads and writes in ``root``, the ``records`` in control.
+    """The files of one checkpoint's life: the query's files in ``root``, the ``records`` in control.
 
-    Both directories are named for it.
+    Both directories have the lineage's name.
     """
 
     root: DataPath
@@ -49,22 +49,22 @@ class LineageHome:
 
     @property
     def checkpoint_record(self) -> ControlPath:
-        """How the checkpoint is made, and whose it is."""
+        """The record of the checkpoint's settings and its owner."""
         return self.records / CHECKPOINT_RECORD
 
     @property
     def drained(self) -> ControlPath:
-        """There once its sessions are, or are being, closed for good."""
+        """The marker of a lineage whose sessions are closed for good, or are being closed."""
         return self.records / "drained.json"
 
     @property
     def open_sessions(self) -> ControlPath:
-        """How many sessions are open in each key group, and until when."""
+        """The number of open sessions of each key group, and when they end."""
         return self.records / "open_sessions.json"
 
     @property
     def unreadable_files(self) -> ControlPath:
-        """The files of the source that are left out."""
+        """The files of the source that the query skips because they are unreadable."""
         return self.records / "unreadable_files.json"
 
     @property
@@ -79,55 +79,55 @@ class LineageHome:
 
     @property
     def announced_timeouts(self) -> ControlPath:
-        """The timeouts of clients that were passed on."""
+        """The timeouts of clients that the query announced."""
         return self.records / ANNOUNCED_TIMEOUTS
 
     @property
     def origin(self) -> ControlPath:
-        """Where its first state came from; a lineage that began with none has no such file."""
+        """The origin of its first state. A lineage that began without state has no such file."""
         return self.records / "origin.json"
 
     @property
     def batches(self) -> ControlPath:
-        """What its newest batches did."""
+        """The results of its newest batches."""
         return self.records / "batches.json"
 
     @property
     def table_changes(self) -> ControlPath:
-        """The changes of its tables that others made."""
+        """The changes of its tables that other writers made."""
         return self.records / "table_changes.json"
 
     @property
     def trial(self) -> ControlPath:
-        """What it is on trial for; one that no verb made has no such file."""
+        """The record of its trial. A lineage that no command made has no such file."""
         return self.records / "trial.json"
 
     @property
     def no_events(self) -> DataPath:
-        """An empty folder: what the batch that begins the lineage reads in place of its source."""
+        """An empty folder, which the first batch of the lineage reads in place of its source."""
         return self.root / "no_events"
 
     @property
     def first_log(self) -> DataPath:
-        """What the batch that begins the lineage gives its key groups, until it was read back."""
+        """The log with which the first batch of the lineage fills its key groups, until it was read back."""
         return self.root / "first_log"
 
     @property
     def rehearsal(self) -> DataPath:
-        """A table that a driver makes and removes, so that the first checkpoint of a real one finds its code ready."""
+        """A table that a driver makes and deletes, so that Delta's code is warm at a real table's first checkpoint."""
         return self.root / "rehearsal"
 
 
 def offset_log(checkpoint: DataPath) -> DataPath:
-    """Spark's log of the batches whose input is settled: a file for each, named by its number."""
+    """Return Spark's log of the batches whose input is settled: a file for each, named by its number."""
     return checkpoint / "offsets"
 
 
 def commit_log(checkpoint: DataPath) -> DataPath:
-    """Spark's log of the batches that are over."""
+    """Return Spark's log of the committed batches."""
     return checkpoint / "commits"
 
 
 def source_log(checkpoint: DataPath, source: str) -> DataPath:
-    """What Spark notes of the ``source``, called by its place in the query or its name: of a file source its files."""
+    """Return Spark's log of the ``source``, given by its place in the query or its name: a file source's files."""
     return checkpoint / "sources" / source

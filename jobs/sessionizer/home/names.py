@@ -1,4 +1,4 @@
-"""Names: of streams and tables, of drivers and lineages, which may stand in a path; of the DAGs of a stream."""
+"""Names of streams, tables, drivers and lineages, which may be part of a path, and of a stream's DAGs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Final
 from sessionizer.errors import InvalidSpec
 
 NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
-"""Of a stream or table: safe as a directory, a SQL identifier and part of an Airflow DAG id."""
+"""Pattern of a stream's or table's name: safe as a directory, a SQL identifier and part of an Airflow DAG id."""
 
 IDENTIFIER_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
-"""Of a driver (uid) or lineage: safe as part of a file name."""
+"""Pattern of a driver's (uid) or lineage's id: safe as part of a file name."""
 
 TEMPORARY_SUFFIX: Final = ".tmp"
-"""Of hidden files that are not complete yet."""
+"""Suffix of hidden files that are not complete yet."""
 
 
 class Verb(StrEnum):
-    """What the DAGs of a stream do."""
+    """The tasks of a stream's DAGs."""
 
     SUPERVISE = "supervise"
     START = "start"
@@ -30,39 +30,39 @@ class Verb(StrEnum):
 
 
 def minted_id(at_ms: int) -> str:
-    """A new id that sorts by ``at_ms`` (to the second, UTC), such as ``20261121T105501-3fa9c2``."""
+    """Mint an id that sorts by ``at_ms`` (to the second, UTC), such as ``20261121T105501-3fa9c2``."""
     moment = datetime.fromtimestamp(at_ms / 1000, UTC)
     return f"{moment:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
 def dag_id(stream: str, verb: Verb) -> str:
-    """The id of the DAG that does ``verb`` for ``stream``."""
+    """Return the id of the DAG that does ``verb`` for ``stream``."""
     return f"{stream}.{verb}"
 
 
 def supervised_stream(dag: str) -> str | None:
-    """The stream that the DAG of this id supervises; None where it supervises none."""
+    """Return the stream that the DAG with this id supervises. None if it is no supervising DAG."""
     stream, _, verb = dag.rpartition(".")
     return stream if verb == Verb.SUPERVISE and is_name(stream) else None
 
 
 def is_name(value: str) -> bool:
-    """Whether a stream or table may be called so."""
+    """Whether ``value`` is a valid name of a stream or table."""
     return re.fullmatch(NAME_PATTERN, value) is not None
 
 
 def is_identifier(value: str) -> bool:
-    """Whether a driver, a lineage or a savepoint may be called so."""
+    """Whether ``value`` is a valid id of a driver, a lineage or a savepoint."""
     return re.fullmatch(IDENTIFIER_PATTERN, value) is not None
 
 
 def checked_name(field: str, value: str) -> str:
-    """``value``, if a stream or table may be called so; raises InvalidSpec for ``field`` otherwise."""
+    """Return ``value`` if it is a valid name of a stream or table. Raises InvalidSpec for ``field`` otherwise."""
     return _checked(field, value, NAME_PATTERN)
 
 
 def checked_identifier(field: str, value: str) -> str:
-    """``value``, if it may stand in a file name; raises InvalidSpec for ``field`` otherwise."""
+    """Return ``value`` if it may be part of a file name. Raises InvalidSpec for ``field`` otherwise."""
     return _checked(field, value, IDENTIFIER_PATTERN)
 
 

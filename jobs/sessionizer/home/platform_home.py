@@ -1,7 +1,7 @@
-"""Where the platform keeps what belongs to all of its streams, and the id by which tables know whose they are.
+"""The folder with all streams of the platform, and the id by which tables know their owner.
 
-The id (``home.json``, docs/adr/0056) is no path: a home may be mounted elsewhere, or moved. The place where it was made
-is noted beside it.
+The id (``home.json``, docs/adr/0056) is no path: a home may be mounted elsewhere, or moved. ``home.json`` also notes
+the place at which it was made.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ STREAMS: Final = "streams"
 
 
 def platform_home() -> Path:
-    """The absolute directory all streams live under: ``$SESSIONIZER_HOME``, else ``.sessionizer`` where we run.
+    """Return the absolute directory of all streams.
 
-    Raises InvalidSpec, as ``home_at``.
+    It is ``$SESSIONIZER_HOME``, else ``.sessionizer`` in the working directory. Raises InvalidSpec if it is a URI.
     """
     return home_at(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME)
 
 
 def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
-    """The home at a path, absolute; raises InvalidSpec for ``field`` where it is a URI.
+    """Return the absolute home at a path. Raises InvalidSpec for ``field`` if it is a URI.
 
     It holds logs of launches, and records and data unless these have roots of their own.
     """
@@ -47,18 +47,18 @@ def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
 
 
 def streams_folder(home: Path) -> Path:
-    """One directory per stream of the platform at ``home``."""
+    """Return the folder with a directory for each stream of the platform at ``home``."""
     return home.absolute() / STREAMS
 
 
 def identity_file(control: ControlPath) -> ControlPath:
-    """The id of the platform whose control root is ``control``."""
+    """Return the file with the id of the platform whose control root is ``control``."""
     return control / "home.json"
 
 
 @dataclass(frozen=True, slots=True)
 class HomeIdentity(JsonRecord):
-    """The ``id`` of a platform home: 16 hex digits, and the place where it was made or last said to be.
+    """The ``id`` of a platform home (16 hex digits), and the place at which it was made or that an operator confirmed.
 
     Earlier releases noted no place.
     """
@@ -70,29 +70,35 @@ class HomeIdentity(JsonRecord):
 
     @classmethod
     def at(cls, id: str, place: HomePlace) -> Self:  # noqa: A002  as the record calls it
-        """The identity of the home at ``place``."""
+        """Return the identity of the home at ``place``."""
         return cls(id, place.path, place.machine, place.folder)
 
     @property
     def place(self) -> HomePlace | None:
-        """Its place, where one is noted."""
+        """The noted place, or None."""
         return None if self.path is None else HomePlace(self.path, self.machine, self.folder)
 
 
 def home_id(control: ControlPath) -> str:
-    """The id of the home with that control root, made now if it has none. Raises DamagedFile and UnwritablePath."""
+    """Return the id of the home with that control root, and make it if there is none.
+
+    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
+    """
     return _identity(control).id
 
 
 def read_identity(control: ControlPath) -> HomeIdentity | None:
-    """The identity of the home with that control root; None where there is no home yet. Raises DamagedFile."""
+    """Return the identity of the home with that control root, or None if there is no home yet.
+
+    Raises DamagedFile, and ControlUnreachable if it cannot be read just now.
+    """
     return require_undamaged(HomeIdentity, identity_file(control))
 
 
 def require_home_here(control: ControlPath) -> None:
     """Note the place of a home of an earlier release. Raises HomeCopied if the home was made elsewhere.
 
-    Raises as ``home_id``.
+    Raises also DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
     """
     known, here = _identity(control), place_of(control)
     if known.place is None:
@@ -102,7 +108,10 @@ def require_home_here(control: ControlPath) -> None:
 
 
 def note_home_here(control: ControlPath) -> HomeIdentity:
-    """Note that the home is here now. Returns its identity before. Raises as ``home_id``."""
+    """Note that the home is here now, and return its identity before.
+
+    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
+    """
     known = _identity(control)
     write_record(identity_file(control), HomeIdentity.at(known.id, place_of(control)))
     return known
@@ -118,5 +127,8 @@ def _identity(control: ControlPath) -> HomeIdentity:
 
 
 def owner_name(stream: str, control: ControlPath) -> str:
-    """What a table of ``stream`` is marked with, such as ``clicks@5d1c0f3e9a7b2468``. Raises as ``home_id``."""
+    """Return the mark of the tables of ``stream``, such as ``clicks@5d1c0f3e9a7b2468``.
+
+    Raises DamagedFile, UnwritablePath, DiskFull, ControlUnreachable.
+    """
     return f"{stream}@{home_id(control)}"

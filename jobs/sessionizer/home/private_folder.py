@@ -1,7 +1,7 @@
-"""Folders of records and states, which hold users' events: closed to everybody but their owner and group.
+"""Folders of records and states, which hold users' events: closed to all but their owner and group.
 
-What a closed folder holds is closed as well, whatever the modes of its files. The tables are not: their readers are
-many, and the mode of their folder is the operator's.
+Files in a closed folder are closed as well, whatever their modes. The tables are not closed: they have many readers,
+and the operator sets the mode of their folder.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 def close_to_others(folder: Path | UPath) -> None:
-    """Take the rights of others on ``folder`` away; in a store they are the store's. Never raises.
+    """Remove the rights of others on ``folder``. In a store this does nothing, because the store sets rights.
 
-    A folder in which everybody may write was opened by its operator, with ``umask 0`` or by hand: it stays so.
+    Never raises.
+
+    A folder that is writable for all was opened by its operator, with ``umask 0`` or by hand, and stays open.
     """
     if not isinstance(folder, Path):
         return
@@ -29,6 +31,6 @@ def close_to_others(folder: Path | UPath) -> None:
 
 
 def make_private(folder: Path | UPath) -> None:
-    """Make the folder, with those above it, and close it to others. Harmless when it is there. Raises OSError."""
+    """Make the folder and its parents, and close it to others. Harmless if it exists. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     close_to_others(folder)

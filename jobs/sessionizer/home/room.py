@@ -1,4 +1,4 @@
-"""Room on a disk: whether there is any, and a little that is kept back for the last words of a driver."""
+"""Disk space: a check before the next batch, and a reserve for a driver's exit record."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEAST_ROOM: Final = 1024 * 1024
-"""Bytes. With less, the next batch cannot be written: what it adds to checkpoint and tables is more."""
+"""Bytes that a batch needs at least for its checkpoint and tables. With less, the next batch cannot be written."""
 
 RESERVE: Final = 64 * 1024
-"""Bytes: an exit record, and what a file system takes for it."""
+"""Bytes of the reserve: an exit record, and the file system's own share."""
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _AWAY: Final = frozenset(
@@ -28,18 +28,18 @@ _AWAY: Final = frozenset(
         errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
     }
 )  # fmt: skip
-"""Of a mount whose server is gone for now, or a machine short of files or memory."""
+"""Errors of a mount whose server is gone for now, or of a machine short of files or memory."""
 
 
 def is_away(error: OSError) -> bool:
-    """Whether it tells of what may be there again in a moment: a mount, a machine that is short of something."""
+    """Whether the error may pass by itself: a mount that is gone for now, a machine short of files or memory."""
     return error.errno in _AWAY
 
 
 def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreachable | DiskFull | UnwritablePath:
-    """The error that ``error`` comes to for who has to write ``path``.
+    """Translate ``error`` from writing to ``path`` into one of our errors.
 
-    A mount may come back and room be made: both are waited for. A permission is missing until somebody gives it.
+    A mount may come back and disk space may be freed: the caller waits for both. A missing permission is fatal.
     """
     if is_away(error):
         return ControlUnreachable(path, error.strerror or str(error))
@@ -48,12 +48,12 @@ def unwritable(path: Path | str, purpose: str, error: OSError) -> ControlUnreach
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the stack that one of Java's brings along."""
+    """Return the first line of an error's text. The rest may be the stack of a Java exception."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def require_room(folders: Iterable[Path]) -> None:
-    """Raises DiskFull where one of ``folders`` is on a disk with less than ``LEAST_ROOM``."""
+    """Raise DiskFull if one of ``folders`` is on a disk with less than ``LEAST_ROOM``."""
     for folder in folders:
         with suppress(OSError):
             disk = os.statvfs(folder)
@@ -64,17 +64,17 @@ def require_room(folders: Iterable[Path]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """A file that only takes room, until it is given up."""
+    """A file that only takes disk space, until it is given up."""
 
     file: Path
 
     def take(self) -> None:
-        """Take the room; goes without where there is none."""
+        """Take the space. Does nothing if the disk is full."""
         with suppress(OSError):
             # not a hole: a sparse file takes no room
             self.file.write_bytes(os.urandom(RESERVE))
 
     def give_up(self) -> None:
-        """Make the room free. Harmless when repeated."""
+        """Free the space. Harmless when repeated."""
         with suppress(OSError):
             self.file.unlink(missing_ok=True)

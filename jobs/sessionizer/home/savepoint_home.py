@@ -1,4 +1,4 @@
-"""Where a savepoint keeps what it is made of: one directory per savepoint, in a folder that may be anywhere."""
+"""The files of a savepoint: one directory per savepoint, in a folder that may be anywhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP_LOGS: Final = "group_logs"
 TIMEOUTS: Final = "timeouts"
 SEEN_FILES: Final = "seen_files"
 CHECKPOINT: Final = "checkpoint"
-"""The parts of a savepoint: four Delta tables; of a native one a copy of the checkpoint's files."""
+"""The parts of a savepoint: four Delta tables, or for a native one a copy of the checkpoint's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SavepointHome:
 
     @classmethod
     def of(cls, folder: DataPath, savepoint: str) -> SavepointHome:
-        """The savepoint of this id in ``folder``; raises InvalidSpec for an id that is no name of a directory."""
+        """Return the savepoint with this id in ``folder``. Raises InvalidSpec if the id is no valid directory name."""
         return cls(folder / checked_identifier("savepoint", savepoint))
 
     @property
@@ -36,33 +36,33 @@ class SavepointHome:
 
     @property
     def begun(self) -> DataPath:
-        """Who makes it, since when, of which batch. The first file of a savepoint, and the last that is removed."""
+        """The record of its maker, start and batch: the first file of a savepoint, and the last to be deleted."""
         return self.root / "begun.json"
 
     @property
     def manifest(self) -> DataPath:
-        """What is in it. Written last: a savepoint without it is not complete."""
+        """The list of its contents. Written last: a savepoint without it is not complete."""
         return self.root / "manifest.json"
 
     @property
     def failed(self) -> DataPath:
-        """Why it was not completed."""
+        """The reason why it was not completed."""
         return self.root / "failed.json"
 
     @property
     def condemned(self) -> DataPath:
-        """There once it is to be removed: nobody begins to read it any more."""
+        """The marker of a savepoint to be deleted: no reader may begin to read it."""
         return self.root / "condemned.json"
 
     @property
     def readers(self) -> DataPath:
-        """A file for each who reads it."""
+        """The folder with a file for each reader."""
         return self.root / "readers"
 
     def reader(self, uid: str) -> DataPath:
-        """There while ``uid`` reads it."""
+        """Return the marker that exists while ``uid`` reads the savepoint."""
         return self.readers / f"{checked_identifier('uid', uid)}.json"
 
     def part(self, name: str) -> DataPath:
-        """The directory of one of its parts."""
+        """Return the directory of one of its parts."""
         return self.root / name

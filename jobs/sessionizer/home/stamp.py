@@ -1,7 +1,7 @@
-"""What every JSON file of the platform says of itself: the format that it is in, and which process wrote it.
+"""The stamp of every JSON file of the platform: its format, and the process that wrote it.
 
-A file may be read by a release that is years older or newer than its writer. An older format is read for ever; a newer
-one is refused, for a guess at it could start a stopped stream or lose an open session.
+A file may be read by a release that is years older or newer than its writer. An older format is always readable. A
+newer one is refused, because a guess at it could start a stopped stream or lose an open session.
 """
 
 from __future__ import annotations
@@ -23,33 +23,36 @@ if TYPE_CHECKING:
 FORMAT: Final = "format"
 WRITER: Final = "writer"
 UNSTAMPED: Final = 1
-"""The format of a file that does not say: those of the first releases did not."""
+"""The format of a file without a stamp, as the first releases wrote it."""
 _TYPED_DIGITS: Final = 16
 
 
 def stamped(content: Mapping[str, object], format_number: int = UNSTAMPED) -> dict[str, Any]:
-    """``content`` as it goes into a file: ``writer`` is ``<pid>@<host>``, as a JVM calls itself."""
+    """Return ``content`` with its stamp: ``writer`` is ``<pid>@<host>``, in the form that a JVM uses."""
     return {FORMAT: format_number, WRITER: f"{os.getpid()}@{socket.gethostname()}", **content}
 
 
 def json_digest(content: Mapping[str, object]) -> str:
-    """SHA-256 (64 hex digits) of JSON, whatever the order of its keys."""
+    """Return the SHA-256 (64 hex digits) of JSON, whatever the order of its keys."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def typed_digest(decided: Mapping[str, object]) -> str:
-    """What people type to approve what is decided: 64 bits of its digest (16 hex digits), met by nobody by chance."""
+    """Return the text that a user types to approve ``decided``: 64 bits of its digest (16 hex digits).
+
+    That is long enough that no text matches by chance.
+    """
     return json_digest(decided)[:_TYPED_DIGITS]
 
 
 def format_of(content: Mapping[str, object]) -> object:
-    """The format that ``content`` says it is in; what it says may be no number."""
+    """Return the format in the stamp of ``content``. It may be no number."""
     return content.get(FORMAT, UNSTAMPED)
 
 
 def content_of(path: ControlPath, content: Mapping[str, object], field: str) -> Mapping[str, Any]:
-    """The object ``field`` of what was read from ``path``; an empty one where nothing was. Raises DamagedFile."""
+    """Return the object ``field`` of the content of ``path``. Empty if there was no content. Raises DamagedFile."""
     if not content:
         return {}
     require_known_format(path, content)
@@ -60,7 +63,7 @@ def content_of(path: ControlPath, content: Mapping[str, object], field: str) -> 
 
 
 def unknown_format(content: Mapping[str, object], newest: int = UNSTAMPED) -> str | None:
-    """What is wrong with the format of ``content``, for one who reads those up to ``newest``; None if nothing is."""
+    """Describe the problem with the format of ``content`` for a reader of formats up to ``newest``, or None."""
     found = format_of(content)
     if type(found) is int and UNSTAMPED <= found <= newest:
         return None
@@ -68,7 +71,7 @@ def unknown_format(content: Mapping[str, object], newest: int = UNSTAMPED) -> st
 
 
 def require_known_format(path: DataPath, content: Mapping[str, object], newest: int = UNSTAMPED) -> None:
-    """Raises DamagedFile where ``content``, which was read from ``path``, is in a format that is not known here."""
+    """Raise DamagedFile if ``content``, which was read from ``path``, has an unknown format."""
     damage = unknown_format(content, newest)
     if damage is not None:
         raise DamagedFile(path, damage)

@@ -1,8 +1,7 @@
-"""Where a stream keeps everything it owns: one directory per stream under the platform's home.
+"""The place of all files of a stream: one directory per stream under the platform's home.
 
-What controls it (a few KB, which Airflow and the drivers see) and its data (which drivers and executors see) are two
-directories, in two roots where the platform has a data root (``data_root``) or a control root (``control_root``) of its
-own, else in one.
+Control (a few KB, for Airflow and the drivers) and data (for drivers and executors) are two directories. They are in
+two roots if the platform has a data root (``data_root``) or a control root (``control_root``) of its own, else in one.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ LINEAGES: Final = "lineages"
 CONTROL: Final = "control"
 
 LOG_NAME: Final = re.compile(rf"driver\.({IDENTIFIER_PATTERN})\.log(\.\d+)?")
-"""Of a driver's log or an older part of it; its group is the driver's uid."""
+"""Pattern of the name of a driver's log or an older part of it. Its group is the driver's uid."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamHome:
     """The directories of one stream. Nothing is created before ``prepare``.
 
-    ``data_root``: where the platform keeps what Spark writes, ``control_root``: where it keeps its records; None where
-    that is its home.
+    ``data_root`` is the platform's place for Spark's files, ``control_root`` its place for records. None stands for the
+    home.
     """
 
     root: Path
@@ -46,9 +45,10 @@ class StreamHome:
 
     @classmethod
     def of(cls, platform_home: Path, name: str, data_root: DataPath | None = None) -> StreamHome:
-        """The home of stream ``name``; raises InvalidSpec if the name could leave the platform's home.
+        """Return the home of stream ``name``. Raises InvalidSpec if the name could leave the platform's home.
 
-        Where control is the environment says, to all alike: who looked elsewhere would start a second driver.
+        The control root comes from the environment of every process, because a process that looked elsewhere would
+        start a second driver.
         """
         root = streams_folder(platform_home) / checked_name("name", name)
         return cls(root, data_root, _own_root(control_root(platform_home.absolute()), platform_home.absolute()))
@@ -75,7 +75,7 @@ class StreamHome:
 
     @property
     def own(self) -> Path:
-        """What only this machine has to see; beside the records where these are in the home."""
+        """The folder of files that only this machine needs. They are beside the records if these are in the home."""
         return self.root / CONTROL
 
     @property
@@ -90,31 +90,31 @@ class StreamHome:
 
     @property
     def leases(self) -> ControlPath:
-        """One file per fencing token; the highest is the lease."""
+        """The folder with a file for each fencing token. The highest token is the lease."""
         return self.control_files.leases
 
     @property
     def logs(self) -> Path:
-        """What drivers print, one file per driver."""
+        """The folder of drivers' output, one file per driver."""
         return self.root / "logs"
 
     def driver_log(self, uid: str) -> Path:
-        """What driver ``uid`` prints, when it was launched from Airflow."""
+        """Return the file with the output of driver ``uid``, if Airflow launched it."""
         return self.logs / f"driver.{checked_identifier('uid', uid)}.log"
 
     @property
     def data(self) -> DataPath:
-        """Lineages and tables: what Spark writes."""
+        """The folder of Spark's files: lineages and tables."""
         return self.root if self.data_root is None else self.data_root / STREAMS / self.name
 
     @property
     def lineages(self) -> DataPath:
-        """One directory per checkpoint's life."""
+        """The folder with a directory for each checkpoint's life."""
         return self.data / LINEAGES
 
     @property
     def lineage_records(self) -> ControlPath:
-        """What is noted of each lineage: one directory for each."""
+        """The folder with a directory of records for each lineage."""
         return self.control / LINEAGES
 
     @property
@@ -123,36 +123,39 @@ class StreamHome:
         return self.data / "tables"
 
     def lineage(self, lineage: str) -> LineageHome:
-        """The directories of ``lineage``."""
+        """Return the directories of ``lineage``."""
         name = checked_identifier("lineage", lineage)
         return LineageHome(self.lineages / name, self._records_of(name))
 
     def _records_of(self, lineage: str) -> ControlPath:
-        """Beside its checkpoint where an earlier release put them at its birth: they stay there (docs/adr/0075)."""
+        """Return the folder of the lineage's records.
+
+        Lineages of earlier releases keep them beside the checkpoint (docs/adr/0075).
+        """
         beside = self.root / LINEAGES / lineage
         there = self.control_root is None and (beside / CHECKPOINT_RECORD).exists()
         return beside if there else self.lineage_records / lineage
 
     def checkpoint(self, lineage: str) -> DataPath:
-        """Spark's checkpoint location of ``lineage``."""
+        """Return Spark's checkpoint location of ``lineage``."""
         return self.lineage(lineage).checkpoint
 
     def punctuations(self, lineage: str) -> DataPath:
-        """The folder of control rows that the query of ``lineage`` reads as a source."""
+        """Return the folder of control rows that the query of ``lineage`` reads as a source."""
         return self.lineage(lineage).punctuations
 
     def table(self, name: str) -> DataPath:
-        """The directory of Delta table ``name``."""
+        """Return the directory of Delta table ``name``."""
         return self.tables / checked_name("table", name)
 
     @property
     def savepoints(self) -> DataPath:
-        """One directory per savepoint, unless they are put elsewhere."""
+        """The folder with a directory for each savepoint, unless the spec puts them elsewhere."""
         return self.data / "savepoints"
 
     @property
     def seeds(self) -> DataPath:
-        """One directory for each seed that is under way: what its history came to."""
+        """The folder with a directory for each seed that is under way: the results of its history."""
         return self.data / "seeds"
 
     @property
@@ -162,23 +165,32 @@ class StreamHome:
 
     @property
     def bookmarks(self) -> DataPath:
-        """How far each report has read the sessions."""
+        """The folder with each report's position in the sessions."""
         return self.data / "reports"
 
     def prepare(self) -> None:
-        """Make the directories of control and prove that they can be written. Raises as ``make_writable_control``."""
+        """Make the directories of control and prove that they can be written.
+
+        Raises UnwritablePath, DiskFull, ControlUnreachable, StoreUnreachable, InvalidSpec.
+        """
         make_writable_control((self.leases, self.control, self.lineage_records))
         if self.control_root is None:
             self.prepare_own()
 
     def prepare_own(self) -> None:
-        """The same of what is in the home wherever control is, for who launches. Raises UnwritablePath, DiskFull."""
+        """Make the directories of the home that a launcher needs, and prove that they can be written.
+
+        They are in the home even if control is elsewhere. Raises UnwritablePath, DiskFull, ControlUnreachable.
+        """
         for directory in (self.logs,) if self.control_root is None else (self.own, self.logs):
             make_writable(directory, f"the stream's {directory.name} directory")
             close_to_others(directory)
 
     def prepare_data(self) -> None:
-        """The same of the data, which only drivers may: raises as ``make_writable``."""
+        """Make the data directories and prove that they can be written. Only drivers may call it.
+
+        Raises UnwritablePath, DiskFull, StoreUnreachable, ControlUnreachable, InvalidSpec.
+        """
         for directory in (self.lineages, self.tables):
             make_writable(directory, f"the stream's {directory.name} directory")
         for held in (self.lineages, self.savepoints, self.seeds, self.unpacked):
@@ -186,7 +198,7 @@ class StreamHome:
 
 
 def stream_homes(platform_home: Path) -> list[StreamHome]:
-    """The homes of all streams that ever ran, by name; raises ControlUnreachable, and as ``control_root``."""
+    """Return the homes of all streams that ever ran, by name. Raises ControlUnreachable, InvalidSpec."""
     folder = control_root(platform_home.absolute()) / STREAMS
     try:
         names = record_names(folder)

@@ -1,4 +1,4 @@
-"""Where the Delta tables of a stream are, and queries to paste for each of them."""
+"""The places of a stream's Delta tables, and queries to paste for each of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ QUESTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """Where a table is, its newest version (None: there is no table, or it is not on this machine), and queries."""
+    """The place of a table, its newest version, and queries.
+
+    Without a version the table is absent or on another machine.
+    """
 
     name: str
     path: str
@@ -37,12 +40,12 @@ class TablePlace:
 
     @property
     def may_be_there(self) -> bool:
-        """Whether there is a table, as far as is known: nobody looks at one that is at a URI."""
+        """Whether the table may exist. A table at a URI is not looked up."""
         return self.version is not None or is_uri(self.path)
 
 
 def table_locations(home: StreamHome, folder: str | None) -> dict[str, str]:
-    """Each table's place: in the stream's data, or in the ``folder`` that its spec gives (``sink.path``)."""
+    """Return each table's place: in the stream's data, or in the ``folder`` of its spec (``sink.path``)."""
     if folder is None:
         return {name: uri_of(home.table(name)) for name in QUESTIONS}
     base = located(folder, home.platform)
@@ -50,12 +53,12 @@ def table_locations(home: StreamHome, folder: str | None) -> dict[str, str]:
 
 
 def located(path: str, platform_home: Path) -> str:
-    """A path of a spec: as it is when absolute or a URI, else under the platform's home."""
+    """Resolve a path of a spec: unchanged if absolute or a URI, else under the platform's home."""
     return path if is_uri(path) else str(platform_home / path)
 
 
 def place_of(name: str, path: str) -> TablePlace:
-    """All about the table ``name`` at ``path``."""
+    """Return the place, version and queries of the table ``name`` at ``path``."""
     question = QUESTIONS[name]
     query = question.format(table=name)
     duckdb = f"{name} = deltalake.DeltaTable({path!r}).to_pyarrow_table(); print(duckdb.sql({query!r}))"
@@ -71,7 +74,7 @@ def place_of(name: str, path: str) -> TablePlace:
 
 
 def newest_version(path: str) -> int | None:
-    """The version of the Delta table at ``path`` by the names in its log; None if there is none to see."""
+    """Return the version of the Delta table at ``path`` by the names in its log. None if no log is visible."""
     if is_uri(path):
         return None
     try:
@@ -82,18 +85,18 @@ def newest_version(path: str) -> int | None:
 
 
 def _frame_of_polars(path: str) -> str:
-    """The table as a lazy frame; of HDFS Polars itself knows nothing."""
+    """Return Python code for the table as a lazy frame. Polars itself cannot read HDFS."""
     if path.startswith("hdfs://"):
         return f"pl.from_arrow(deltalake.DeltaTable({path!r}).to_pyarrow_table()).lazy()"
     return f"pl.scan_delta({path!r})"
 
 
 def _for_polars(query: str, name: str) -> str:
-    """A lazy frame calls itself self."""
+    """Rewrite the query for Polars, where a lazy frame calls itself ``self``."""
     return query.replace(f"from {name}", "from self")
 
 
 def _python(program: str) -> str:
-    """A command line; in double quotes, as the program has single ones all over."""
+    """Return a command line for ``program``, in double quotes because the program contains single ones."""
     quoted = re.sub(r'([\\$`"])', r"\\\1", program)
     return f'{shlex.quote(sys.executable)} -c "{quoted}"'

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
-    """Have ``content`` at ``path``. Raises OSError, and leaves the old file as it was.
+    """Replace the file at ``path`` by ``content``. Raises OSError, and leaves the old file as it was.
 
     ``durable`` makes it survive a power cut (two fsyncs).
     """
@@ -26,7 +26,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool) -> None:
 
 
 def create_file(path: Path, content: bytes) -> bool:
-    """Have ``content`` at ``path`` unless something is there; True for the one caller who did. Raises OSError."""
+    """Create ``path`` with ``content`` unless it exists. Returns True for the one caller that did. Raises OSError."""
     with _complete(path, content, durable=True) as temporary:
         # A link, unlike a rename, refuses an existing name; unlike open(O_EXCL), its target is already complete.
         try:
@@ -41,7 +41,7 @@ def create_file(path: Path, content: bytes) -> bool:
 
 @contextmanager
 def _complete(path: Path, content: bytes, *, durable: bool) -> Iterator[Path]:
-    """A whole file under a hidden name beside ``path``, gone afterwards unless it was renamed."""
+    """Write a whole file under a hidden name beside ``path``, and delete it afterwards unless it was renamed."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("xb") as file:
