@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 
 from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import write_operation
-from sessionizer.errors import RowsGone
+from sessionizer.errors import DataAway, RowsGone
 from sessionizer.home.data_files import remove_tree
 from sessionizer.spark.internals.delta_append import Transaction
 from sessionizer.spark.state.restores import table_rows
@@ -159,3 +159,16 @@ def test_a_table_that_is_gone_is_refused_by_name(spark: SparkSession, table: Str
     with pytest.raises(RowsGone):
         count_changes(spark, "clicks", [table], FORWARD)
     assert count_changes(spark, "clicks", [table], BACK) == [RowsOfTable("sessions", table.location, {})]
+    with pytest.raises(DataAway) as away:
+        count_changes(spark, "clicks", [replace(table, has_rows=True)], BACK)
+    assert away.value.location == table.location
+
+
+def test_rows_of_a_lineage_that_the_home_does_not_know_leave(spark: SparkSession, table: StreamedTable) -> None:
+    newer = spark.createDataFrame([("unknown", 0, "2026-11-24")], "lineage string, batch_id bigint, date string")
+    rows = newer.selectExpr("lineage", "batch_id", "cast(date as date) as date")
+    rows.write.format("delta").mode("append").option("txnAppId", "unknown").option("txnVersion", 0).save(table.location)
+    (counted,) = count_changes(spark, "clicks", [table], BACK)
+    assert counted.by_day == {"2026-11-22": 2, "2026-11-23": 1, "2026-11-24": 1}
+    delete_rows(spark, table, BACK, "restore 0815")
+    assert rows_in(spark, table) == [("back_to", 6), ("back_to", 7), ("before", 3)]

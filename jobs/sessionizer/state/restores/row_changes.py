@@ -6,11 +6,12 @@ these come back from the table version that the savepoint's manifest names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.home.names import checked_identifier
 from sessionizer.home.table_places import table_locations
+from sessionizer.state.lineages.noted_rows import has_noted_rows
 from sessionizer.state.lineages.path import NO_ROWS, Segment, batches_only_on
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class RowChanges:
         """The condition, in SQL, of the rows that come back. Raises InvalidSpec for an id that is none."""
         return " OR ".join(map(_condition, self.missing)) or "false"
 
+    def in_table_of(self, lineages: Iterable[str]) -> RowChanges:
+        """Return the changes of a table that has rows of ``lineages``: those that no record knows leave, too."""
+        on_path = {segment.lineage for segment in self.path}
+        return replace(self, others=tuple(sorted({*self.others, *lineages} - on_path)))
+
     def _ended(self) -> list[Segment]:
         return [segment for segment in self.path if segment.until is not None]
 
@@ -53,12 +59,14 @@ class RowChanges:
 class StreamedTable:
     """A table that batches of the stream write or wrote: ``name`` and ``location``.
 
-    ``version``: the one with the rows that come back; None: the table was not there then.
+    ``version``: the one with the rows that come back; None: the table was not there then. ``has_rows``: whether a
+    lineage noted that it wrote rows there.
     """
 
     name: str
     location: str
     version: int | None = None
+    has_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +112,16 @@ def streamed_tables(
     versions: Mapping[tuple[SinkFolder, str], int | None],
 ) -> list[StreamedTable]:
     """Return the tables of these ``names`` in each folder; ``versions``: which one has the rows that come back."""
-    listed = list(names)
+    listed, unique = list(names), list(dict.fromkeys(folders))
     return [
-        StreamedTable(name, table_locations(home, folder)[name], versions.get((folder, name)))
-        for folder in dict.fromkeys(folders)
+        StreamedTable(
+            name,
+            table_locations(home, folder)[name],
+            versions.get((folder, name)),
+            # a former folder may have been removed for good
+            has_rows=folder == unique[0] and has_noted_rows(home, folder, name),
+        )
+        for folder in unique
         for name in listed
     ]
 

@@ -12,9 +12,11 @@ from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sessionizer.errors import RowsGone, RowsLeft
+from sessionizer.errors import DataAway, RowsGone, RowsLeft
+from sessionizer.home.names import is_identifier
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.internals.delta_append import Transaction, append_once
+from sessionizer.spark.internals.delta_log import last_versions
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 from sessionizer.spark.sinks.tables import table_exists
 from sessionizer.spark.temporary_settings import temporary_settings
@@ -45,7 +47,8 @@ def count_changes(
 ) -> list[RowsOfTable]:
     """Count the rows that leave each table and that come back. Reads only.
 
-    Raises RowsGone where the rows that should come back cannot be read any more, and as ``store_failure``.
+    Raises RowsGone where rows that should come back cannot be read any more, DataAway where a table with rows is not
+    there, UnwritablePath and StoreUnreachable.
     """
     return [_counted(spark, stream, table, changes) for table in tables]
 
@@ -86,14 +89,14 @@ def delete_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges, 
     if not table_exists(spark, table.name, table.location):
         return
     with temporary_settings(spark, {_NOTE: note}):
-        DeltaTable.forPath(spark, table.location).delete(changes.deleted_rows)
+        DeltaTable.forPath(spark, table.location).delete(_deleted_rows(spark, table, changes))
 
 
 def _counted(spark: SparkSession, stream: str, table: StreamedTable, changes: RowChanges) -> RowsOfTable:
     if not table_exists(spark, table.name, table.location):
         _require_none_missing(stream, table, changes)
         return RowsOfTable(table.name, table.location, {})
-    leaving = _by_day(_now(spark, table).where(changes.deleted_rows))
+    leaving = _by_day(_now(spark, table).where(_deleted_rows(spark, table, changes)))
     return RowsOfTable(table.name, table.location, leaving, _counted_back(spark, stream, table, changes))
 
 
@@ -109,7 +112,14 @@ def _counted_back(spark: SparkSession, stream: str, table: StreamedTable, change
         raise store_failure(error, table.location, f"the table {table.name}", first_line(error)) from error
 
 
+def _deleted_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> str:
+    """The condition of the rows that leave, also of lineages that a home put back from a backup does not know."""
+    return changes.in_table_of(filter(is_identifier, last_versions(spark, table.location))).deleted_rows
+
+
 def _require_none_missing(stream: str, table: StreamedTable, changes: RowChanges) -> None:
+    if table.has_rows:
+        raise DataAway(stream, f"the table {table.name}", table.location)
     if changes.missing and table.version is not None:
         raise RowsGone(stream, table.location, table.version, "the table is not there")
 
