@@ -1,1 +1,1 @@
-"""The control directory of a stream: who drives it, how it fares, what is wanted."""
+"""The control directory of a stream: its driver, its condition and its desired state."""

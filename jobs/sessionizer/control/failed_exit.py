@@ -1,4 +1,4 @@
-"""The exit record of a driver that an error ended, wherever on its way it was."""
+"""The exit record of a driver that ended by an error, at any point of its life."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
-    """Leave the exit record of driver ``uid``. Never raises: where it cannot be written, its absence says enough.
+    """Write the exit record of driver ``uid``. Never raises, because a missing record also says that the driver died.
 
     ``error_type`` is the query's cause of death, else the name of the error's class.
     """
@@ -49,10 +49,10 @@ def _kind_of(error: BaseException) -> str:
 
 
 def record_false_start(home: StreamHome, uid: str, error: SessionizerError) -> None:
-    """As ``record_failure``, for a driver that never got the lease. Never raises."""
+    """Write the exit record of a driver that never got the lease. Never raises."""
     with suppress(SessionizerError, OSError):
         owner = read_lease(home)
         if owner is not None and owner.uid == uid:
-            return  # a driver of that uid may live: the record would speak for it, and free its lease
+            return  # a driver of that uid may live, and the record would free its lease
         make_folder(home.control)
         record_failure(home, uid, error)

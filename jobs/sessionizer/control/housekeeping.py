@@ -1,4 +1,4 @@
-"""Removes what dead drivers left in the stream's home, so that a crash loop cannot fill it."""
+"""Deletion of files that dead drivers left in the stream's home, so that a crash loop cannot fill it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FORGOTTEN_AFTER_S: Final = 14 * 86_400
 """Seconds for which exit records, stop markers and submissions of earlier drivers, and plans, are kept for people."""
 
 LOGS_KEPT: Final = 20
-"""Earlier drivers whose logs are kept."""
+"""Number of earlier drivers whose logs are kept."""
 
 
 def sweep(home: StreamHome, uid: str) -> None:
-    """Remove abandoned temporary files, forgotten records and old logs.
+    """Delete abandoned temporary files, old records and old logs.
 
-    Only for the holder of the lease, driver ``uid``, whose own log stays. Never raises.
+    Call it only as the holder of the lease, driver ``uid``, whose own log stays. Never raises.
     """
     for directory in (home.control, home.leases):
         _remove_older(directory, f".*{TEMPORARY_SUFFIX}", ABANDONED_AFTER_S)

@@ -1,4 +1,4 @@
-"""A stream in the hands of a job: nobody starts a driver, the one that ran has ended, and the lease is the job's."""
+"""Maintenance of a stream by a job: no driver starts, the last driver has ended, and the job holds the lease."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What a job says of itself: its ``uid``, for whom (``by``) and ``why``, and what is wanted ``afterwards``."""
+    """A job: its ``uid``, its user (``by``), the reason (``why``), and the desired state ``afterwards``."""
 
     uid: str
     by: str
@@ -44,13 +44,13 @@ class Maintenance:
 
 @contextmanager
 def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[str], None]) -> Iterator[Lease]:
-    """In here the stream is stopped, and the lease belongs to ``job``, which must be this process.
+    """Hold the stopped stream's lease for ``job``, which must be this process, while the block runs.
 
-    If the block raises, the stream stays in maintenance: the block says what is to be done. Raises DriverStillRuns if a
-    driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
-    or a supervisor would start it before that. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing has been
-    changed, and the desired state is set back, unless an operation is pending. Raises LeaseLost if another process took
-    the lease. That process sets the desired state.
+    If the block raises, the stream stays in maintenance, and the block decides how to go on. Raises DriverStillRuns if
+    a driver has not ended within ``wait_s``, and ControlUnreachable: the stream stays in maintenance for the next try,
+    because a supervisor would otherwise start it before that. Raises LeaseHeld, UnwritablePath and DamagedFile: nothing
+    has been changed, and the desired state is set back, unless an operation is pending. Raises LeaseLost if another
+    process took the lease. That process sets the desired state.
     """
     write_desired(home, DesiredState.MAINTENANCE, by=job.by, why=job.why, afterwards=job.afterwards)
     try:
@@ -72,9 +72,10 @@ def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[s
 
 
 def _give_back(lease: Lease) -> None:
-    """In so many words: a supervisor would else take the job for a driver that was killed, and tell people so.
+    """Write the job's exit record and release its lease.
 
-    Not where the lease is another's: that may be the same job, which has not ended.
+    Without the record a supervisor would take the job for a killed driver, and notify people. If the lease is lost no
+    record is written, because another try of the same job may own the lease and be at work.
     """
     with suppress(LeaseLost, ControlUnreachable, UnwritablePath, DiskFull):
         lease.check()

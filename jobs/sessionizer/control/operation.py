@@ -1,8 +1,8 @@
 """An operation under way: after each step its record is on disk.
 
-A failure that passes by itself leaves it pending, so the stream stays stopped for the next try (docs/adr/0125). Any
-other failure abandons it, as long as nothing that counts was changed. A process that lost the stream's lease writes
-nothing of it, because another process may have finished it.
+A transient failure leaves it pending, so the stream stays stopped for the next try (docs/adr/0125). Any other failure
+abandons it, as long as nothing that counts was changed. A process that lost the stream's lease writes nothing of it,
+because another process may have finished it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the error says so by its type."""
+    """Whether the error's type is a transient one."""
     return isinstance(error, TransientError)
 
 
 @dataclass(slots=True)
 class Operation:
-    """What is being done to the stream of ``home``; ``record`` says how far it has come, as its file does.
+    """An operation on the stream of ``home``. ``record`` notes the stage that it has reached, as its file does.
 
-    ``permit`` returns only while the stream's lease is known to be ours. Raises LeaseLost, ControlUnreachable.
-    ``passes``: tells of a failure whether the next try may succeed.
+    ``permit`` returns only while the stream's lease is known to be ours. It raises LeaseLost, ControlUnreachable.
+    ``passes`` tells whether the next try may succeed after a failure.
     """
 
     home: StreamHome
@@ -44,19 +44,19 @@ class Operation:
     passes: Callable[[Exception], bool] = is_transient
 
     def reached(self, stage: Reached) -> None:
-        """Note that ``stage`` has been done. One that was noted by a run that was killed stays as it is."""
+        """Note that ``stage`` has been done. If a killed run noted it, the note stays as it is."""
         if not self.record.has_done(stage):
             self._write(self.record.after(stage))
 
     def note_rows(self, counts: str, days: str) -> None:
-        """Note which rows leave the tables, and of which days. What a run that was killed noted stays as it is."""
+        """Note the rows that leave the tables, and their days. If a killed run noted them, the note stays as it is."""
         record = self.record
         self._write(replace(record, counts=record.counts or counts, days=record.days or days))
 
     def over(self, lineage: str) -> OperationRecord:
         """Note that ``lineage`` is the active one, and that nothing is left to do. Returns the record.
 
-        The stream is wanted as it was before that is noted: nobody would type a verb again that is over.
+        The desired state is restored before that note, because a user would not type a finished command again.
         """
         self._wanted_again("is over")
         self._write(replace(self.record.after(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
@@ -64,9 +64,10 @@ class Operation:
 
     @contextmanager
     def abandoned_if_it_fails(self, before: Reached) -> Iterator[None]:
-        """Abandon the operation if it fails in here, unless it has reached ``before`` or the failure passes by itself.
+        """Abandon the operation if the block fails, unless it has reached ``before`` or the failure is transient.
 
-        Raises LeaseLost instead if the operation is another process's by now: that one decides what becomes of it.
+        Raises LeaseLost instead if another process owns the operation by now. That process decides how the operation
+        ends.
         """
         try:
             yield
@@ -78,16 +79,16 @@ class Operation:
             raise
 
     def note_failure(self, error: Exception) -> None:
-        """Note what this try failed of. The operation stays pending, so no driver starts. Raises LeaseLost.
+        """Note the failure of this try. The operation stays pending, so no driver starts. Raises LeaseLost.
 
-        A note that cannot be written is left out, because the failure itself says more.
+        A note that cannot be written is skipped, because the failure itself says more.
         """
         if self.record.outcome is None:
             with suppress(ControlUnreachable, UnwritablePath, DiskFull):
                 self._write(self.record.failed(error))
 
     def abandon(self, error: Exception | None = None) -> None:
-        """End the operation, which has changed nothing that counts. ``error``: what it failed of."""
+        """End the operation, which has changed nothing that counts. ``error`` is the reason."""
         record = self.record if error is None else self.record.failed(error)
         give_back(self.home, record, self.permit)
         self._write(replace(record, outcome=Ending.ABANDONED))
@@ -104,9 +105,10 @@ class Operation:
 
 
 def give_back(home: StreamHome, record: OperationRecord, permit: Callable[[], None]) -> None:
-    """End the maintenance for an operation that is abandoned. Raises LeaseLost, ControlUnreachable.
+    """End the maintenance for an operation that is abandoned.
 
-    A stream that has no lineage is not wanted then: a driver would start it without the history that it was to have.
+    The stream becomes STOPPED if it never had a lineage, because a driver would otherwise start it without its history.
+    Raises LeaseLost, ControlUnreachable, UnwritablePath, DiskFull, DamagedFile.
     """
     permit()
     wanted = DesiredState.STOPPED if record.never_ran and not is_there(home.control_files.lineage) else record.wanted
@@ -123,10 +125,10 @@ def new_operation(  # noqa: PLR0913  what a record says at first
     savepoint: str = "",
     options: Sequence[str] = (),
 ) -> OperationRecord:
-    """The record of an operation that ``by`` approves now; ``leaves``: the lineage and its newest batch. Not written.
+    """Return the record of an operation that ``by`` approves now. It is not written.
 
-    What people want of the stream now they want afterwards; in the hands of a job that was killed: what they wanted
-    after that.
+    ``leaves`` is the lineage and its newest batch. After the operation the stream's desired state is restored. If an
+    earlier command was killed, the state that it had saved is used.
     """
     now, desired = epoch_ms(), read_desired(home)
     wanted = (

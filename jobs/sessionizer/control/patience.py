@@ -1,4 +1,4 @@
-"""How long a silence may last: the one table of the command line, of drivers and of Airflow. Milliseconds.
+"""The longest allowed silences, in milliseconds: one table for the command line, drivers and Airflow.
 
 An installation sets the first two by SESSIONIZER_STARTUP_GRACE and SESSIONIZER_STALE_LIMIT.
 """
@@ -17,11 +17,12 @@ SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
 
 STARTUP_GRACE_MS: Final = 3 * MINUTE
-"""From the lease (or launch), or the last progress of the start, until the start or its first batch gets on."""
+"""Time for a start, or its first batch, to show progress. It counts from the lease (or launch), or from the last
+progress of the start."""
 
 STALE_AFTER_MS: Final = 150 * SECOND
-"""Without a beat, or without progress. A driver beats and shows progress within a batch too: neither the length of a
-batch nor the trigger interval counts."""
+"""Time without a beat, or without progress. A driver beats and shows progress within a batch too: neither the length of
+a batch nor the trigger interval counts."""
 
 TAKEOVER_AFTER_MS: Final = 150 * SECOND
 """Silence after which an owner of the lease that cannot be observed from here counts as dead.
@@ -31,14 +32,14 @@ A driver that cannot reach its lease ends itself earlier.
 
 
 class Patience(NamedTuple):
-    """As ``read_observation`` takes them, in ms."""
+    """The limits that ``read_observation`` takes, in ms."""
 
     startup_grace_ms: int = STARTUP_GRACE_MS
     stale_after_ms: int = STALE_AFTER_MS
 
 
 def patience(environment: Mapping[str, str] = os.environ) -> Patience:
-    """That of the installation; raises InvalidSpec for what is no duration."""
+    """Return the installation's limits. Raises InvalidSpec for an invalid duration."""
     return Patience(
         _either(environment, "startup_grace", STARTUP_GRACE_MS),
         _either(environment, "stale_limit", STALE_AFTER_MS),

@@ -1,4 +1,4 @@
-"""Asking a stream's drivers to stop: at a batch boundary, each in its own time."""
+"""Requests to a stream's drivers to stop, each at its next batch boundary."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda _: None) -> set[str]:
-    """Ask all that may be at work, also one that waits for its lease; returns their uids. Harmless when repeated.
+    """Ask every driver that may be at work to stop, including one that waits for its lease. Returns their uids.
 
-    ``say`` gets a line for each. Raises ControlUnreachable, UnwritablePath.
+    Harmless when repeated. ``say`` gets a line for each. Raises ControlUnreachable, UnwritablePath, DiskFull.
     """
     asked = live_drivers(home)
     for uid in sorted(asked):
@@ -28,9 +28,9 @@ def ask_to_stop(home: StreamHome, why: str, say: Callable[[str], None] = lambda 
 
 
 def live_drivers(home: StreamHome) -> set[str]:
-    """Those that may be at work: the lease's owner, and one that was launched and has not taken the lease yet.
+    """Return the drivers that may be at work: the lease's owner, and a launched driver without the lease so far.
 
-    A launched one may wait for its lease for hours, in the queue of a cluster: it finds the request when it starts.
+    A launched driver may wait for its lease for hours, in the queue of a cluster. It finds the request when it starts.
     """
     lease, launch = read_lease(home), read_launch(home)
     found = set()

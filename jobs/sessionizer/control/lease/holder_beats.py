@@ -1,7 +1,7 @@
 """Heartbeats of a command that holds a stream's lease.
 
-On another machine its process cannot be seen. Without a beat a second command took it for dead after a while, and
-nothing told a command at work from one that was killed.
+Another machine cannot see the command's process. Without beats a second command would count it as dead after a while,
+and a command at work would look like a killed one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from sessionizer.control.lease.lease import Lease
 
 EVERY_S: Final = 10.0
-"""Far below ``patience.STALE_AFTER_MS``. In a store each beat is a few requests, which may be paid for."""
+"""Seconds between two beats: far below ``patience.STALE_AFTER_MS``. In a store each beat costs a few requests, which
+may be billed."""
 
 
 @contextmanager
 def holder_beats(lease: Lease, every_s: float = EVERY_S) -> Iterator[None]:
-    """Beat as the holder of ``lease``, at once and then every ``every_s`` seconds, until the block ends.
+    """Write a beat as the holder of ``lease``, at once and then every ``every_s`` seconds, until the block ends.
 
-    Beats stop when the lease is lost: then the heartbeat is its successor's. A beat that cannot be written is left out.
+    Beats stop when the lease is lost, because the heartbeat then belongs to its successor. A beat that cannot be
+    written is skipped.
     """
     started_at, done = epoch_ms(), threading.Event()
 
@@ -50,7 +52,7 @@ def holder_beats(lease: Lease, every_s: float = EVERY_S) -> Iterator[None]:
 
 
 def _write_beat(lease: Lease, started_at: int) -> None:
-    """A command has no batches, so each beat is progress of its start. Raises LeaseLost."""
+    """Write a beat. A command has no batches, so each beat is progress of its start. Raises LeaseLost."""
     with suppress(ControlUnreachable, UnwritablePath, DiskFull):
         lease.check()
         now = epoch_ms()

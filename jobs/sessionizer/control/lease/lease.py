@@ -1,4 +1,4 @@
-"""The right to drive a stream, with a fencing token. Nothing in Spark locks a checkpoint: this does."""
+"""The right to drive a stream, with a fencing token. Spark does not lock a checkpoint, so this lease does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What ``acquire`` gave this process."""
+    """The lease that ``acquire`` gave to this process."""
 
     home: StreamHome
     record: LeaseRecord
@@ -43,13 +43,13 @@ class Lease:
 
     @property
     def uid(self) -> str:
-        """The driver it was given to."""
+        """The driver that owns it."""
         return self.record.uid or ""
 
     def check(self) -> None:
-        """Return if the lease is still ours. Raises LeaseLost, or ControlUnreachable if it cannot be known.
+        """Return if the lease is still ours. Raises LeaseLost, or ControlUnreachable if the lease cannot be read.
 
-        Costs one listing of a small directory and one small read: call it before each write to a sink.
+        It costs one listing of a small directory and one small read. Call it before each write to a sink.
         """
         newest = highest_token(self.home)
         if newest == self.token:
@@ -62,7 +62,7 @@ class Lease:
         raise LeaseLost(self.home.name, self.token, newest)
 
     def release(self) -> None:
-        """Give the lease up, as the last act. Harmless when it was lost or released before."""
+        """Give up the lease, as the last act. Harmless when it was lost or released before."""
         with suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
             # A full disk does not matter: the end of this process frees the lease as well.
             self.check()
@@ -76,14 +76,18 @@ def acquire(
     takeover_after_ms: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Lease:
-    """The lease of the stream for driver ``uid``, which must be this process. Exactly one of several callers wins.
+    """Acquire the lease of the stream for driver ``uid``, which must be this process.
 
-    Free is a lease whose owner released it, left an exit record, or is dead; one that was fenced, once its owner is
-    dead; and one whose owner cannot be seen from here (another host, a damaged record) and gives no sign while it is
-    watched for ``takeover_after_ms`` (default ``TAKEOVER_AFTER_MS``): so long this may take. Clocks are not compared.
+    Exactly one of several callers wins.
 
-    ``say`` gets a line when it begins to watch. Raises LeaseHeld otherwise, InvalidSpec for an odd ``uid``,
-    UnwritablePath, DiskFull, ControlUnreachable.
+    A lease is free in three cases:
+    - Its owner released it, left an exit record, or is dead.
+    - It was fenced, and its owner is dead.
+    - Its owner cannot be seen from here (another host, a damaged record), and shows no sign for ``takeover_after_ms``
+      (default ``TAKEOVER_AFTER_MS``). The call may take that long. Clocks are not compared.
+
+    ``say`` gets a line when the watch begins. Raises LeaseHeld if the lease is not free, InvalidSpec for an invalid
+    ``uid``, UnwritablePath, DiskFull, ControlUnreachable.
     """
     checked_identifier("uid", uid)
     silence_ms = TAKEOVER_AFTER_MS if takeover_after_ms is None else takeover_after_ms
@@ -103,10 +107,11 @@ def acquire(
 
 
 def fence(home: StreamHome, uid: str | None = None) -> int | None:
-    """Take the lease from its owner and give it to nobody: the token that is now the highest.
+    """Take the lease from its owner without a new owner, and return the highest token, which the vacancy now has.
 
-    None if there was no owner to fence: none ever, or not ``uid``, if given. Kill the process afterwards: while it is
-    seen to live, ``acquire`` still refuses. Raises UnwritablePath, ControlUnreachable.
+    Returns None if there was no owner to fence: none ever, or an owner other than ``uid``, if given. Kill the process
+    afterwards, because ``acquire`` still refuses while it is seen alive. Raises UnwritablePath, DiskFull,
+    ControlUnreachable.
     """
     while True:
         last = read_lease(home)
@@ -124,13 +129,14 @@ def _vacated(last: LeaseRecord, vacancy: Vacancy) -> LeaseRecord:
 
 
 def _is_held(home: StreamHome, last: LeaseRecord) -> bool | None:
-    """Whether somebody holds the lease; None where that cannot be seen from here."""
+    """Return whether the lease has an owner at work. None if that cannot be seen from here."""
     if last.vacancy is Vacancy.RELEASED or _has_ended(home, last):
         return False
     process = last.process
     if last.vacancy is Vacancy.FENCED:
-        # Whoever fenced was to kill it. While it lives it may still write to the checkpoint, which is not fenced.
-        # An unseen one is the fencer's business: it asked the cluster, or waited until it had ended itself.
+        # The process that fenced this driver also kills it. While the driver lives it may still write to the
+        # checkpoint, which is not fenced. If the driver cannot be seen from here, the process that fenced it asked the
+        # cluster, or waited for its end.
         return process is not None and process != this_process() and is_alive(process) is True
     return is_alive(process) if process else None
 
@@ -140,22 +146,22 @@ def _has_ended(home: StreamHome, last: LeaseRecord) -> bool:
 
 
 def _is_silent(home: StreamHome, last: LeaseRecord, silence_ms: int) -> bool:
-    """Watch the owner of ``last`` for ``silence_ms``: whether it gave no sign, nor lost the lease to another.
+    """Whether the owner of ``last`` gives no sign for ``silence_ms``, or loses the lease to another process.
 
-    Only change counts, by our own clock: those of two hosts may be minutes apart.
+    Only changes count, by our own clock, because the clocks of two hosts may be minutes apart.
     """
     until = time.monotonic() + silence_ms / 1000
     first = _sign(home, last)
     while time.monotonic() < until:
         time.sleep(min(_LOOK_EVERY_S, max(0.0, until - time.monotonic())))
         if highest_token(home) != last.token or _has_ended(home, last):
-            return True  # who asks must look again, and will
+            return True  # the caller reads the lease again, and sees the change
         if _sign(home, last) != first:
             return False
     return True
 
 
 def _sign(home: StreamHome, last: LeaseRecord) -> Heartbeat | None:
-    """The newest beat of the owner; of an unknown one, of whoever beats."""
+    """Return the owner's newest beat. If the owner is unknown, any driver's beat counts."""
     heartbeat = read_heartbeat(home)
     return heartbeat if heartbeat is not None and last.uid in {None, heartbeat.uid} else None

@@ -1,6 +1,6 @@
-"""``leases/<token>.json``: who drives the stream. Tokens only grow; the highest one is the lease.
+"""The files ``leases/<token>.json``: each token's owner. Tokens only grow, and the highest one is the lease.
 
-A file is never changed once its name exists, and the highest is never removed, so a token that was given out stays so.
+A file is never changed once its name exists, and the highest is never deleted. So a token is given out only once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILE_NAME: Final = re.compile(r"(\d{8,18})\.json")
 
 
 def highest_token(home: StreamHome) -> int:
-    """The highest token given out, 0 if none. One directory listing. Raises ControlUnreachable."""
+    """Return the highest token given out, 0 if none. One directory listing. Raises ControlUnreachable."""
     try:
         return max(map(_token, record_names(home.leases)), default=0)
     except OSError as error:
@@ -31,9 +31,9 @@ def highest_token(home: StreamHome) -> int:
 
 
 def read_lease(home: StreamHome) -> LeaseRecord | None:
-    """The lease; None if none was ever given out. Raises ControlUnreachable.
+    """Return the lease, or None if none was ever given out. Raises ControlUnreachable.
 
-    A damaged record reads as one of an unknown owner: somebody holds it, only the heartbeat can say whether they live.
+    A damaged record counts as a lease with an unknown owner. Only the heartbeat can tell whether that owner lives.
     """
     while token := highest_token(home):
         reading = examine_record(LeaseRecord, home.control_files.lease(token))
@@ -48,7 +48,10 @@ def read_lease(home: StreamHome) -> LeaseRecord | None:
 
 
 def give_out(home: StreamHome, record: LeaseRecord) -> bool:
-    """Make ``record`` the lease; False if another was quicker. Raises UnwritablePath, ControlUnreachable."""
+    """Make ``record`` the lease. Returns False if another process was faster.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     if not create_record(home.control_files.lease(record.token), record):
         return False
     if highest_token(home) > record.token:
@@ -75,6 +78,6 @@ def _remove(path: ControlPath) -> None:
 
 
 def _token(name: str) -> int:
-    """The token a file is named for; 0 for anything else, such as a file still being written."""
+    """Return the token in a file's name. 0 for any other file, such as one that is still being written."""
     match = _FILE_NAME.fullmatch(name)
     return int(match[1]) if match else 0

@@ -1,4 +1,4 @@
-"""A lease as its owner checks it again and again: one that cannot be read for a moment is not lost."""
+"""Repeated checks of a lease by its owner. A lease that cannot be read for a moment is not lost."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sessionizer.control.lease.lease import Lease
 
 UNREACHABLE_LIMIT_S: Final = 60.0
-"""A driver that could not read its lease for so long ends itself: well before another host may take it over
-(``patience.TAKEOVER_AFTER_MS``): time to cut off its query included."""
+"""Seconds after which a driver that cannot read its lease ends itself. It ends well before another host may take the
+lease over (``patience.TAKEOVER_AFTER_MS``), including the time to stop its query."""
 
 _RETRY_EVERY_S: Final = 0.5
 
@@ -44,6 +44,9 @@ class LeaseWatch:
         return True
 
     def require(self) -> None:
-        """Return when the lease was read and is ours: call it before each write to a sink. Raises as ``look``."""
+        """Wait until the lease was read and is ours. Call it before each write to a sink.
+
+        Raises LeaseLost at once, and ControlUnreachable once the lease could not be read for the limit.
+        """
         while not self.look():
             time.sleep(_RETRY_EVERY_S)

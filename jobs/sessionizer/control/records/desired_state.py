@@ -1,4 +1,4 @@
-"""``desired.json``: what people want of the stream, whatever it is doing."""
+"""The file ``desired.json``: the state that users want of the stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DesiredState(StrEnum):
-    """RUNNING: keep a driver up. STOPPED: none until someone says so. MAINTENANCE: none while a job needs it still."""
+    """RUNNING: keep a driver up. STOPPED: none until a user says so. MAINTENANCE: none while a job still needs it."""
 
     RUNNING = "RUNNING"
     STOPPED = "STOPPED"
@@ -24,10 +24,10 @@ class DesiredState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Desired(JsonRecord):
-    """What people want, since when (epoch ms; 0 if nobody ever said), who and why.
+    """The desired state, the time at which it was set (epoch ms, 0 if it never was), by which user and why.
 
-    ``approved``: fingerprint of a spec that may be applied, once, by the next driver that finds it in the file.
-    ``afterwards``: of a stream in maintenance, what they want when the job is over.
+    ``approved`` is the fingerprint of a spec that may be applied, once, by the next driver that finds it in the file.
+    ``afterwards`` is the desired state after maintenance.
     """
 
     state: DesiredState
@@ -47,23 +47,29 @@ def write_desired(
     approved: str | None = None,
     afterwards: DesiredState | None = None,
 ) -> Desired:
-    """Record what people want, in place of what they wanted before; raises UnwritablePath."""
+    """Replace the desired state. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     desired = Desired(state, epoch_ms(), by, why, approved, afterwards)
     write_record(home.control_files.desired, desired)
     return desired
 
 
 def end_maintenance(home: StreamHome, afterwards: DesiredState, *, by: str, why: str) -> None:
-    """Have that wanted from now on, unless somebody said otherwise meanwhile. Raises UnwritablePath, DamagedFile."""
+    """Set the desired state to ``afterwards``, unless it was changed since the maintenance began.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable, DamagedFile.
+    """
     if read_desired(home).state is DesiredState.MAINTENANCE:
         write_desired(home, afterwards, by=by, why=why)
 
 
 def read_desired(home: StreamHome) -> Desired:
-    """What people want; RUNNING if nobody ever said. Raises DamagedFile: guessing could restart a stopped stream."""
+    """Return the desired state, RUNNING if it was never set.
+
+    Raises DamagedFile, because a guess could restart a stopped stream. Raises also ControlUnreachable.
+    """
     return require_undamaged(Desired, home.control_files.desired) or Desired(DesiredState.RUNNING)
 
 
 def examine_desired(home: StreamHome) -> RecordReading[Desired]:
-    """What the file says, for those who only look. Never raises."""
+    """Read the desired state for display: damage is returned. Never raises."""
     return examine_record(Desired, home.control_files.desired)

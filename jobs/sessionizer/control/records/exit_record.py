@@ -1,4 +1,4 @@
-"""``exit.<uid>.json``: how a driver ended, in its own words. One that was killed has none."""
+"""The file ``exit.<uid>.json``: the outcome that a driver wrote at its end. A killed driver has none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 MESSAGE_LIMIT: Final = 8_000
-"""Characters of ``message`` that are kept: a JVM's nested stack traces reach megabytes."""
+"""Number of characters of ``message`` that are kept: a JVM's nested stack traces reach megabytes."""
 
 
 class ExitOutcome(StrEnum):
-    """How a driver ended. STOPPED: at a batch boundary, as it was asked to. FINISHED: at the end of its input."""
+    """The outcome of a driver. STOPPED: at a batch boundary, as requested. FINISHED: at the end of its input."""
 
     STOPPED = "stopped"
     FINISHED = "finished"
@@ -27,13 +27,13 @@ class ExitOutcome(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ExitOutcome | None:
-        """An earlier release wrote a stop as ``drained``."""
+        """Read ``drained``, which an earlier release wrote for a stop."""
         return cls.STOPPED if value == "drained" else None
 
 
 @dataclass(frozen=True, slots=True)
 class ExitRecord(JsonRecord):
-    """The end of driver ``uid`` at ``at`` (epoch ms); ``terminal`` means that a restart cannot help."""
+    """The end of driver ``uid`` at ``at`` (epoch ms). ``terminal`` means that a restart cannot help."""
 
     uid: str
     at: int
@@ -45,19 +45,19 @@ class ExitRecord(JsonRecord):
 
 
 def write_exit(home: StreamHome, record: ExitRecord) -> None:
-    """Leave ``record`` as the driver's last act: from then on its lease counts as free. Raises UnwritablePath.
+    """Write ``record`` as the driver's last act. From then on its lease counts as free.
 
-    Its message is kept without credentials.
+    Credentials are removed from its message. Raises UnwritablePath, DiskFull, ControlUnreachable.
     """
     message = redacted_and_cut(record.message, MESSAGE_LIMIT) if record.message else record.message
     write_record(home.control_files.exit(record.uid), replace(record, message=message))
 
 
 def read_exit(home: StreamHome, uid: str) -> ExitRecord | None:
-    """How driver ``uid`` ended; None if it did not say so, or the file is damaged."""
+    """Return the exit record of driver ``uid``. None if there is none, or the file is damaged."""
     return examine_exit(home, uid).value
 
 
 def examine_exit(home: StreamHome, uid: str) -> RecordReading[ExitRecord]:
-    """As ``read_exit``, with the damage."""
+    """Read the exit record of driver ``uid``. The result tells an absent file from a damaged one."""
     return examine_record(ExitRecord, home.control_files.exit(uid))

@@ -1,4 +1,4 @@
-"""``health.json``: whether the stream was of use to those who read its tables, and what ails it since when."""
+"""The file ``health.json``: whether readers could use the stream's tables, its ailment, and since when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Ailment(StrEnum):
-    """What a stream may suffer from."""
+    """The ailments of a stream."""
 
     STALE = "stale"
     LAGGING = "lagging"
@@ -30,10 +30,10 @@ class Health(JsonRecord):
 
 
 def read_health(home: StreamHome) -> Health | None:
-    """What is on record; None when there is nothing, or nothing readable."""
+    """Return the record. None if there is none, or it is unreadable."""
     return read_record(Health, home.control_files.health)
 
 
 def write_health(home: StreamHome, health: Health) -> None:
-    """Raises UnwritablePath: the control directory cannot be written."""
+    """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     write_record(home.control_files.health, health, durable=False)

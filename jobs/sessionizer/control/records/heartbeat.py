@@ -1,4 +1,4 @@
-"""``heartbeat.json``: what the driver last said about itself and its query."""
+"""The file ``heartbeat.json``: the driver's newest report on itself and its query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ YEAR_9999_MS: Final = 253_370_764_800_000
 
 
 class Phase(StrEnum):
-    """What a live driver is doing."""
+    """The phase of a live driver."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -26,13 +26,16 @@ class Phase(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Phase | None:
-        """A driver of an earlier release, which may still run, says ``draining`` when it stops."""
+        """Read ``draining``, which a driver of an earlier release, which may still run, writes when it stops."""
         return cls.STOPPING if value == "draining" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(JsonRecord):
-    """One beat. Times are epoch ms; ``batch_*`` and counts are of the last committed batch unless said otherwise."""
+    """A heartbeat of a driver. Times are epoch ms.
+
+    ``batch_*`` and counts belong to the last committed batch unless a field says otherwise.
+    """
 
     uid: str
     at: int
@@ -50,7 +53,7 @@ class Heartbeat(JsonRecord):
     """Open sessions, at most: a group that has not merged since counts each batch's keys."""
     heaviest_group: int | None = None
     heaviest_group_bytes: int | None = None
-    """What the open events of that key group come to, decoded; of all groups the most."""
+    """Decoded bytes of that key group's open events, the largest of all groups."""
     state_rows: int | None = None
     state_bytes: int | None = None
     late: int | None = None
@@ -63,37 +66,40 @@ class Heartbeat(JsonRecord):
     """Sessions emitted since the driver started."""
     source_lag: int | None = None
     spark_ui: str | None = None
-    """Address of the driver's Spark UI, where it has one."""
+    """Address of the driver's Spark UI, if it has one."""
     progress_at: int | None = None
-    """When the driver was last seen to get on: a step of its start, a task, a record, a batch more, or no batch due."""
+    """Time of the driver's last progress: a step of its start, a further task, record or batch, or no batch due."""
     running_batch: int | None = None
-    """The batch under way; None between two, and of one that has not got its id yet."""
+    """The batch under way. None between two batches, and for one without an id so far."""
     running_since: int | None = None
     running_tasks: int | None = None
-    """Tasks of the batch's jobs under way; a batch has several jobs, one after the other."""
+    """Tasks of the batch's jobs under way. A batch has several jobs, one after the other."""
     running_tasks_done: int | None = None
     running_rows: int | None = None
     """Rows that the batch has read from the source so far."""
     warning: str | None = None
-    """What the driver goes on in spite of."""
+    """The problem in spite of which the driver continues."""
 
     @property
     def is_drained(self) -> bool:
-        """Whether the watermark is where only a drain puts it: every session is closed, and what comes now is late."""
+        """Whether the watermark is at the value that only a drain sets.
+
+        Then every session is closed, and new events are late.
+        """
         return self.watermark_ms is not None and self.watermark_ms >= YEAR_9999_MS
 
 
 def write_heartbeat(home: StreamHome, heartbeat: Heartbeat) -> None:
-    """Replace the stream's heartbeat; raises UnwritablePath."""
-    # Not fsynced: a beat lost in a power cut told of a driver that the power cut ended.
+    """Replace the stream's heartbeat. Raises UnwritablePath, DiskFull, ControlUnreachable."""
+    # Not fsynced: a beat lost in a power cut belonged to a driver that the power cut ended.
     write_record(home.control_files.heartbeat, heartbeat, durable=False)
 
 
 def read_heartbeat(home: StreamHome) -> Heartbeat | None:
-    """The last beat of whichever driver wrote last; None if absent or damaged."""
+    """Return the newest beat of any driver. None if absent or damaged."""
     return examine_heartbeat(home).value
 
 
 def examine_heartbeat(home: StreamHome) -> RecordReading[Heartbeat]:
-    """As ``read_heartbeat``, with the damage."""
+    """Read the newest beat of any driver. The result tells an absent file from a damaged one."""
     return examine_record(Heartbeat, home.control_files.heartbeat)

@@ -1,4 +1,4 @@
-"""``launch.json``: the newest launch of the stream, so that nobody launches a second driver beside it."""
+"""The file ``launch.json``: the newest launch of the stream. It prevents a launch of a second driver."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 SUBMITTED: Final = "SESSIONIZER_SUBMITTED"
-"""Set (to 1) for a driver that runs on another machine than the one that launched it."""
+"""Variable that is set (to 1) for a driver on another machine than its launcher's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchRecord(JsonRecord):
-    """Driver ``uid`` was launched at ``at`` (epoch ms) and prints into the file ``log``.
+    """The launch of driver ``uid`` at ``at`` (epoch ms), whose output is in the file ``log``.
 
-    It is written before the process exists, too: then the process's fields, from ``pid`` on, are None. In cluster mode
-    that process only submits; the driver is what the cluster manager of ``master`` knows as ``submission`` (a YARN tag,
-    a Kubernetes ``namespace:pod``), until ``ended_at`` (epoch ms), when it was ended by force. A launch that failed has
-    an ``ended_at``, too.
+    It is also written before the process exists: then the process's fields, from ``pid`` on, are None. In cluster mode
+    that process only submits. The cluster manager of ``master`` then knows the driver as ``submission`` (a YARN tag, a
+    Kubernetes ``namespace:pod``), until ``ended_at`` (epoch ms), when it was killed. A launch that failed has an
+    ``ended_at``, too.
     """
 
     uid: str
@@ -45,7 +45,7 @@ class LaunchRecord(JsonRecord):
     ended_at: int | None = None
 
     def of_process(self, process: ProcessIdentity) -> LaunchRecord:
-        """The same launch, now that its process exists."""
+        """Return the same launch with its process, which now exists."""
         return replace(
             self,
             pid=process.pid,
@@ -64,32 +64,32 @@ class LaunchRecord(JsonRecord):
 
     @property
     def may_start(self) -> bool:
-        """Whether it may still take the lease, which it has not; a driver that said how it ended may not either."""
+        """Whether the driver, which has no lease so far, may still take it. A driver with an exit record may not."""
         if self.ended_at is not None:
             return False
-        # what was handed over is the cluster's to start, however long ago its client ended
+        # the cluster may start a submitted driver, however long ago its client ended
         return self.submission is not None or self.process is None or is_alive(self.process) is not False
 
 
 def read_launch(home: StreamHome) -> LaunchRecord | None:
-    """The newest launch; None if nothing was launched from here, or the file is damaged.
+    """Return the newest launch. None if nothing was launched from here, or the file is damaged.
 
-    One that spark-submit ended without having handed over to its cluster has failed.
+    If spark-submit ended without a submission to its cluster, the launch has failed.
     """
     launch = read_record(LaunchRecord, home.control_files.launch)
     if launch is None or launch.ended_at is not None:
         return launch
     exit_code = home.own_files.submission(launch.uid)
-    with suppress(OSError):  # few are submitted, and on this machine
+    with suppress(OSError):  # only a driver that was submitted from this machine has it
         if exit_code.read_text().strip() not in {"", "0"}:
             return replace(launch, ended_at=exit_code.stat().st_mtime_ns // 1_000_000)
     return launch
 
 
 def own_file(home: StreamHome, named: str) -> Path | None:
-    """The log that a record names; None unless it, and whatever it links to, is a file in the logs of the stream.
+    """Return the log that a record names. None unless it, after links, is in the stream's log folder.
 
-    Whoever can write a record must not have pages or alerts read any other file of the machine to people.
+    Otherwise a writer of a record could have pages or alerts show any other file of the machine.
     """
     try:
         found, logs = Path(named).resolve(), home.logs.resolve()
@@ -99,11 +99,11 @@ def own_file(home: StreamHome, named: str) -> Path | None:
 
 
 def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, str] = os.environ) -> None:
-    """A driver that was submitted finds the log of its launch. Raises HomeNotShared: its home is not its launcher's.
+    """Check that a submitted driver finds the log of its launch. Raises HomeNotShared: its home is not its launcher's.
 
-    Where control is elsewhere the two need no home in common, but at a path the record of some launch.
-    In another home it would take a lease that nobody else sees, and nobody would see it work. The record of the launch
-    may be a later driver's by now, and that of a copied home is an earlier one's.
+    If control is elsewhere, the two share no home. At a control path it is enough that the record of some launch
+    exists. In another home the driver would take a lease that no other process sees, and its work would be invisible.
+    The record of the launch may be a later driver's by now, and that of a copied home is an earlier one's.
     """
     if not environment.get(SUBMITTED):
         return
@@ -116,5 +116,5 @@ def require_shared_home(home: StreamHome, uid: str, environment: Mapping[str, st
 
 
 def write_launch(home: StreamHome, launch: LaunchRecord) -> None:
-    """Raises UnwritablePath: the control directory cannot be written."""
+    """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     write_record(home.control_files.launch, launch)

@@ -1,4 +1,4 @@
-"""``leases/<token>.json``: one fencing token, and whose it is."""
+"""The file ``leases/<token>.json``: a fencing token and its owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Vacancy(StrEnum):
-    """Why a lease has no owner: its driver gave it up, or somebody took it away."""
+    """The reason why a lease has no owner: its driver gave it up, or another process took it away."""
 
     RELEASED = "released"
     FENCED = "fenced"
@@ -22,9 +22,9 @@ class Vacancy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord(JsonRecord):
-    """One token. Its owner is ``uid``, unless there is a ``vacancy``: then that was the last one (None: unknown).
+    """A token and its owner ``uid``. With a ``vacancy``, ``uid`` is the last owner (None: unknown).
 
-    Times are epoch ms; ``process_started`` is in clock ticks since boot.
+    Times are epoch ms, ``process_started`` is in clock ticks since boot.
     """
 
     token: int
@@ -40,26 +40,29 @@ class LeaseRecord(JsonRecord):
 
     @property
     def process(self) -> ProcessIdentity | None:
-        """The (last) owner's process, if the record says."""
+        """The process of the (last) owner, if the record names it."""
         if self.pid is None or self.host is None:
             return None
         return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.pid_namespace)
 
     def ended_by(self, end: ExitRecord | None) -> bool:
-        """Whether ``end`` is its owner's. One from before the lease is of an earlier attempt under the same uid."""
+        """Whether ``end`` is its owner's. An end before the lease is of an earlier attempt under the same uid."""
         return end is not None and end.uid == self.uid and end.at >= self.acquired_at
 
     def may_be_at_work(self, end: ExitRecord | None) -> bool:
-        """Whether its owner may still write, as far as can be told from here; ``end``: how it ended, if it says."""
+        """Whether its owner may still write, as far as can be seen from here.
+
+        ``end`` is the owner's exit record, if any.
+        """
         if self.vacancy is Vacancy.RELEASED or self.ended_by(end):
             return False
         alive = is_alive(self.process) if self.process else None
-        # who fenced a driver that cannot be seen from here has had it killed by the cluster
+        # a driver that was fenced and cannot be seen from here was killed by the cluster
         return alive is True or (alive is None and self.vacancy is not Vacancy.FENCED)
 
 
 def owned_by(token: int, uid: str, process: ProcessIdentity, at_ms: int) -> LeaseRecord:
-    """The record of a lease that driver ``uid`` takes at ``at_ms``."""
+    """Return the record of a lease that driver ``uid`` takes at ``at_ms``."""
     return LeaseRecord(
         token, at_ms, uid, process.pid, process.started, process.host, process.boot_id, process.namespace
     )

@@ -1,6 +1,7 @@
-"""``operations/<id>.json``: one record of each verb that changes the state of a stream, from approval to outcome.
+"""The files ``operations/<id>.json``: a record for each operation on a stream's state, from approval to outcome.
 
-While one is not over no driver starts: it might go on from a lineage of whose rows some are deleted.
+While an operation is not over no driver starts, because it might continue from a lineage some of whose rows are
+deleted.
 """
 
 from __future__ import annotations
@@ -22,39 +23,40 @@ if TYPE_CHECKING:
 
 
 class Reached(StrEnum):
-    """How far an operation has come: what is named has been done."""
+    """The last stage that an operation has completed."""
 
     APPROVED = "approved"
     STOPPED = "stopped"
     SAVED = "saved"
-    """What was open before is in a savepoint."""
+    """The open events from before are in a savepoint."""
     TAKEN = "taken"
-    """Of a seed: its history has been read, and what it came to is kept."""
+    """Only for a seed: its history has been read, and the results are kept."""
     SEEDED = "seeded"
     TAKEN_BACK = "taken_back"
     ACTIVATED = "activated"
 
 
 POINT_OF_NO_RETURN: Final = {"restore": Reached.SEEDED, "rollback": Reached.SEEDED, "seed": Reached.SEEDED}
-"""By verb: the last stage before the tables change. The other verbs change nothing that counts before their end."""
+"""By command: the last stage before the tables change. Other commands change nothing that counts before their end."""
 
 
 class Ending(StrEnum):
-    """How an operation ended."""
+    """The outcome of an operation."""
 
     DONE = "done"
     ABANDONED = "abandoned"
-    """Before it changed anything that counts."""
+    """The operation ended before it changed anything that counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationRecord(JsonRecord):
-    """A ``verb`` that somebody approved (``by``, the plan's ``digest``), at ``begun_at`` (epoch ms).
+    """A ``verb`` that a user approved (``by``, the plan's ``digest``), at ``begun_at`` (epoch ms).
 
-    ``seconds``: what the steps took so far, as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage that it
-    makes, None before it has one; ``counts``: rows that leave each table, and the ``days`` (ISO) of which; ``wanted``:
-    what people want of the stream afterwards; ``options``: what else the command was given, as typed. ``failure``: what
-    the last try failed of, at ``failed_at`` (epoch ms), as ``LeaseHeld: stream …``.
+    ``seconds`` is the duration of the steps so far, such as ``stopped 1.2, seeded 8.4``. ``lineage_to`` is the lineage
+    that it makes, None before it has one. ``counts`` is the number of rows that leave each table, ``days`` (ISO) the
+    days of these rows. ``wanted`` is the desired state of the stream afterwards. ``options`` are the command's other
+    options, as typed. ``failure`` is the failure of the last try, at ``failed_at`` (epoch ms), such as ``LeaseHeld:
+    stream …``.
     """
 
     id: str
@@ -80,13 +82,13 @@ class OperationRecord(JsonRecord):
 
     @property
     def command(self) -> str:
-        """Compose the command that goes on with it."""
+        """The command that resumes it."""
         given = " ".join(filter(None, (self.stream, self.savepoint, self.options)))
         return f"sessionizer {self.verb} {given} --approve {self.digest}"
 
     @property
     def is_past_return(self) -> bool:
-        """Whether it has come so far that it can only go on to its end."""
+        """Whether it is so far that it can only be completed."""
         return self.has_done(POINT_OF_NO_RETURN.get(self.verb, Reached.ACTIVATED))
 
     @property
@@ -95,31 +97,31 @@ class OperationRecord(JsonRecord):
         return not self.lineage_from
 
     def failed(self, error: Exception) -> Self:
-        """The record once a try has failed of ``error``, now."""
+        """Return the record after a try that has failed with ``error``, now."""
         message = redacted(str(error)).strip() or "no message"
         return replace(self, failure=f"{type(error).__name__}: {message.splitlines()[0]}", failed_at=epoch_ms())
 
     def after(self, step: Reached, *, lineage_to: str | None = None) -> Self:
-        """The record once ``step`` has been done, now."""
+        """Return the record after ``step``, which was done now."""
         now = epoch_ms()
         took = f"{step} {(now - self.step_at) / 1000:.1f}"
         seconds = f"{self.seconds}, {took}" if self.seconds else took
         return replace(self, step=step, step_at=now, seconds=seconds, lineage_to=lineage_to or self.lineage_to)
 
     def has_done(self, step: Reached) -> bool:
-        """Whether it has come so far."""
+        """Whether it has completed ``step``."""
         steps = list(Reached)
         return steps.index(self.step) >= steps.index(step)
 
 
 def write_operation(home: StreamHome, record: OperationRecord) -> None:
-    """Raises UnwritablePath, DiskFull."""
+    """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     have_folder(home.control_files.operations, "the record of an operation")
     write_record(home.control_files.operation(record.id), record)
 
 
 def read_operations(home: StreamHome) -> list[OperationRecord]:
-    """All of them, the oldest first. Raises DamagedFile, ControlUnreachable."""
+    """Read all operations, the oldest first. Raises DamagedFile, ControlUnreachable."""
     folder = home.control_files.operations
     try:
         names = record_names(folder, "[!.]*.json")
@@ -130,12 +132,15 @@ def read_operations(home: StreamHome) -> list[OperationRecord]:
 
 
 def pending_operation(home: StreamHome) -> OperationRecord | None:
-    """The one that is not over. Raises as ``read_operations``."""
+    """Return the operation that is not over. Raises DamagedFile, ControlUnreachable."""
     return next((record for record in read_operations(home) if record.outcome is None), None)
 
 
 def require_no_operation(home: StreamHome) -> None:
-    """Raises OperationPending while one is not over, and as ``read_operations``."""
+    """Raise OperationPending while an operation is not over.
+
+    Raises also DamagedFile, ControlUnreachable.
+    """
     pending = pending_operation(home)
     if pending is not None:
         raise OperationPending(home.name, pending.verb, pending.savepoint, pending.step)

@@ -1,7 +1,7 @@
-"""``plans/<request>.json``: what a verb would do, for whoever approves it elsewhere than where it was made.
+"""The files ``plans/<request>.json``: a command's plan, which a user may approve elsewhere.
 
-A request has one plan: the first that was made. Whoever reads it later reads what was read before, whatever has become
-of the stream meanwhile; that it is still the same is checked by its digest when it is carried out.
+A request has one plan, the first that was made. A later reader sees the same plan, whatever the stream did meanwhile.
+The digest tells at execution whether the plan still holds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanRecord(JsonRecord):
-    """A ``verb``, approved by ``digest``; ``text`` is the plan in lines, for people.
+    """A plan of a ``verb``, approved by ``digest``. ``text`` is the plan in lines, for people.
 
-    ``savepoint``: the one that it goes by, if any. ``options``: what else its command is given, as typed.
-    ``possible``: whether it could be carried out. ``made_at`` is epoch ms.
+    ``savepoint`` is the savepoint that it uses, if any. ``options`` are the command's other options, as typed.
+    ``possible`` tells whether it could be executed. ``made_at`` is epoch ms.
     """
 
     request: str
@@ -38,19 +38,22 @@ class PlanRecord(JsonRecord):
 
 
 def keep_plan_of(home: StreamHome, plan: PlanRecord) -> PlanRecord:
-    """Keep it unless its request has one; returns the one that the request has. Raises UnwritablePath, DamagedFile."""
+    """Keep the plan unless its request has one. Returns the plan of the request.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable, DamagedFile, InvalidSpec.
+    """
     have_folder(home.control_files.plans, "a plan")
     create_record(home.control_files.plan(plan.request), plan)
     return require_plan(home, plan.request)
 
 
 def read_plan(home: StreamHome, request: str) -> PlanRecord | None:
-    """The plan of the request; None if it has none. Raises DamagedFile, ControlUnreachable, InvalidSpec."""
+    """Return the plan of the request, or None. Raises DamagedFile, ControlUnreachable, InvalidSpec."""
     return require_undamaged(PlanRecord, home.control_files.plan(request))
 
 
 def require_plan(home: StreamHome, request: str) -> PlanRecord:
-    """As ``read_plan``; one that is gone is damage, too."""
+    """Return the plan of the request. Raises DamagedFile also if it is absent, ControlUnreachable, InvalidSpec."""
     plan = read_plan(home, request)
     if plan is None:
         raise DamagedFile(uri_of(home.control_files.plan(request)), "it is gone")

@@ -1,4 +1,4 @@
-"""Which process this is, so that another can tell later whether it still lives. A pid alone is reused."""
+"""The identity of a process, by which another process tells later whether it still lives. A pid alone is reused."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Final
 
 _PROC: Final = Path("/proc")
 _ENDED_STATES: Final = frozenset({b"Z", b"X", b"x"})
-"""A zombie has ended: it only waits for its parent to notice."""
+"""States of a process that has ended. A zombie only waits for its parent to notice."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process, for ever. ``started`` counts clock ticks since boot; None where the system does not tell.
+    """The identity of a process. No other process ever has it.
 
-    ``boot_id`` tells a machine's runs apart; ``namespace`` tells containers apart that share host name and kernel.
+    ``started`` counts clock ticks since boot, None if the system does not tell. ``boot_id`` tells a machine's runs
+    apart. ``namespace`` tells containers apart that share host name and kernel.
     """
 
     pid: int
@@ -29,14 +30,14 @@ class ProcessIdentity:
 
 
 def this_process() -> ProcessIdentity:
-    """The identity of the calling process."""
+    """Return the identity of the calling process."""
     pid = os.getpid()
     stat = _stat(pid)
     return _identity(pid, stat[1] if stat else None)
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The identity of the process now at ``pid`` on this host; None if there is none."""
+    """Return the identity of the process now at ``pid`` on this host, or None."""
     stat = _stat(pid)
     if stat is None and _answers(pid) is False:
         return None
@@ -44,7 +45,10 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(identity: ProcessIdentity) -> bool | None:
-    """True or False if it can be known from here; None for a process of another host or container."""
+    """Return whether the process lives.
+
+    None for a process of another host or container, which cannot be seen from here.
+    """
     if identity.host != socket.gethostname():
         return None
     if _differ(identity.boot_id, _boot_id()):
@@ -67,7 +71,7 @@ def _differ(recorded: str | None, here: str | None) -> bool:
 
 
 def _stat(pid: int) -> tuple[bytes, int] | None:
-    """State letter and start time of ``pid``; None if it cannot be seen."""
+    """Return the state letter and start time of ``pid``. None if it cannot be seen."""
     try:
         line = (_PROC / str(pid) / "stat").read_bytes()
         # The second field is the command in parentheses, which may itself hold spaces, parentheses or odd bytes.
@@ -80,13 +84,13 @@ def _stat(pid: int) -> tuple[bytes, int] | None:
 def _alive_unseen(pid: int) -> bool | None:
     answers = _answers(pid)
     if answers and (_PROC / "self" / "stat").exists():
-        # There is a process, but /proc hides it (hidepid): whether it is ours cannot be known.
+        # There is a process, but /proc hides it (hidepid), so it may be another one.
         return None
     return answers
 
 
 def _answers(pid: int) -> bool:
-    """Whether any process has this pid. The way without /proc, where a reused pid cannot be told."""
+    """Whether any process has this pid. Used without /proc, where a reused pid cannot be told."""
     if pid < 1:
         return False
     try:

@@ -1,4 +1,4 @@
-"""``stop.<uid>``: asks one driver to end at its next batch boundary."""
+"""The file ``stop.<uid>``, which asks a driver to end at its next batch boundary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StopRequest(JsonRecord):
-    """Who is to stop, since when (epoch ms) and why."""
+    """A request to stop driver ``uid``, since ``at`` (epoch ms), and the reason."""
 
     uid: str
     at: int
@@ -24,7 +24,10 @@ class StopRequest(JsonRecord):
 
 
 def request_stop(home: StreamHome, uid: str, why: str) -> None:
-    """Ask driver ``uid`` to stop. Harmless when repeated or when it is gone. Raises UnwritablePath."""
+    """Ask driver ``uid`` to stop. Harmless when repeated, or when the driver is gone.
+
+    Raises UnwritablePath, DiskFull, ControlUnreachable.
+    """
     write_record(home.control_files.stop(uid), StopRequest(uid, epoch_ms(), why))
 
 

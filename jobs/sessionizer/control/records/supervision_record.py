@@ -1,4 +1,4 @@
-"""``supervision.json``: how the last starts of a stream's drivers went. Airflow writes it, ``status`` reads it, too."""
+"""The file ``supervision.json``: the results of the last driver starts. Airflow writes it, ``status`` reads it, too."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SupervisionRecord(JsonRecord):
-    """The newest failure, and what follows from it. Times are epoch ms.
+    """The newest failure, and its consequences. Times are epoch ms.
 
-    ``failures`` in a row count against the restart budget, ``attempts`` in a row do not: a transient cause foiled
-    them, since ``waiting_since``; ``waiting_told`` says whether people know. ``counted_uid`` is the driver of the
-    newest failure; ``settled_uid`` a dead driver that a person has dealt with: how it ended says nothing any more. A
-    driver that cannot be seen has given no sign since ``unseen_since`` by our own clock; that was of ``unseen_beat``.
+    ``failures`` in a row count against the restart budget. ``attempts`` in a row do not, because they failed for a
+    transient cause, since ``waiting_since``. ``waiting_told`` tells whether people were notified of it. ``counted_uid``
+    is the driver of the newest failure. ``settled_uid`` is a dead driver that a user has dealt with, so its end counts
+    no more. A driver that cannot be seen has given no sign since ``unseen_since`` by our own clock, and its last sign
+    is ``unseen_beat``.
     """
 
     failures: int = 0
@@ -39,10 +40,10 @@ class SupervisionRecord(JsonRecord):
 
 
 def read_supervision(home: StreamHome) -> SupervisionRecord | None:
-    """What is on record; None when there is nothing, or nothing readable."""
+    """Return the record. None if there is none, or it is unreadable."""
     return read_record(SupervisionRecord, home.control_files.supervision)
 
 
 def write_supervision(home: StreamHome, record: SupervisionRecord) -> None:
-    """Raises UnwritablePath: the control directory cannot be written."""
+    """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     write_record(home.control_files.supervision, record)

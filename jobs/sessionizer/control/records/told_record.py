@@ -1,4 +1,4 @@
-"""What people have been told already, so that a look every five minutes does not tell it every five minutes."""
+"""Records of notifications, so that a check every five minutes does not repeat them every five minutes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToldOf(JsonRecord):
-    """People have been told of the driver, or the command, ``uid``."""
+    """The driver, or the command, ``uid`` of which people were notified."""
 
     uid: str | None = None
 
 
 @dataclass(frozen=True)
 class OnceToldFile:
-    """People are told once that the driver of a stream, or a command on it, is what ``name`` says."""
+    """The record that people are notified only once of a stream's driver, or command, in condition ``name``."""
 
     name: str
 
     def is_news(self, home: StreamHome, uid: str | None) -> bool:
-        """Whether people do not know of ``uid`` yet. From now on they do."""
+        """Whether people were not notified of ``uid`` yet. From now on they count as notified."""
         told = read_record(ToldOf, home.control_files.told(self.name))
         if told is not None and told.uid == uid:
             return False
@@ -38,7 +38,7 @@ class OnceToldFile:
         return True
 
     def forget(self, home: StreamHome) -> None:
-        """All is well: should it happen once more, that is news."""
+        """Forget the notification, because all is well. If the condition returns, it is news."""
         with suppress(OSError):
             remove(home.control_files.told(self.name))
 

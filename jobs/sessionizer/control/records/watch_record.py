@@ -1,4 +1,4 @@
-"""``watch.json``: which try of which run watches the stream, by which a clear is told from a retry."""
+"""The file ``watch.json``: the try and the run that watch the stream. It tells a clear from a retry."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WatchRecord(JsonRecord):
-    """Try ``try_number`` of DAG run ``run_id``, which Airflow lets have ``max_tries``; its run had so many ``clears``.
+    """Try ``try_number`` of DAG run ``run_id``. Airflow allows ``max_tries`` tries, and the run had so many ``clears``.
 
-    ``ended`` if it came to its own end.
+    ``ended`` if it ended by itself.
     """
 
     run_id: str
@@ -26,25 +26,26 @@ class WatchRecord(JsonRecord):
     ended: bool = False
 
     def is_cleared_by(self, later: WatchRecord) -> bool:
-        """Whether ``later`` is there because a person cleared the task, which a retry is not.
+        """Whether ``later`` exists because a user cleared the task, which a retry is not.
 
-        Airflow counts the clears of a run. Where it was told not to touch the run, it lets the task have more tries.
+        Airflow counts the clears of a run. If a user left the run's state unchanged, Airflow allows the task more
+        tries.
         """
         return self.run_id == later.run_id and (self.clears < later.clears or self.max_tries < later.max_tries)
 
     def is_past(self, run_id: str) -> bool:
         """Whether the run ``run_id`` of the same DAG was over when this was written.
 
-        The ids of scheduled runs sort as their dates; the DAG has no others.
+        The ids of scheduled runs sort by date. The DAG has no others.
         """
         return run_id < self.run_id or (run_id == self.run_id and self.ended)
 
 
 def read_watch(home: StreamHome) -> WatchRecord | None:
-    """The newest watch; None if there was none, or the file is damaged."""
+    """Return the newest watch. None if there was none, or the file is damaged."""
     return read_record(WatchRecord, home.control_files.watch)
 
 
 def write_watch(home: StreamHome, watch: WatchRecord) -> None:
-    """Raises UnwritablePath: the control directory cannot be written."""
+    """Write the record. Raises UnwritablePath, DiskFull, ControlUnreachable."""
     write_record(home.control_files.watch, watch)

@@ -1,1 +1,1 @@
-"""From the records to what a stream and its drivers are doing."""
+"""The state of a stream and its drivers, read from the records."""

@@ -1,4 +1,4 @@
-"""Whether the batch under way gets on: pure, on what was seen of it at two moments."""
+"""The progress of the batch under way: pure, from observations at two moments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StageObservation:
-    """One stage under way. ``records`` are all counts of records that Spark keeps of it, ``rows_read`` is its input."""
+    """A stage under way. ``records`` are all record counts that Spark keeps for it, ``rows_read`` is its input."""
 
     stage_id: int
     tasks: int
@@ -23,11 +23,11 @@ class StageObservation:
 
 @dataclass(frozen=True, slots=True)
 class BatchObservation:
-    """What is seen of a query at a moment.
+    """The state of a query at a moment.
 
-    ``waits``: no batch is under way and none is due. ``batch_id`` is None while a batch is planned. ``doing`` is what
-    Spark says of itself, ``batches`` how many batches or idle triggers it has reported, ``task_seconds`` the processor
-    time of its tasks, where they run in the driver's own JVM.
+    ``waits``: no batch is under way and none is due. ``batch_id`` is None while a batch is planned. ``doing`` is
+    Spark's own status message. ``batches`` is the number of batches or idle triggers that it has reported.
+    ``task_seconds`` is the processor time of its tasks, if they run in the driver's own JVM.
     """
 
     waits: bool = False
@@ -48,12 +48,12 @@ class BatchObservation:
 NOTHING_UNDER_WAY: Final[JsonObject] = dict.fromkeys(
     ("running_batch", "running_since", "running_tasks", "running_tasks_done", "running_rows")
 )
-"""What the heartbeat says of the batch under way when there is none."""
+"""The heartbeat's fields about the batch under way when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """What the heartbeat says of the batch under way, as of ``observed``. Times are epoch ms."""
+    """The heartbeat's values about the batch under way, as of ``observed``. Times are epoch ms."""
 
     observed: BatchObservation | None = None
     progress_at: int | None = None
@@ -61,7 +61,7 @@ class BatchProgress:
     rows: int | None = None
 
     def seen(self, observed: BatchObservation, now: int) -> BatchProgress:
-        """The progress after a look at ``now``: whatever has changed is progress, and so is a query that waits."""
+        """Return the progress after an observation at ``now``. Any change is progress, and so is a query that waits."""
         if observed.waits:
             return BatchProgress(observed, progress_at=now)
         continues = self.observed is not None and not self.observed.waits and _same_batch(self.observed, observed)
@@ -89,5 +89,8 @@ class BatchProgress:
 
 
 def _same_batch(before: BatchObservation, now: BatchObservation) -> bool:
-    """A batch gets its id when it has been planned; the next one has none, or another."""
+    """Whether both are of one batch.
+
+    A batch gets its id when it has been planned, and the next one has another or none.
+    """
     return before.batch_id in {None, now.batch_id}

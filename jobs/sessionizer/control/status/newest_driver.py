@@ -1,4 +1,4 @@
-"""The driver of a stream that matters, also one that was launched and has not taken the lease yet."""
+"""The newest driver of a stream, including one that was launched and has not taken the lease yet."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewestDriver:
-    """What is ``seen`` of the driver, and its ``launch``, if it was launched from Airflow.
+    """The observation ``seen`` of the driver, and its ``launch``, if Airflow launched it.
 
-    ``owner``: what is seen of the lease's (last) owner, which may be another driver.
+    ``owner`` is the observation of the lease's (last) owner, which may be another driver.
 
-    ``launched_lives``: whether what was launched (spark-submit, then its JVM) lives; None: not known from here, as of a
-    cluster. ``without_jvm``: its Python lives on, which can do nothing more.
+    ``launched_lives``: whether the launched process (spark-submit, then its JVM) lives. None if that cannot be seen
+    from here, such as in a cluster. ``without_jvm``: the driver's Python lives on without a JVM, and can do nothing
+    more.
     """
 
     seen: Observation
@@ -35,7 +36,7 @@ class NewestDriver:
 def newest_driver(
     home: StreamHome, now: int, *, startup_grace_ms: int = STARTUP_GRACE_MS, stale_after_ms: int = STALE_AFTER_MS
 ) -> NewestDriver:
-    """The lease's owner while it lives, for only one driver can work; else whichever came last.
+    """Return the lease's owner while it lives, because only one driver can work. Otherwise return the newest driver.
 
     Raises ControlUnreachable.
     """
@@ -62,7 +63,7 @@ def newest_driver(
 
 
 def acquired_at(seen: Observation) -> int:
-    """When the driver took the lease (epoch ms); 0 if it has not."""
+    """Return the time at which the driver took the lease (epoch ms). 0 if it has not."""
     return seen.lease.acquired_at if seen.lease else 0
 
 
@@ -87,15 +88,16 @@ def _state_of(seen: Observation, launch: LaunchRecord, *, lives: bool | None) ->
         return State.VANISHED
     if lives is True and seen.state is State.VANISHED and before_lease:
         return State.STALLED
-    # Only the cluster knows what became of it: it may wait in a queue, or its process be left over.
+    # Only the cluster knows its state: it may wait in a queue, or its process be left over.
     unaccounted_for = launch.submission is not None and lives is None and seen.state is State.VANISHED
     return State.STALLED if unaccounted_for else seen.state
 
 
 def _python_lives(seen: Observation) -> bool:
-    """Whether its Python lives on, which without a JVM can do nothing more.
+    """Whether the driver's Python lives on, although without a JVM it can do nothing more.
 
-    It is looked at again here, after the JVM: one that was seen alive may have ended before its JVM was looked at.
+    It is looked at again here, after the JVM, because a Python that was seen alive may have ended before its JVM was
+    looked at.
     """
     process = seen.lease.process if seen.lease else None
     return seen.state.is_live and seen.alive is True and process is not None and is_alive(process) is True

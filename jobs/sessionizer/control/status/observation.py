@@ -1,4 +1,4 @@
-"""What is known of a stream at a moment, and what it comes to."""
+"""The reading of a control directory at a moment, and the observation that follows from it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """What a stream, or one driver of it, is doing."""
+    """The state of a stream, or of one of its drivers."""
 
     NEVER_STARTED = "NEVER_STARTED"
     STARTING = "STARTING"
     RUNNING = "RUNNING"
     IDLE = "IDLE"
     STALLED = "STALLED"
-    """It should live but does not work; ``Stall`` says how that shows."""
+    """It should live but does not work. ``Stall`` tells the symptom."""
     STOPPING = "STOPPING"
     """It ends at the next batch boundary."""
     STOPPED = "STOPPED"
     """It ended as it was told to: stopped, finished its input, gave up the lease, or noticed its loss."""
     FAILED = "FAILED"
     VANISHED = "VANISHED"
-    """Its process is gone without a word."""
+    """Its process is gone, and it left no exit record."""
 
     @property
     def is_live(self) -> bool:
@@ -39,19 +39,19 @@ class State(StrEnum):
 
 
 class Stall(StrEnum):
-    """How it shows that a driver which should live does not work."""
+    """The symptom of a driver that should live and does not work."""
 
     NO_START = "no_start"
     """Its start showed no progress for the startup grace."""
     SILENT = "silent"
     """It does not beat: the process hangs or is stopped, or its machine is."""
     NO_PROGRESS = "no_progress"
-    """It beats, and its batch does not get on: a task hangs, or something that it waits for."""
+    """It beats, but its batch makes no progress: a task hangs, or a resource that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlReading:
-    """What the control directory says. ``alive`` is of the lease's process; None: it cannot be known from here.
+    """The content of the control directory. ``alive`` concerns the lease's process. None: it cannot be seen from here.
 
     ``uid`` narrows the view to one driver, launched at ``launched_at`` (epoch ms), that may not have the lease (yet).
     """
@@ -65,15 +65,15 @@ class ControlReading:
     uid: str | None = None
     launched_at: int | None = None
     damage: tuple[str, ...] = ()
-    """One line per control file that exists but cannot be read."""
+    """A line for each control file that exists but cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The verdict on a stream. ``age_ms`` is the time since its last sign of life; None if it never gave any.
+    """The verdict on a stream. ``age_ms`` is the time since its last sign of life. None if it never gave any.
 
-    Heartbeat and exit record are those of driver ``uid``, or None. ``stall`` is there in the state STALLED only;
-    ``progress_age_ms`` is the time since the driver's start, or its query, was last seen to get on; None before.
+    Heartbeat and exit record belong to driver ``uid``, or are None. ``stall`` is set in the state STALLED only.
+    ``progress_age_ms`` is the time since the last progress of the driver's start, or of its query. None before.
     """
 
     state: State
@@ -91,13 +91,13 @@ class Observation:
 
     @property
     def as_desired(self) -> bool:
-        """Whether the stream does what people want of it."""
+        """Whether the stream is in its desired state."""
         if self.desired.state is DesiredState.RUNNING:
             return self.state in {State.STARTING, State.RUNNING, State.IDLE}
         return not self.state.is_live
 
     def to_json(self) -> JsonObject:
-        """For programs; nested records by their own fields."""
+        """Convert it for programs. Nested records have their own fields."""
         return {
             "state": str(self.state),
             "stall": self.stall and str(self.stall),

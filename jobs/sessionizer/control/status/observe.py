@@ -1,4 +1,4 @@
-"""From what the control directory says to what the stream is doing. The command line and Airflow both ask here."""
+"""The translation of a control directory's reading into the stream's state, for the command line and Airflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def observe(
     reading: ControlReading, now: int, *, startup_grace_ms: int = STARTUP_GRACE_MS, stale_after_ms: int = STALE_AFTER_MS
 ) -> Observation:
-    """The verdict at ``now`` (epoch ms). Total: any reading, however contradictory, has one. Never raises."""
+    """Return the verdict at ``now`` (epoch ms). Any reading, however contradictory, has one. Never raises."""
     known = _about_one_driver(reading)
     sign = _last_sign(known)
     stall = _stall(known.lease, known.heartbeat, now, startup_grace_ms, stale_after_ms) if known.lease else None
@@ -55,9 +55,9 @@ def read_observation(
     uid: str | None = None,
     launched_at: int | None = None,
 ) -> Observation:
-    """What the stream at ``home`` is doing at ``now`` (epoch ms); works on a home that does not exist yet.
+    """Return the state of the stream at ``home`` at ``now`` (epoch ms), also for a home that does not exist yet.
 
-    With ``uid``, what that one driver is doing, launched at ``launched_at`` (epoch ms) and perhaps without the lease.
+    With ``uid``, it is the state of that driver, launched at ``launched_at`` (epoch ms) and perhaps without the lease.
     Raises ControlUnreachable.
     """
     reading = _gather(home, uid, launched_at)
@@ -91,7 +91,10 @@ def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Contr
 
 
 def _about_one_driver(reading: ControlReading) -> ControlReading:
-    """Only what concerns the driver asked for, else the lease's (last) owner; records of others are left out."""
+    """Return the part that concerns the requested driver, else the lease's (last) owner.
+
+    Other drivers' records are removed.
+    """
     lease = reading.lease
     if lease is not None and reading.uid not in {None, lease.uid}:
         lease = None
@@ -111,7 +114,7 @@ def _about_one_driver(reading: ControlReading) -> ControlReading:
 
 
 def _last_sign(known: ControlReading) -> int | None:
-    """When the driver last showed a sign of life (epoch ms)."""
+    """Return the time of the driver's last sign of life (epoch ms)."""
     if known.exit_record is not None:
         return known.exit_record.at
     if known.heartbeat is not None:
@@ -140,7 +143,7 @@ def _state_before_lease(known: ControlReading, now: int, startup_grace_ms: int) 
 
 
 def _is_gone(known: ControlReading, lease: LeaseRecord) -> bool:
-    # Who fenced a driver that cannot be seen from here has had it killed by the cluster.
+    # A driver that was fenced and cannot be seen from here was killed by the cluster.
     return known.alive is False or (lease.vacancy is Vacancy.FENCED and known.alive is None)
 
 

@@ -1,4 +1,4 @@
-"""A heartbeat as one line for whoever watches a driver in a terminal."""
+"""A heartbeat as one line, for a terminal."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from sessionizer.control.records.heartbeat import Heartbeat
 
 HEAVY_GROUP_BYTES: Final = 2**28
-"""A merge takes about three times as much of memory."""
+"""Bytes from which a key group is reported as heavy. A merge takes about three times as much memory."""
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 
 LONG_BATCH_MS: Final = 10_000
-"""A batch that takes longer is told of while it runs."""
+"""Milliseconds after which a batch is reported while it runs."""
 
 
 def in_words(milliseconds: int) -> str:
-    """A length of time in its two longest units, such as ``3 m 20 s``; below a second in ms."""
+    """Format a duration in its two longest units, such as ``3 m 20 s``, and below a second in ms."""
     if abs(milliseconds) < _UNITS[-1][1]:
         return f"{milliseconds} ms"
     sign, rest = ("-" if milliseconds < 0 else ""), abs(milliseconds)
@@ -30,7 +30,7 @@ def in_words(milliseconds: int) -> str:
 
 
 def progress_line(beat: Heartbeat) -> str:
-    """What the last batch did and where the stream stands."""
+    """Describe the results of the last batch and the position of the stream."""
     facts = [
         f"batch {beat.batch_id}",
         f"{beat.rows_per_second or 0:,.0f} ev/s",
@@ -51,7 +51,7 @@ def _heavy(beat: Heartbeat) -> str:
 
 
 def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS) -> str | None:
-    """How far the batch under way has come at ``now`` (epoch ms); None if it is younger than ``at_least_ms``."""
+    """Describe the progress of the batch under way at ``now`` (epoch ms). None if younger than ``at_least_ms``."""
     since = beat.running_since
     if since is None or now - since < at_least_ms:
         return None
@@ -74,7 +74,7 @@ def _watermark(beat: Heartbeat) -> str:
 
 
 class ProgressTeller:
-    """Says a line about a new batch or a long one, at most one in ``every_ms``."""
+    """A source of lines about a new batch or a long one, at most one line in ``every_ms``."""
 
     def __init__(self, every_ms: int) -> None:
         self._every_ms = every_ms
@@ -82,7 +82,7 @@ class ProgressTeller:
         self._told_at: int | None = None
 
     def line(self, beat: Heartbeat, now: int) -> str | None:
-        """The line that is due at ``now`` (epoch ms); None if none is."""
+        """Return the line that is due at ``now`` (epoch ms), or None."""
         if self._told_at is not None and now - self._told_at < self._every_ms:
             return None
         if beat.batch_id is not None and beat.batch_id != self._told_batch:

@@ -1,6 +1,6 @@
-"""A command that has a stream and is not over, and whether a process still carries it out.
+"""A command on a stream that is not over, and whether a process still carries it out.
 
-Until it is over no driver starts. One whose process was killed keeps its stream down until a person goes on with it.
+Until it is over no driver starts. If its process was killed, the stream stays down until a user resumes the command.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 UNATTENDED_AFTER_MS: Final = 10 * MINUTE
-"""Longer than Airflow waits between two tries, plus the start of Spark on a busy machine."""
+"""Milliseconds: longer than Airflow waits between two tries, plus the start of Spark on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedOperation:
-    """What is known of the command at a moment.
+    """The state of the command at a moment.
 
-    ``key`` is its id. ``process`` is the process that has the lease for it, None if
-    none has. ``is_at_work``: that process lives and answers. ``last_sign_ms`` (epoch) is the newest sign of any of its
-    tries. ``go_on`` says how a person goes on with it.
+    ``key`` is its id. ``process`` is the process that has the lease for it, None if none has. ``is_at_work``: that
+    process lives and answers. ``last_sign_ms`` (epoch) is the newest sign of any of its tries. ``go_on`` tells a user
+    how to resume it.
     """
 
     key: str
@@ -47,12 +47,12 @@ class UnfinishedOperation:
 
     @property
     def try_key(self) -> str:
-        """A name for its newest try: if that dies as well, people are told anew."""
+        """A name for its newest try. If that try dies as well, people are notified again."""
         return f"{self.key}@{self.last_sign_ms}"
 
     @property
     def standing(self) -> str:
-        """How far it is and who carries it out. The same words as long as nothing changes."""
+        """The stage of the command and the process that carries it out. The text is stable while nothing changes."""
         return f"{self.title}, and {self._who()}"
 
     def _who(self) -> str:
@@ -64,7 +64,7 @@ class UnfinishedOperation:
         return f"{self.process}, which has the stream's lease, has given no sign since {since}"
 
     def to_json(self) -> JsonObject:
-        """For programs."""
+        """Convert it for programs."""
         return {
             "key": self.key,
             "title": self.title,
@@ -76,7 +76,7 @@ class UnfinishedOperation:
 
 
 def read_unfinished(home: StreamHome, owner: Observation, now_ms: int) -> UnfinishedOperation | None:
-    """The command that has the stream now; ``owner``: what is seen of the lease's owner. None if there is none.
+    """Return the unfinished command of the stream, or None. ``owner`` is the observation of the lease's owner.
 
     Raises DamagedFile, ControlUnreachable.
     """
@@ -86,7 +86,10 @@ def read_unfinished(home: StreamHome, owner: Observation, now_ms: int) -> Unfini
 def unfinished_operation(
     stream: str, pending: OperationRecord | None, owner: Observation, now_ms: int
 ) -> UnfinishedOperation | None:
-    """As ``read_unfinished``, from what was read. A command that was killed early has maintenance and no record."""
+    """Return the unfinished command, from its record and the observation of the lease's owner.
+
+    A command that was killed early has maintenance and no record.
+    """
     desired = owner.desired
     if pending is None and desired.state is not DesiredState.MAINTENANCE:
         return None
