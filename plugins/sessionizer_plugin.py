@@ -1,7 +1,8 @@
-"""What Airflow loads from its plugins folder.
+"""Plugin that Airflow loads from its plugins folder.
 
-The links on supervising tasks, the pages that they open, the listener for marks that people put on such tasks, the
-one that notes on the runs of `sessionizer.operate` what they do, and the reference of the deadline for a watch.
+It has the links on supervising tasks, the pages that they open, and the listener for users' marks on such tasks. It
+also has the listener that notes on the runs of `sessionizer.operate` what they do, and the reference of the deadline
+for a watch.
 """
 
 from __future__ import annotations

@@ -29,9 +29,10 @@ def sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
 
 
 def report_due_asset(stream: str, platform_home: Path, interval: int) -> Asset:
-    """That the report of ``stream`` is out of date: an event at most every ``interval`` ms, however much has landed.
+    """Return the asset that tells that the report of ``stream`` is out of date.
 
-    A report waits for both: whoever else follows the table is told sooner.
+    It has an event at most every ``interval`` ms, however much has landed. A report waits for a table change and for
+    this interval. Other consumers of the table hear of new sessions sooner.
     """
     return _watched_asset(f"{stream}.report_due", "report_due", stream, platform_home, interval)
 
@@ -47,10 +48,10 @@ def _watched_asset(name: str, place: str, stream: str, platform_home: Path, inte
 
 
 class SessionsLanded(BaseEventTrigger):
-    """Fires when the driver's heartbeat tells of a newer Delta version of ``sessions`` with more rows in it.
+    """Trigger that fires when the driver's heartbeat has a newer Delta version of ``sessions`` with more rows.
 
-    Payload: ``{stream, delta_version, rows, watermark_ms}``; ``rows`` are those since the last event. What was
-    announced is kept in the asset's state store, so that a new triggerer goes on where the last one was.
+    Payload: ``{stream, delta_version, rows, watermark_ms}``. ``rows`` counts the rows since the last event. The asset's
+    state store keeps the last announcement, so that a new triggerer continues from it.
     """
 
     def __init__(self, *, stream: str, platform_home: str, interval: int) -> None:
@@ -60,7 +61,7 @@ class SessionsLanded(BaseEventTrigger):
         self.interval = interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What Airflow stores of the trigger, and makes it of again."""
+        """Return the import path and the arguments by which Airflow stores and remakes the trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {

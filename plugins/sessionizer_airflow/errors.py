@@ -1,4 +1,4 @@
-"""What can go wrong between Airflow and a driver; see ``sessionizer.errors`` for the tree this grows from."""
+"""Errors between Airflow and a driver. The tree that they extend is in ``sessionizer.errors``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BrokenSpecs(TerminalError):
 
 
 class HomeMissing(TerminalError):
-    """``variable``, the platform's home, is not set or relative; there is no default for it in Airflow."""
+    """``variable``, the platform's home, is not set or relative. In Airflow it has no default."""
 
     def __init__(self, variable: str) -> None:
         self.variable = variable
@@ -83,7 +83,7 @@ class ClusterUnreachable(TransientError):
 
 
 class ResourceManagerUnknown(TerminalError):
-    """Drivers would run in YARN, and neither Hadoop's configuration nor the connection says who can be asked."""
+    """Drivers would run in YARN, but neither Hadoop's configuration nor the connection names its ResourceManager."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -93,7 +93,7 @@ class ResourceManagerUnknown(TerminalError):
 
 
 class SupervisionEnded(TerminalError):
-    """The supervisor of ``stream`` gave up for ``reason``; ``remedy`` is what a person should do."""
+    """The supervisor of ``stream`` gave up for ``reason``. ``remedy`` tells the user what to do."""
 
     def __init__(self, stream: str, reason: str, remedy: str) -> None:
         self.stream, self.reason, self.remedy = stream, reason, with_name(remedy, stream)
@@ -101,7 +101,7 @@ class SupervisionEnded(TerminalError):
 
 
 class OrphanedDrivers(TerminalError):
-    """Drivers run whose streams have no spec; ``lines`` has one for each, ``remedy`` says what to do."""
+    """Drivers run whose streams have no spec. ``lines`` has one for each, ``remedy`` says what to do."""
 
     def __init__(self, lines: list[str], remedy: str) -> None:
         self.lines, self.remedy = tuple(lines), remedy
@@ -109,7 +109,10 @@ class OrphanedDrivers(TerminalError):
 
 
 class UnwatchedStreams(TerminalError):
-    """Streams that should run do not, and nobody looks; ``lines`` has one for each, ``remedy`` says what to do."""
+    """Streams that should run do not, and no supervisor acts.
+
+    ``lines`` has one for each, ``remedy`` says what to do.
+    """
 
     def __init__(self, lines: list[str], remedy: str) -> None:
         self.lines, self.remedy = tuple(lines), remedy
@@ -125,7 +128,7 @@ class StuckOperations(TerminalError):
 
 
 class SavepointsNotRemoved(TerminalError):
-    """Savepoints that are old could not be removed; ``lines`` has one for each stream, ``remedy`` says what to do."""
+    """Old savepoints could not be deleted. ``lines`` has one for each stream, ``remedy`` says what to do."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = tuple(lines)
@@ -134,7 +137,7 @@ class SavepointsNotRemoved(TerminalError):
 
 
 class PlanImpossible(TerminalError):
-    """The ``verb`` that was asked for ``stream`` cannot be carried out; ``text`` is its plan, which says why."""
+    """The requested ``verb`` is not possible for ``stream``. ``text`` is its plan, which says why."""
 
     def __init__(self, stream: str, verb: str, text: str) -> None:
         self.stream, self.verb, self.text = stream, verb, text
@@ -193,7 +196,7 @@ class DemoIsRunning(TerminalError):
 
 
 class DemoBroke(TerminalError):
-    """The processes ``parts`` of the demo have ended; their ``logs`` say why."""
+    """The processes ``parts`` of the demo have ended. Their ``logs`` say why."""
 
     def __init__(self, parts: list[str], logs: Path) -> None:
         self.parts, self.logs = tuple(parts), logs

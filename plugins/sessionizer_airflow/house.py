@@ -1,4 +1,4 @@
-"""What every DAG of the platform has in common."""
+"""Defaults that every DAG of the platform shares."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PLATFORM = "sessionizer"
 WORKER_LIMIT = timedelta(minutes=10)
-"""No task holds a worker for longer, unless it says why."""
+"""Execution timeout of a task, unless the task sets its own."""
 
 
 def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """The options of the DAG that does ``verb`` for a stream; ``run_limit`` ends a run that hangs."""
+    """Return the options of the DAG that does ``verb`` for a stream. ``run_limit`` ends a run that hangs."""
     return {
         **_options(spec.name, verb, documentation, run_limit),
         "dag_id": dag_id(spec.name, verb),
@@ -29,10 +29,10 @@ def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: 
 
 
 def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """As ``dag_options``, for a DAG by which a person changes what is wanted of a stream: it does so at once, or never.
+    """Return ``dag_options`` for a DAG with which a user changes the desired state of a stream.
 
-    One that waits for somebody to unpause it steers nothing; one that a schedule or a backfill starts is no request of
-    a person.
+    The DAG is not paused on creation, because a request must take effect at once. Only manual runs are allowed, because
+    a run that a schedule or a backfill starts is not a user's request.
     """
     return {
         **dag_options(spec, verb, documentation, run_limit=run_limit),
@@ -42,7 +42,7 @@ def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, ru
 
 
 def platform_dag_options(verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """As ``dag_options``, for a DAG that does ``verb`` for all streams together."""
+    """Return options as ``dag_options`` does, for a DAG that does ``verb`` for all streams together."""
     return {
         **_options(PLATFORM, verb, documentation, run_limit),
         "doc_md": f"{documentation.strip()}\n",

@@ -1,4 +1,4 @@
-"""Whether sessions have landed since the last announcement: pure."""
+"""Detection of sessions that have landed since the last announcement: pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Landing:
 
 
 def landed(heartbeat: Heartbeat | None, last: Announcement | None) -> Landing | None:
-    """None while there is nothing new; a newer version without rows (an optimization, an empty batch) is no news."""
+    """Return the news of the table, or None if no rows were added.
+
+    A newer version without rows (an optimization, an empty batch) is no news.
+    """
     if heartbeat is None or heartbeat.sessions_version is None:
         return None
     now = Announcement(uid=heartbeat.uid, version=heartbeat.sessions_version, rows=heartbeat.sessions_rows or 0)
@@ -49,6 +52,6 @@ def landed(heartbeat: Heartbeat | None, last: Announcement | None) -> Landing | 
 
 
 def new_rows(now: Announcement, last: Announcement | None) -> int:
-    """Sessions emitted since the last announcement; a driver counts from 0 again when it starts."""
+    """Count the sessions emitted since the last announcement. A driver counts from 0 again when it starts."""
     same_driver = last is not None and last.uid == now.uid
     return now.rows - last.rows if last is not None and same_driver else now.rows

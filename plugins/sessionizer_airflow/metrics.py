@@ -1,4 +1,4 @@
-"""A heartbeat as metrics (docs/metrics.md), and their way into whatever Airflow sends its own to."""
+"""Metrics of a heartbeat (docs/metrics.md), sent to the backend of Airflow's own metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_HEARTBEAT = {
     "late": "late",
     "quarantined": "quarantined",
 }
-"""Gauges, by name: the field of the heartbeat that each shows."""
+"""Field of the heartbeat that each gauge shows, by the gauge's name."""
 
 COUNTERS = ("restarts", "waits", "given_up")
 
@@ -40,17 +40,17 @@ def gauges(stream: str, beat: Heartbeat) -> dict[str, float]:
 
 
 def full_name(stream: str, name: str) -> str:
-    """The stream is a part of the name, as DAGs and tasks are in Airflow's own metrics."""
+    """Return the name of a metric with the stream in it, as Airflow's own metrics have DAGs and tasks."""
     return f"{PREFIX}.{stream}.{name}"
 
 
 def send_gauges(stream: str, beat: Heartbeat) -> None:
-    """For the triggerer. Does nothing unless Airflow's metrics are on."""
+    """Send the gauges of a heartbeat from the triggerer. Does nothing unless Airflow's metrics are on."""
     for name, value in gauges(stream, beat).items():
         triggerer_stats.gauge(name, value)
 
 
 def count(stream: str, name: str) -> None:
-    """Count one more, from a worker; ``name`` is one of ``COUNTERS``."""
+    """Count one more, from a worker. ``name`` is one of ``COUNTERS``."""
     # Airflow has two instances of one module: a worker sets up that of the SDK, the triggerer that of the core.
     worker_stats.incr(full_name(stream, name))

@@ -1,4 +1,4 @@
-"""Where the platform's files are, for code that runs inside Airflow."""
+"""Places of the platform's files, for code that runs inside Airflow."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """``application`` is the spark-submit target, ``jars`` the folder of jars it needs, ``home`` holds what is noted.
+    """Places of the platform.
 
-    ``data``: the data root, a path or a URI, which only drivers open, ``control``: where the records are; None where
-    that is the home.
+    ``application`` is the spark-submit target, ``jars`` its folder of jars, ``home`` the records.
+
+    ``data``: the data root, a path or a URI, which only drivers open. ``control``: the control root, with the records.
+    Either is None if it is the home.
     """
 
     application: Path
@@ -44,12 +46,14 @@ class Project:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:
-        """``SESSIONIZER_APPLICATION``, ``_STREAMS``, ``_JARS`` move what is beside the source; ``_HOME`` is required.
+        """Read the places from the environment.
+
+        ``SESSIONIZER_APPLICATION``, ``_STREAMS``, ``_JARS`` replace places beside the source. ``_HOME`` is required.
 
         Raises InvalidSpec: the home is a URI, or ``SESSIONIZER_DATA`` is no data root, or relative, or
-            ``SESSIONIZER_CONTROL`` no control root.
-        Raises HomeMissing: the processes of Airflow run in folders of their own, and a home that follows the folder
-            would be another one in each: a stream would run twice.
+        ``SESSIONIZER_CONTROL`` no control root.
+        Raises HomeMissing: the home is not set or relative. Airflow's processes run in folders of their own, so each
+        would use another home, and a stream would run twice.
         """
         given = environment.get(HOME_VARIABLE, "")
         home = home_at(given)
@@ -66,7 +70,7 @@ class Project:
 
     @property
     def folders(self) -> Folders:
-        """What a job is told of it."""
+        """The folders that a job is given."""
         return Folders(home=self.home, streams=self.streams, data=self.data, control=self.control)
 
     def home_of(self, stream: str) -> StreamHome:
@@ -75,20 +79,20 @@ class Project:
 
 
 def _control(given: str | None, home: Path) -> str | None:
-    """The control root as drivers are told of it."""
+    """Return the control root as drivers get it."""
     _require_absolute(CONTROL_VARIABLE, given)
     root = control_root(home, given) if given else home
     return None if root == home else uri_of(root)
 
 
 def _data(given: str | None, home: Path) -> str | None:
-    """The data root as drivers are told of it."""
+    """Return the data root as drivers get it."""
     _require_absolute(DATA_VARIABLE, given)
     root = data_root(given, home)
     return None if root is None else uri_of(root)
 
 
 def _require_absolute(variable: str, given: str | None) -> None:
-    """The processes of Airflow run in folders of their own. Raises InvalidSpec."""
+    """Check that a path is absolute, because Airflow's processes run in folders of their own. Raises InvalidSpec."""
     if given and not is_uri(given) and not Path(given).expanduser().is_absolute():
         raise InvalidSpec(variable, given, "an absolute path, or a URI")

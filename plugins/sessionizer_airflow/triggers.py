@@ -1,4 +1,4 @@
-"""Watching a stream from the triggerer: light, asynchronous, by the control directory alone."""
+"""Trigger that watches a stream from the triggerer: light, asynchronous, by the control directory alone."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ passes for a killed one, which costs a retry (issue 67287 of Airflow, open in 3.
 
 
 class StreamTrigger(BaseTrigger):
-    """Fires when the stream needs a worker, or when the watch ends at ``watch_until`` (epoch ms).
+    """Trigger that fires when the stream needs a worker, or when the watch ends at ``watch_until`` (epoch ms).
 
-    ``known`` is what the worker has said of the stream already: it is needed, too, when something else is seen.
-    ``unwritten`` is the newest record of the supervision, where it could not be written.
+    ``known`` is the state of the stream that the worker has reported. The trigger also fires when the state differs.
+    ``unwritten`` is the newest record of the supervision, if it could not be written.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class StreamTrigger(BaseTrigger):
         self.unwritten = unwritten
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What Airflow stores of the trigger, and makes it of again."""
+        """Return the import path and the arguments by which Airflow stores and remakes the trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -90,14 +90,17 @@ class StreamTrigger(BaseTrigger):
 
     @property
     def _can_be_shown(self) -> bool:
-        """Whether a worker is to show in the list of tasks what is new: from here that cannot be reached.
+        """Whether a worker may be called to show news in the list of tasks, which the triggerer cannot change.
 
-        Where the control directory cannot be written, a worker comes when it may be again, and no sooner.
+        If the control directory cannot be written, a worker is called only when that is due for another try.
         """
         return self.known is not None and self.unwritten is None
 
     async def _check_up(self, doctor: Doctor) -> bool:
-        """Pass on how the stream fares, to metrics and, on a change, to people; whether it is to be shown anew."""
+        """Send the heartbeat to metrics and a change of health to users.
+
+        Return whether the task's label must change.
+        """
         found = await asyncio.to_thread(doctor.look)
         if found.beat is not None:
             send_gauges(self.stream, found.beat)

@@ -1,4 +1,4 @@
-"""What people are told: pure."""
+"""Alerts that users receive: pure."""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ from sessionizer.redaction import redacted
 
 
 class Kind(StrEnum):
-    """What has happened."""
+    """The event that an alert reports about a stream."""
 
     REPLACED = "replaced"
-    """Its driver ended or hung, and is started again."""
+    """The driver ended or hung. The supervisor starts another."""
     GAVE_UP = "gave_up"
-    """It is not started again until a person has mended the cause."""
+    """The supervisor starts no driver until a user has mended the cause."""
     WAITING = "waiting"
-    """Something around it keeps it down, and has for a while; it is started again as soon as that is over."""
+    """Something around the stream has kept it down for a while.
+
+    The supervisor starts a driver as soon as that is over.
+    """
     STALE = "stale"
-    """It is wanted, and has shown no sign of work for too long."""
+    """The stream should run, and has shown no sign of work for too long."""
     LAGGING = "lagging"
-    """It works, but too far behind the events."""
+    """The stream works, but too far behind the events."""
     RECOVERED = "recovered"
-    """It is not waiting, stale or lagging any more."""
+    """The stream is not waiting, stale or lagging any more."""
     ORPHANED = "orphaned"
-    """Its driver runs, but no spec describes it."""
+    """The stream's driver runs, but no spec describes the stream."""
     UNWATCHED = "unwatched"
-    """The run that watches it is overdue, or nobody does anything about its dead driver."""
+    """The run that watches the stream is overdue, or no supervisor acts on its dead driver."""
     WANTS_APPROVAL = "wants_approval"
-    """A plan for it waits for somebody to approve or reject it."""
+    """A plan for the stream waits until a user approves or rejects it."""
     OPERATION_FAILED = "operation_failed"
-    """What was approved for it was not carried out to its end."""
+    """An approved operation on the stream was not completed."""
     OPERATION_STUCK = "operation_stuck"
-    """A command has it, no process carries that out, and no driver starts before it is over."""
+    """A command holds the stream, but no process runs that command. No driver starts before it is over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
-    """News of ``stream``; ``what_to_do`` is empty where nothing has to be done."""
+    """News of ``stream``. ``what_to_do`` is empty if nothing has to be done."""
 
     stream: str
     kind: Kind
@@ -49,12 +52,12 @@ class Alert:
 
     @property
     def message(self) -> str:
-        """All of it, in one line, without credentials."""
+        """The whole alert in one line, without credentials."""
         batch = "" if self.batch_id is None else f" (batch {self.batch_id})"
         remedy = f". What to do: {self.what_to_do}" if self.what_to_do else ""
         return redacted(f"{self.stream} {self.kind.replace('_', ' ')}{batch}: {self.reason}{remedy}")
 
     def context(self) -> dict[str, Any]:
-        """What a notifier's templates may name: ``{{ stream }}``, ``{{ message }}`` and so on."""
+        """Return the names that a notifier's templates may use: ``{{ stream }}``, ``{{ message }}`` and so on."""
         shown = {"reason": redacted(self.reason), "what_to_do": redacted(self.what_to_do), "message": self.message}
         return {**asdict(self), "kind": str(self.kind), **shown}

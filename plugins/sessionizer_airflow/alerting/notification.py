@@ -29,14 +29,17 @@ PATIENCE_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Notification:
-    """The notifier's import ``path`` and the keyword ``arguments`` to make it with; an alert is a new one's context."""
+    """Import ``path`` of a notifier, and the keyword ``arguments`` to make it with.
+
+    Each alert gets a new notifier, and is that notifier's context.
+    """
 
     path: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Notification | None:
-        """None where no notifier is named.
+        """Read the notifier from the environment. Return None if it names none.
 
         Raises InvalidSpec: the arguments are not a JSON object.
         """
@@ -44,7 +47,7 @@ class Notification:
         return cls(path=path, arguments=_arguments(environment.get(ARGUMENTS, "{}"))) if path else None
 
     def notifier(self) -> BaseNotifier:
-        """A new notifier.
+        """Make a new notifier.
 
         Raises InvalidSpec: the path names none.
         """
@@ -59,7 +62,7 @@ class Notification:
 
 
 def notify(alert: Alert, say: Callable[[str], None]) -> None:
-    """Tell people from a worker. Never raises: the stream goes before its messages."""
+    """Send the alert from a worker. Never raises, because a failed notification must not stop the stream."""
     try:
         if (notification := Notification.from_environment()) is not None:
             _send(notification.notifier(), alert)
@@ -68,7 +71,7 @@ def notify(alert: Alert, say: Callable[[str], None]) -> None:
 
 
 async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> None:
-    """As ``notify``, without holding up what else the triggerer watches."""
+    """Send the alert from the triggerer, without delaying its other triggers. Never raises."""
     try:
         if (notification := Notification.from_environment()) is not None:
             await asyncio.wait_for(_send_async(notification.notifier(), alert), PATIENCE_SECONDS)
@@ -97,7 +100,7 @@ async def _await(notifier: BaseNotifier, alert: Alert) -> None:
 
 
 def _is_asynchronous(notifier: BaseNotifier) -> bool:
-    """Whether it can be sent only by awaiting it; many can be sent either way."""
+    """Whether the notifier can only be awaited. Many notifiers can be sent either way."""
     return type(notifier).notify is BaseNotifier.notify
 
 

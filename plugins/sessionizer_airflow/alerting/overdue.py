@@ -1,4 +1,4 @@
-"""The one thing that a watch cannot tell of itself: that it is not looking any more."""
+"""Deadline alert for a watch that does not run any more, which the watch itself cannot report."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class WatchBegins(BaseDeadlineReference):
-    """When a run is made, which is when Airflow evaluates the reference.
+    """The moment at which a run is made, because Airflow evaluates the reference then.
 
-    The logical date would not do: for ``@continuous`` it is where the run before began, and for the first run the DAG's
-    start date. With ``DAGRUN_QUEUED_AT`` Airflow 3.3.2 cannot clear a task (the API answers 500: it takes the stored
-    interval for a number of seconds).
+    The logical date would not do. For ``@continuous`` it is the start of the run before, and for the first run the
+    DAG's start date. With ``DAGRUN_QUEUED_AT`` Airflow 3.3.2 cannot clear a task (the API answers 500: it takes the
+    stored interval for a number of seconds).
     """
 
     def _evaluate_with(self, **_known: object) -> datetime:
@@ -35,17 +35,19 @@ class WatchBegins(BaseDeadlineReference):
 
 
 QUEUED_WITHIN: Final = timedelta(seconds=10)
-"""Of being made. One that is queued later was cleared: its watch begins anew, its deadline stays where it was."""
+"""Longest time between making and queueing a run.
+
+A run that is queued later was cleared: its watch begins anew, but its deadline does not move.
+"""
 
 UNFINISHED: Final = frozenset({"queued", "running"})
 log = logging.getLogger(__name__)
 
 
 def watch_deadline(stream: str, platform_home: Path, limit: timedelta) -> DeadlineAlert:
-    """Tells people when a run of ``supervise`` takes longer than ``limit``: its watch and a grace.
+    """Alert users when a run of ``supervise`` takes longer than ``limit``: its watch and a grace.
 
-    Airflow's scheduler keeps the time. The callback runs in the executor, not in the triggerer: that may be what is
-    broken.
+    Airflow's scheduler keeps the time. The callback runs in the executor, because the triggerer may be the broken part.
     """
     facts = {"stream": stream, "platform_home": str(platform_home), "limit_seconds": limit.total_seconds()}
     return DeadlineAlert(
@@ -57,7 +59,7 @@ def watch_deadline(stream: str, platform_home: Path, limit: timedelta) -> Deadli
 
 
 def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, context: dict[str, Any]) -> None:
-    """What Airflow calls when the deadline has passed."""
+    """Alert users of an overdue watch. Airflow calls this when the deadline has passed."""
     made_at = context["deadline"]["deadline_time"] - timedelta(seconds=limit_seconds)
     if _was_cleared(context["dag_run"], made_at):
         return
@@ -69,13 +71,13 @@ def tell_overdue_watch(stream: str, platform_home: str, limit_seconds: float, co
 
 
 def _was_cleared(run: dict[str, Any], made_at: datetime) -> bool:
-    """Whether the run was begun anew since it was made."""
+    """Whether the run was cleared since it was made."""
     queued_at = run.get("queued_at")
     return queued_at is not None and datetime.fromisoformat(str(queued_at)) > made_at + QUEUED_WITHIN
 
 
 def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: Observation) -> Alert | None:
-    """None where the run has ended meanwhile, or people do not want the stream to run."""
+    """Make the alert. Return None if the run has ended meanwhile, or the desired state of the stream is not RUNNING."""
     if run.get("state") not in UNFINISHED or seen.desired.state is not DesiredState.RUNNING:
         return None
     beat = seen.heartbeat

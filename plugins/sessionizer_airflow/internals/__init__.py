@@ -1,1 +1,1 @@
-"""What of Airflow and its Spark provider has no public interface: the one place to look at when either is upgraded."""
+"""Uses of Airflow and its Spark provider beyond their public interfaces: check here after an upgrade of either."""

@@ -1,8 +1,8 @@
-"""What the Spark provider's hook knows and keeps to itself: what a connection comes to, and the command of a job.
+"""Private parts of the Spark provider's hook: the fields of a connection, and the command of a job.
 
-The public way is ``SparkSubmitHook.submit``, which runs the command and waits for its end: for a job, not for a driver
-that outlives its task. Using the hook all the same keeps our commands the same as those of every SparkSubmitOperator,
-for every kind of master; golden files notice when they change.
+The public way is ``SparkSubmitHook.submit``, which runs the command and waits for its end. It fits a job, but not a
+driver that outlives its task. With the hook our commands are the same as those of every SparkSubmitOperator, for every
+kind of master. Golden files notice when they change.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def resolved(connection: str) -> dict[str, Any]:
-    """The fields of ``connection`` as the provider's hook understands them: ``master``, ``deploy_mode`` and so on.
+    """Return the fields of ``connection`` as the provider's hook has them: ``master``, ``deploy_mode`` and so on.
 
-    One more is ours, from its extra: ``resource_manager``.
+    We add one field from the connection's extra: ``resource_manager``.
 
     Raises SparkConnectionMissing: there is no such connection.
     Raises KubernetesSupportMissing: the provider cannot handle a Kubernetes master here.
@@ -40,7 +40,7 @@ def resolved(connection: str) -> dict[str, Any]:
 def built_command(
     connection: str, name: str, application: str, arguments: Sequence[str], options: Mapping[str, Any]
 ) -> list[str]:
-    """The argument vector by which the hook would start ``application`` as the job ``name``."""
+    """Return the argument vector by which the hook would start ``application`` as the job ``name``."""
     hook = spark_submit.SparkSubmitHook(conn_id=connection, name=name, application_args=list(arguments), **options)
     command: list[str] = hook._build_spark_submit_command(application)  # noqa: SLF001
     return command

@@ -1,6 +1,6 @@
-"""What ``jobs/main.py`` is called with: checked once here, built nowhere else.
+"""Arguments of ``jobs/main.py``: checked once here, built nowhere else.
 
-Pure: no Airflow, no Spark. Secrets never appear in an argument vector (any user of the machine can list it); the
+Pure: no Airflow, no Spark. Secrets never appear in an argument vector, because any user of the machine can list it. The
 driver reads them from its environment, under the names that the stream spec gives.
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
-    """Where a job finds the platform: absolute, for a job's working directory is not ours.
+    """Folders of the platform, for a job. All are absolute, because a job's working directory is not ours.
 
-    ``data``: the data root, a path or a URI, ``control``: the control root; None where that is the home.
+    ``data``: the data root, a path or a URI. ``control``: the control root. Either is None if it is the home.
     """
 
     home: Path
@@ -40,7 +40,10 @@ class Folders:
                 raise InvalidSpec(field, root, "an absolute path, or a URI")
 
     def before_verb(self) -> tuple[str, ...]:
-        """What every verb is told alike: a job in a cluster has no environment of ours."""
+        """Return the options that precede every verb.
+
+        They are passed because a job in a cluster has no environment of ours.
+        """
         return () if self.control is None else ("--control", self.control)
 
     def argv(self) -> tuple[str, ...]:
@@ -68,7 +71,7 @@ class DriverCall:
         checked_identifier("uid", self.uid)
 
     def argv(self) -> tuple[str, ...]:
-        """What follows ``jobs/main.py``."""
+        """Return the arguments of ``jobs/main.py``."""
         return (*self.folders.before_verb(), "run", self.stream, "--uid", self.uid, *self.folders.argv())
 
 
@@ -83,13 +86,16 @@ class ReportCall:
         checked_name("name", self.stream)
 
     def argv(self) -> tuple[str, ...]:
-        """What follows ``jobs/main.py``."""
+        """Return the arguments of ``jobs/main.py``."""
         return (*self.folders.before_verb(), "report", self.stream, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointCall:
-    """Make the ``savepoint`` of that id, of the stream's newest batch; ``why`` is for whoever asks later."""
+    """Call that makes a savepoint with the id ``savepoint`` of the stream's newest batch.
+
+    ``why`` is kept for later readers.
+    """
 
     stream: str
     savepoint: str
@@ -102,7 +108,7 @@ class SavepointCall:
         checked_identifier("savepoint", self.savepoint)
 
     def argv(self) -> tuple[str, ...]:
-        """What follows ``jobs/main.py``."""
+        """Return the arguments of ``jobs/main.py``."""
         of = (self.stream, "--id", self.savepoint, "--why", self.why, *(("--native",) if self.native else ()))
         return (*self.folders.before_verb(), "savepoint", "create", *of, *self.folders.argv())
 
@@ -128,11 +134,11 @@ class StateCall:
             checked_identifier("savepoint", self.savepoint)
 
     def planned(self, request: str) -> tuple[str, ...]:
-        """What follows ``jobs/main.py`` to make its plan and keep it as that of ``request``."""
+        """Return the arguments of ``jobs/main.py`` to make its plan and keep it as that of ``request``."""
         return self._argv("--keep-plan", checked_identifier("request", request))
 
     def approved(self, digest: str, by: str) -> tuple[str, ...]:
-        """What follows ``jobs/main.py`` to carry out the plan that ``by`` approved by its ``digest``."""
+        """Return the arguments of ``jobs/main.py`` to carry out the plan that ``by`` approved by its ``digest``."""
         return self._argv("--approve", checked_identifier("digest", digest), "--by", by)
 
     def _argv(self, *more: str) -> tuple[str, ...]:

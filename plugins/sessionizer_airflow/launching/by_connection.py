@@ -1,4 +1,4 @@
-"""Drivers where the Spark connection says: the one launcher that the operator uses."""
+"""Launcher of drivers by the Spark connection: the only one that the operator uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLauncher:
-    """See ``Launcher``. The connection is read at each launch; a driver is ended where it was launched, though."""
+    """Implementation of ``Launcher`` that reads the connection at each launch.
+
+    It ends a driver where it launched it.
+    """
 
     project: Project
     connection: str = CONNECTION
@@ -52,7 +55,7 @@ class ConnectionLauncher:
         self._launcher_of(traces).end_by_force(traces)
 
     def command(self, call: DriverCall, settings: Mapping[str, str] | None = None) -> list[str]:
-        """The command that is the driver in client mode, and submits it in cluster mode."""
+        """Return the command that is the driver in client mode, and submits it in cluster mode."""
         job = SparkJob(
             name=f"{call.stream}.driver",
             application=self.project.application,

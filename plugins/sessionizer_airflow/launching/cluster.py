@@ -36,10 +36,13 @@ SUBMIT_AND_NOTE_THE_EXIT = '"$@"; echo $? >"$0"'
 
 
 class ClusterManager(Protocol):
-    """What differs between clusters."""
+    """Interface to the differences between clusters."""
 
     def submission(self, uid: str) -> str:
-        """The name under which the manager knows driver ``uid``; made of the uid, so known before it is submitted."""
+        """Return the name under which the manager knows driver ``uid``.
+
+        It is made from the uid, and thus known before the driver is submitted.
+        """
 
     def settings(self, submission: str) -> dict[str, str]:
         """Spark settings that give the driver this name and let spark-submit end once it is handed over.
@@ -48,13 +51,13 @@ class ClusterManager(Protocol):
         """
 
     def look_for(self, submission: str) -> DriverObservation:
-        """What the manager says of it; raises ClusterUnreachable."""
+        """Return the manager's answer about the driver. Raises ClusterUnreachable."""
 
     def last_words(self, submission: str) -> list[str]:
-        """The end of what the driver printed, if the manager can tell; raises ClusterUnreachable."""
+        """Return the end of the driver's output, if the manager has it. Raises ClusterUnreachable."""
 
     def kill(self, submission: str) -> None:
-        """Have it killed, if it is there; raises ClusterUnreachable."""
+        """Ask the manager to kill the driver, if it exists. Raises ClusterUnreachable."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class ClusterLauncher:
 
 
 def answer_of(command: list[str]) -> str:
-    """What a manager's program prints.
+    """Run a program of the cluster manager and return its output.
 
     Raises ClusterUnreachable: it failed, or took too long.
     Raises ProgramMissing: it is not there.

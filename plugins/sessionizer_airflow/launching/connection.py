@@ -1,4 +1,4 @@
-"""Where Spark runs, as the Airflow connection says."""
+"""The Spark master and deploy mode that the Airflow connection names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 CONNECTION = "spark_default"
 MASTERS = "local[n], spark://host:7077, yarn or k8s://https://host:6443"
-"""With ports: a word in place of a number passes for a password, and is hidden."""
+"""Examples with port numbers, because a word in place of a number passes for a password and is hidden."""
 
 
 class Manager(StrEnum):
-    """Who gives Spark its executors, and in cluster mode runs its driver."""
+    """Cluster manager that gives Spark its executors, and in cluster mode runs its driver."""
 
     LOCAL = "local"
     STANDALONE = "standalone"
@@ -32,14 +32,16 @@ class Manager(StrEnum):
 
 
 COPIES_VARIABLES = frozenset({Manager.YARN, Manager.KUBERNETES})
-"""For these the provider makes settings of environment variables, for machines where our Python may not be."""
+"""Managers for which the provider copies environment variables into settings: their machines may lack our Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkTarget:
-    """``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``; ``binary`` is what submits.
+    """The ``master`` and, if given, ``deploy_mode`` and Kubernetes ``namespace``.
 
-    ``resource_manager``: where YARN's answers, if not where Hadoop's configuration says; URLs, separated by commas.
+    ``binary`` is the program that submits.
+
+    ``resource_manager``: URLs of YARN's ResourceManager, separated by commas. None if Hadoop's configuration has them.
     """
 
     manager: Manager
@@ -87,14 +89,14 @@ class SparkTarget:
 
     @property
     def hands_on(self) -> bool:
-        """Whether the cluster hands on what is submitted: then nothing of ours need be on its machines."""
+        """Whether the cluster copies submitted files to its machines, so that these need none of ours."""
         return self.manager is Manager.YARN
 
     def options(self, application: Path, jars: Path, archive: PackageArchive) -> dict[str, Any]:
-        """How ``application``, its package, ``jars`` and Python reach the job: here it finds ours, elsewhere not.
+        """Return the options by which ``application``, its package, ``jars`` and Python reach the job.
 
-        YARN is given the package as its ``archive``. With others, what is named by path must be at that path wherever
-        the job runs.
+        A job on this machine uses our Python, a job elsewhere its own. YARN is given the package as its ``archive``.
+        With other managers each named path must exist on every machine of the job.
         """
         python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
         # every option is said, for a task may have those of another connection
@@ -109,12 +111,15 @@ class SparkTarget:
         return {**found, "conf": {**locale, **by_path}}
 
     def address(self, file: Path) -> str:
-        """How spark-submit is told of a file: on Kubernetes the pod has it already, for nothing can be copied there."""
+        """Return the name of a file for spark-submit.
+
+        On Kubernetes the pod must have the file already, because nothing can be copied there.
+        """
         return f"local://{file}" if self.in_cluster and self.manager is Manager.KUBERNETES else str(file)
 
 
 def manager_of(master: str) -> Manager | None:
-    """Who is meant by the URL of a master; None if nobody."""
+    """Return the cluster manager of the URL of a master. None if the URL is unknown."""
     if is_local(master):
         return Manager.LOCAL
     for prefix, manager in (("spark://", Manager.STANDALONE), ("k8s://", Manager.KUBERNETES)):

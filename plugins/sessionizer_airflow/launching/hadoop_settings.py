@@ -1,4 +1,4 @@
-"""Where YARN's ResourceManager answers, as Hadoop's own configuration says."""
+"""Addresses of YARN's ResourceManager in Hadoop's own configuration."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FILE: Final = "yarn-site.xml"
 PREFIX: Final = "yarn.resourcemanager"
 REFERENCE: Final = re.compile(r"\$\{([\w.-]+)\}")
 NESTED: Final = 20
-"""So deep a value may refer to others; Hadoop gives up there, too."""
+"""Largest depth of references between values. Hadoop gives up there, too."""
 
 
 def yarn_settings(environment: Mapping[str, str]) -> dict[str, str] | None:
-    """What ``yarn-site.xml`` says; None where no variable leads to one that can be read."""
+    """Read ``yarn-site.xml``. Return None if no variable leads to a readable one."""
     for variable in FOLDERS:
         folder = environment.get(variable)
         if folder:
@@ -32,7 +32,7 @@ def yarn_settings(environment: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def settings_in(text: str) -> dict[str, str]:
-    """The properties of a ``…-site.xml``; raises ParseError. Files that it includes are not read."""
+    """Return the properties of a ``…-site.xml``. Files that it includes are not read. Raises ParseError."""
     properties = ElementTree.fromstring(text).iter("property")  # noqa: S314 - the site's own configuration
     return {
         name.strip(): (entry.findtext("value") or "").strip()
@@ -42,7 +42,10 @@ def settings_in(text: str) -> dict[str, str]:
 
 
 def web_addresses(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The URLs at which the ResourceManager answers: of a highly available one all, for any may be the active one."""
+    """Return the URLs at which the ResourceManager answers.
+
+    For a highly available ResourceManager these are all of them, because any may be active.
+    """
     secure = settings.get("yarn.http.policy") == "HTTPS_ONLY"
     scheme, name, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
     suffixes = [""]

@@ -1,4 +1,4 @@
-"""Drivers as pods: the pod's name is made from the driver's uid, spark-submit asks after it and deletes it."""
+"""Drivers as pods: a pod's name is made from the driver's uid. spark-submit asks for the pod and deletes it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class KubernetesManager:
         return found
 
     def last_words(self, submission: str) -> list[str]:  # noqa: ARG002 - others need it
-        """See ``ClusterManager``. Of pods only kubectl has a log, which we do not ask for."""
+        """Return nothing: only kubectl can read a pod's log, and we do not run it. See ``ClusterManager``."""
         return []
 
     def kill(self, submission: str) -> None:
@@ -57,16 +57,16 @@ class KubernetesManager:
         answer_of(self.kill_command(submission))
 
     def status_command(self, submission: str) -> list[str]:
-        """Ask after the driver's pod."""
+        """Return the command that asks for the driver's pod."""
         return [self.binary, "--master", self.master, "--status", submission]
 
     def kill_command(self, submission: str) -> list[str]:
-        """Delete the driver's pod; its executors' pods go with it."""
+        """Return the command that deletes the driver's pod. Kubernetes then deletes the pods of its executors."""
         return [self.binary, "--master", self.master, "--kill", submission]
 
 
 def observation_of(printed: str) -> DriverObservation | None:
-    """What ``spark-submit --status`` says; None if it says nothing about a pod."""
+    """Parse the answer of ``spark-submit --status``. Return None if it names no pod."""
     phase = PHASE.search(printed)
     if phase is None:
         return DriverObservation(alive=False, said="Kubernetes knows no pod of it") if ABSENT.search(printed) else None

@@ -1,4 +1,4 @@
-"""The one interface behind which drivers are started, wherever they run."""
+"""The one interface for starting drivers, wherever they run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverTraces:
-    """By what driver ``uid`` can be found: its launch, if it was launched from here, and the known processes."""
+    """Traces by which driver ``uid`` is found: its launch, if it was launched from here, and its known processes."""
 
     uid: str
     launch: LaunchRecord | None = None
@@ -29,9 +29,9 @@ class DriverTraces:
 
 @dataclass(frozen=True)
 class DriverObservation:
-    """Whether a driver lives (None: nobody here can tell), and what was said about it, for people.
+    """Answer to whether a driver lives (None: unknown here), and a line about it for users.
 
-    ``cause`` is what keeps it from its work, where that is known.
+    ``cause`` is the known reason that keeps it from its work, if any.
     """
 
     alive: bool | None
@@ -40,21 +40,21 @@ class DriverObservation:
 
 
 def cause_of_exit(codes: Iterable[str]) -> Cause | None:
-    """What drivers that left no exit record ended of, by the exit ``codes`` that a cluster tells; None: it may be all.
+    """Return the cause of a driver's end without exit record, by the exit ``codes`` that a cluster reports.
 
-    One that does not see our home can leave none.
+    None means that any cause is possible. A driver that does not see our home cannot write an exit record.
     """
     return CAUSES[HomeNotShared.__name__] if str(HomeNotShared.exit_code) in codes else None
 
 
 class Launcher(Protocol):
-    """Starts drivers that live on without us, and ends those that no longer listen.
+    """Interface that starts drivers, which outlive the caller, and ends drivers that do not answer.
 
-    Ending is only tidying: a driver's right to write is taken by fencing its lease, before.
+    Ending a driver only tidies up, because fencing its lease has taken its right to write before.
     """
 
     def launch(self, home: StreamHome, call: DriverCall) -> LaunchRecord:
-        """Start the driver and return at once; the launch is on record before the process exists, and after.
+        """Start the driver and return at once. The launch is recorded before the process exists, and after.
 
         Raises SparkConnectionMissing: the connection is not there.
         Raises UnusableConnection: it names a place where drivers cannot run.
@@ -62,15 +62,15 @@ class Launcher(Protocol):
         """
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:
-        """Ask whoever runs the driver whether it lives.
+        """Ask the operating system or the cluster manager whether the driver lives.
 
         Raises ClusterUnreachable: there was no answer.
         """
 
     def last_words(self, traces: DriverTraces) -> list[str]:
-        """The end of what the driver printed where that is not in the log of its launch, fit to be shown.
+        """Return the end of the driver's output that is not in the log of its launch, without credentials.
 
-        Empty where there is nothing or nobody answers.
+        Empty if there is none or no answer.
         """
 
     def end_by_force(self, traces: DriverTraces) -> None:

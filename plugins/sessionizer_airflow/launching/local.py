@@ -32,9 +32,9 @@ DEATH_LIMIT_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class LocalLauncher:
-    """Runs the command of a driver in a session of its own: no signal, terminal or end of ours reaches it.
+    """Launcher that runs a driver in a session of its own, so that no signal, terminal or end of ours reaches it.
 
-    With a ``local[...]`` master the whole job is that process; with any other in client mode its driver is.
+    With a ``local[...]`` master the whole job is that process. With any other master in client mode only the driver is.
     """
 
     command_of: Callable[[DriverCall], list[str]]
@@ -68,7 +68,7 @@ class LocalLauncher:
 
 
 def end_process(process: ProcessIdentity) -> None:
-    """Kill a process and return when it is gone; raises DriverWouldNotEnd, DriverOutOfReach."""
+    """Kill a process and return when it is gone. Raises DriverWouldNotEnd, DriverOutOfReach."""
     if is_alive(process) is None:
         raise DriverOutOfReach(process.pid, process.host)
     kill(process)
@@ -80,7 +80,7 @@ def end_process(process: ProcessIdentity) -> None:
 
 
 def kill(process: ProcessIdentity) -> None:
-    """SIGKILL the process, and its group when it leads one: then a JVM and its Python are one group of their own."""
+    """Send SIGKILL to the process, and to its group if it leads one: a JVM and its Python are then one group."""
     if not is_alive(process):
         return
     with suppress(ProcessLookupError):

@@ -26,7 +26,10 @@ CLUSTER: Final = "/ws/v1/cluster"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A standby sends us to the active one, by a name that may mean nothing here; we know both."""
+    """Handler that follows no redirect.
+
+    A standby redirects to the active ResourceManager by a name that may not resolve here. We know both addresses.
+    """
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -37,15 +40,15 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedire
 
 @dataclass(frozen=True)
 class ResourceManager:
-    """Asked at one of its ``addresses`` (URLs) after the other, until the active one has answered."""
+    """YARN's ResourceManager, asked at each of its ``addresses`` (URLs) in turn until the active one answers."""
 
     addresses: tuple[str, ...]
 
     @classmethod
     def of(cls, given: str | None, environment: Mapping[str, str] = os.environ) -> ResourceManager:
-        """At the addresses ``given`` (separated by commas), else where the configuration of Hadoop says.
+        """Make it from the addresses ``given`` (separated by commas), else from Hadoop's configuration.
 
-        Nothing is known of it where there is neither.
+        It has no addresses if there is neither.
         """
         if given:
             return cls(tuple(one.strip().rstrip("/") for one in given.split(",") if one.strip()))
@@ -58,13 +61,16 @@ class ResourceManager:
             raise ResourceManagerUnknown
 
     def applications(self, tag: str) -> list[dict[str, Any]]:
-        """All that bear ``tag``, ended ones too, as YARN describes them. Raises ClusterUnreachable."""
+        """List all applications that bear ``tag``, also ended ones, as YARN describes them.
+
+        Raises ClusterUnreachable.
+        """
         query = urllib.parse.urlencode({"applicationTags": tag, "deSelects": "resourceRequests"})
         answer = self._asked("GET", f"{CLUSTER}/apps?{query}")
         return (answer.get("apps") or {}).get("app") or []
 
     def kill(self, application: str) -> None:
-        """Have it killed; that it has ended is no error. Raises ClusterUnreachable."""
+        """Ask YARN to kill the application. An application that has ended is no error. Raises ClusterUnreachable."""
         # Where YARN asks for no more than a name, this is the one under which spark-submit has submitted.
         user = urllib.parse.urlencode({"user.name": os.environ.get("HADOOP_USER_NAME") or getpass.getuser()})
         self._asked("PUT", f"{CLUSTER}/apps/{urllib.parse.quote(application)}/state?{user}", {"state": "KILLED"})
@@ -88,18 +94,21 @@ class ResourceManager:
 
 
 class _NotActive(Exception):
-    """One that does not answer, or says no."""
+    """The ResourceManager at an address did not answer, or refused."""
 
 
 def _require_active(address: str) -> None:
-    """Raises _NotActive. One that starts answers at once, before it has read which applications it had."""
+    """Check that the ResourceManager at ``address`` is active. Raises _NotActive.
+
+    A starting ResourceManager answers at once, before it has read which applications it had.
+    """
     state = json.loads(answer_of("GET", f"{address}{CLUSTER}/info"))["clusterInfo"]["haState"]
     if state != "ACTIVE":
         raise _NotActive(f"is {str(state).lower()}, not active")
 
 
 def answer_of(verb: str, url: str, body: Mapping[str, str] | None = None) -> bytes:
-    """What is there. Raises _NotActive, which says why there was no answer."""
+    """Request a URL and return the body. Raises _NotActive with the reason if there is no answer."""
     request = urllib.request.Request(  # noqa: S310 - the addresses are the site's own
         url,
         method=verb,
@@ -129,9 +138,9 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 
 
 def log_of(container_log: str, name: str, size: int) -> str | None:
-    """The last ``size`` bytes that a container printed into its file ``name``; None where it cannot be had.
+    """Return the last ``size`` bytes that a container printed into its file ``name``. None if they cannot be read.
 
-    ``container_log`` is where YARN says that people find it: ``http://<node>/node/containerlogs/<container>/<user>``.
+    ``container_log`` is YARN's address of the log for users: ``http://<node>/node/containerlogs/<container>/<user>``.
     """
     node, found, rest = container_log.partition("/node/containerlogs/")
     if not found:
@@ -144,5 +153,5 @@ def log_of(container_log: str, name: str, size: int) -> str | None:
 
 
 def _contents(page: str) -> str:
-    """What stands between the lines that a node puts around a log."""
+    """Return the text between the lines that a node puts around a log."""
     return page.partition("\nLogContents:\n")[2].rpartition("\nEnd of LogType:")[0]

@@ -1,4 +1,4 @@
-"""Drivers in YARN: found by a tag, for the application's id is not known before YARN has it."""
+"""Drivers in YARN: found by a tag, because YARN assigns an application's id only at submission."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LIVE_STATES: Final = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING"})
 DIAGNOSTICS_LIMIT: Final = 300
-"""Characters of YARN's own explanation that fit into a message."""
+"""Number of characters of YARN's diagnostics that a message shows."""
 LOG_BYTES: Final = 16 * 1024
 LOG_FILES: Final = ("stderr", "stdout")
 EXIT_CODE: Final = re.compile(r"User application exited with status (\d+)")
@@ -25,7 +25,10 @@ EXIT_CODE: Final = re.compile(r"User application exited with status (\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class YarnApplication:
-    """What YARN knows of one. ``diagnostics``: why it waits or how it ended; ``log``: where its driver's is read."""
+    """State of an application in YARN. ``diagnostics`` says why it waits or how it ended.
+
+    ``log``: the address of its driver's log.
+    """
 
     application: str
     state: str
@@ -35,7 +38,7 @@ class YarnApplication:
 
     @classmethod
     def of(cls, described: dict[str, Any]) -> YarnApplication:
-        """As the ResourceManager describes it."""
+        """Parse the ResourceManager's description of an application."""
         return cls(
             application=str(described["id"]),
             state=str(described["state"]),
@@ -46,7 +49,7 @@ class YarnApplication:
 
     @property
     def lives(self) -> bool:
-        """Whether it runs, or is going to."""
+        """Whether the application runs, or is going to."""
         return self.state in LIVE_STATES
 
 
@@ -61,7 +64,10 @@ class YarnManager:
         return uid
 
     def settings(self, submission: str) -> dict[str, str]:
-        """See ``ClusterManager``. Raises ResourceManagerUnknown: nobody could be asked after the driver."""
+        """Return the Spark settings of a submission. See ``ClusterManager``.
+
+        Raises ResourceManagerUnknown: there is no ResourceManager to ask for the driver.
+        """
         self.resource_manager.require_known()
         return {
             "spark.yarn.submit.waitAppCompletion": "false",
@@ -81,7 +87,7 @@ class YarnManager:
                 self.resource_manager.kill(found.application)
 
     def last_words(self, submission: str) -> list[str]:
-        """See ``ClusterManager``. As long as the node that ran the driver has its log, or knows who has."""
+        """Return the end of the driver's log, as long as its node has it or knows its place. See ``ClusterManager``."""
         for found in self._applications(submission):
             printed = [log_of(found.log, name, LOG_BYTES) for name in LOG_FILES]
             if any(printed):
@@ -93,7 +99,7 @@ class YarnManager:
 
 
 def observation_of(found: list[YarnApplication]) -> DriverObservation:
-    """What the applications of one tag come to."""
+    """Combine the applications of one tag into one observation of the driver."""
     if not found:
         return DriverObservation(alive=False, said="YARN knows no application of it")
     told = ", ".join(f"{one.application} is {one.state}" + ended_as(one) for one in found)
@@ -104,7 +110,7 @@ def observation_of(found: list[YarnApplication]) -> DriverObservation:
 
 
 def ended_as(found: YarnApplication) -> str:
-    """How it ended, if it did, and why it ended or waits, as far as YARN knows."""
+    """Return in words how an application ended, if it did, and why it ended or waits, as far as YARN knows."""
     final = "" if found.lives or found.final_state == found.state else f" ({found.final_state})"
     why = "" if found.state == "RUNNING" else redacted_and_cut(found.diagnostics, DIAGNOSTICS_LIMIT)
     return final + (f": {why}" if why else "")

@@ -1,1 +1,1 @@
-"""What people mean who act on a task in Airflow's pages."""
+"""Listener for users' actions on a task in Airflow's pages."""

@@ -1,7 +1,8 @@
-"""Hears it in the API server when a person marks a supervising task: also while it is queued, or changes hands.
+"""Airflow listener that stops a stream in the API server when a user marks its supervising task.
 
-Airflow tells a worker that its task was marked at the task's next heartbeat, and the triggerer when it next looks; a
-task that is on its way from one to the other is told by neither. The listener is called by whoever makes the mark.
+It also hears of a task that is queued, or that moves between worker and triggerer. Airflow tells a worker of a mark at
+the task's next heartbeat, and the triggerer when it next looks. A task on its way from one to the other hears of it
+from neither. The process that makes the mark calls the listener.
 """
 
 from __future__ import annotations
@@ -27,41 +28,47 @@ if TYPE_CHECKING:
 
 OPERATOR: Final = "SuperviseStream"
 MARKED: Final = "manually set"
-"""What Airflow 3.3.2 says of a run that a person has marked."""
+"""Airflow 3.3.2's message about a run that a user has marked."""
 
 log = logging.getLogger(__name__)
 
 
 @hookimpl
 def on_task_instance_failed(previous_state: TaskInstanceState | None, task_instance: TaskInstance) -> None:
-    """Airflow calls it for every task that fails; a mark is the one with no state before."""
+    """Stop the stream if a user marked its task. Airflow calls this for each failed task.
+
+    Only a mark has no previous state.
+    """
     if previous_state is None:
         stop_marked(task_instance, "failed")
 
 
 @hookimpl
 def on_task_instance_success(previous_state: TaskInstanceState | None, task_instance: TaskInstance) -> None:
-    """As above."""
+    """Stop the stream if a user marked its task as successful. Only a mark has no previous state."""
     if previous_state is None:
         stop_marked(task_instance, "success")
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """Airflow calls it for every run that fails; of a mark it says so. The task may be one that nobody is told of."""
+    """Stop the stream if a user marked its run as failed. Airflow calls this for every failed run.
+
+    The message of Airflow tells a mark. The listener may hear of no task in that case.
+    """
     if MARKED in msg:
         stop_marked_run(dag_run, "failed")
 
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
-    """As above."""
+    """Stop the stream if a user marked its run as successful."""
     if MARKED in msg:
         stop_marked_run(dag_run, "success")
 
 
 def stop_marked(task: TaskInstance, state: str) -> None:
-    """Stop the stream whose supervising task was marked; what supervises none is let be."""
+    """Stop the stream whose supervising task was marked. Ignore a task of another operator."""
     if task.operator == OPERATOR:
         _stop(task.dag_id, task.run_id, f"task {task.dag_id}.{task.task_id} was marked {state}")
 
@@ -73,7 +80,7 @@ def stop_marked_run(run: DagRun, state: str) -> None:
 
 
 def _stop(dag_id: str, run_id: str, why: str) -> None:
-    """Unless the run is over, or was marked a moment ago: together with its task."""
+    """Stop the stream, unless the run is over or was marked a moment ago together with its task."""
     stream = supervised_stream(dag_id)
     home = _home_of(stream) if stream is not None else None
     if home is None:
@@ -87,7 +94,10 @@ def _stop(dag_id: str, run_id: str, why: str) -> None:
 
 
 def _home_of(stream: str) -> StreamHome | None:
-    """None where this process knows no platform home: one that is made here would be one that no driver knows."""
+    """Return the home of the stream.
+
+    None if this process knows no platform home, because drivers would not know a new one.
+    """
     try:
         platform = Project.from_environment().home
     except HomeMissing as error:

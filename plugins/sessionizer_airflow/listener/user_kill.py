@@ -1,11 +1,14 @@
-"""What a person means who acts on a watching task in the UI.
+"""Reaction to a user's action on a watching task in the UI.
 
-Mark as failed or as successful: the stream is to stop, and to stay stopped, though ``@continuous`` starts the next run
-at once. ``marks`` hears that first, whatever the task is at, and alone writes down the desired state: who hears it
-later, here, might overwrite a newer one. Clear: start it again, so the driver stops and another is launched; the new
-try sees that it was cleared, or the worker, if it still finds the task being restarted. Anything else is not a person:
-a run that timed out, a worker that was thought dead and whose task is tried again, a triggerer that handed the watch to
-another, a worker that shuts down. Then the driver goes on.
+Mark as failed or as successful: the stream stops and stays stopped, though ``@continuous`` starts the next run at once.
+``marks`` hears that first, in every state of the task, and only it writes the desired state. This module hears it
+later, and might overwrite a newer one.
+
+Clear: the driver stops and the supervisor launches another. The new try sees that it was cleared, or the worker does,
+if it still finds the task being restarted.
+
+Any other end is not a user's action: a run that timed out, a worker that was thought dead and whose task is retried, a
+triggerer that handed the watch to another, a worker that shuts down. Then the driver goes on.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ if TYPE_CHECKING:
 STOPS = frozenset({"failed", "success"})
 CLEARED = "its task was cleared"
 BEING_CLEARED = "restarting"
-"""Only a clear puts a task that a worker has into this state. What it comes to then, a retry comes to as well."""
+"""State that only a clear gives to a task with a worker. Its result then is the same as that of a retry."""
 
 
 class KilledTask(Protocol):
-    """What is used of Airflow's task instance."""
+    """The part of Airflow's task instance that is used here."""
 
     dag_id: str
     task_id: str
@@ -38,13 +41,13 @@ class KilledTask(Protocol):
     def get_task_states(
         self, dag_id: str, map_index: int | None, *, task_ids: list[str], run_ids: list[str]
     ) -> dict[str, Any]:
-        """The states of tasks by run and task: asked of Airflow, so it may be called in the task's process only."""
+        """Ask Airflow for the states of tasks, by run and task. Call it only in the task's process."""
 
 
 def after_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -> None:
-    """Do what the person meant who killed ``task`` at a worker, if it was a person.
+    """React to the end of ``task`` at a worker, if a user ended it.
 
-    After a mark only a driver is left to be asked that was not there yet when the mark was made.
+    After a mark only a driver that started after the mark is still to be asked to stop.
     """
     state = _state_of(task)
     if state in STOPS:
@@ -57,13 +60,13 @@ def after_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -
 
 
 def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> None:
-    """Record that the stream is not wanted any more, and ask its drivers to stop."""
+    """Set the desired state of the stream to STOPPED, and ask its drivers to stop."""
     write_desired(home, DesiredState.STOPPED, by="a user of Airflow", why=why)
     ask_to_stop(home, why, say)
 
 
 def _state_of(task: KilledTask) -> str | None:
-    """The state that the task instance has now; None after it was cleared."""
+    """Return the state that the task instance has now. None after it was cleared."""
     states = task.get_task_states(
         dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id], map_index=task.map_index
     )

@@ -1,1 +1,1 @@
-"""What a person asks of a stream in the form of ``sessionizer.operate``: asked, planned, approved, carried out."""
+"""Requests in the form of ``sessionizer.operate``: filled in by a user, planned, approved, carried out."""

@@ -1,4 +1,4 @@
-"""The approval of a plan by a person: what is shown is what is carried out, or nothing is."""
+"""Approval of a plan by a user: exactly the shown plan is carried out, or none."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """What was approved: the plan of that ``digest``, made at ``planned_at`` (epoch ms); ``by`` is who did.
+    """The plan that user ``by`` approved by its ``digest``, made at ``planned_at`` (epoch ms).
 
-    ``savepoint``: the one that it goes to, if any. ``options``: what else its command is given, as typed.
+    ``savepoint``: its target, if any. ``options``: the other options of its command, as typed.
     """
 
     savepoint: str
@@ -42,16 +42,15 @@ class Approved:
     digest: str
     by: str
     planned_at: int = 0
-    """0 in what an earlier release has handed on."""
+    """Time of the plan (epoch ms). 0 if an earlier release handed the approval on."""
 
 
 class ApprovePlan(ApprovalOperator):
-    """Shows the plan of the run's request and waits, without a worker; returns what was approved.
+    """Task that shows the plan of the run's request, waits without a worker, and returns the approved plan.
 
-    Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs.
-
-    Airflow keeps what an approval showed, and shows it again when the task is cleared. So does the request keep its
-    plan: what is shown and what is approved cannot be two things.
+    Fails closed: no answer within the patience of ``settings`` is a rejection, after which nothing else runs. Airflow
+    keeps the text that an approval showed, and shows it again when the task is cleared. The request keeps its plan as
+    well, so that the shown and the approved plan are always the same.
     """
 
     def __init__(self, *, project: Project, settings: ApprovalSettings, **kwargs: Any) -> None:
@@ -77,7 +76,7 @@ class ApprovePlan(ApprovalOperator):
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer is there: skip what follows, or hand on what was approved."""
+        """Handle the answer: hand on the approved plan, or skip what follows."""
         answer = super().execute_complete(context, event)
         by = name_of(answer["responded_by_user"])
         self.log.info("%s by %s", ", ".join(answer["chosen_options"]), by)
@@ -105,7 +104,7 @@ class ApprovePlan(ApprovalOperator):
 
 
 class TellApprovers(BaseNotifier):
-    """Tells people, through the notifier of the installation, that they are waited for, and where."""
+    """Notifier that tells users, through the installation's notifier, that a plan waits for them, and where."""
 
     def notify(self, context: Context) -> None:
         """Never raises."""
@@ -116,7 +115,7 @@ class TellApprovers(BaseNotifier):
 
 
 def link_to(task: ApprovePlan, context: Context) -> str | None:
-    """Where the plan can be answered; None where Airflow has not been told its own address."""
+    """Return the address at which users answer the plan. None if Airflow does not know its own address."""
     try:
         return task.generate_link_to_ui_from_context(context=context)
     except ValueError:
@@ -124,7 +123,7 @@ def link_to(task: ApprovePlan, context: Context) -> str | None:
 
 
 def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
-    """That somebody is waited for."""
+    """Make the alert that a plan waits for a user."""
     where = link or "Required Actions in Airflow"
     return Alert(
         stream=stream,
@@ -135,12 +134,12 @@ def approval_alert(stream: str, subject: str, link: str | None) -> Alert:
 
 
 def subject_of(plan: PlanRecord) -> str:
-    """In one line."""
+    """Summarize the plan in one line."""
     return f"{plan.verb.capitalize()} {plan.stream}{f' to savepoint {plan.savepoint}' if plan.savepoint else ''}?"
 
 
 def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:
-    """The plan, line by line as it is, with nothing in it taken for markup; and what an answer, or none, does."""
+    """Format the plan, a line for each of its lines without markup, and the effect of each answer or of none."""
     told, *lines = [*plan.text.splitlines(), *([f"why: {' '.join(why.split())}"] if why else [])]
     listed = "\n".join(f"- {_plain(line)}" for line in lines)
     return (
@@ -152,12 +151,12 @@ def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:
 
 
 def _plain(line: str) -> str:
-    """Airflow's page shows Markdown; in a block of code it would run the lines into one."""
+    """Escape the markup of a line. Airflow's page shows Markdown, and in a block of code it would join the lines."""
     return "".join(f"\\{each}" if each in string.punctuation else each for each in line.strip())
 
 
 def name_of(user: Any) -> str:  # noqa: ANN401  what Airflow says of a user
-    """Who answered; an answer that Airflow gave itself is nobody's."""
+    """Return the name of the user who answered. An answer that Airflow gave itself has no user."""
     if user is None:
         return "nobody: the time was up"
     name = user.get("name") if isinstance(user, dict) else getattr(user, "name", None)

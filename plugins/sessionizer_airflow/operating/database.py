@@ -1,7 +1,7 @@
-"""The user of a database that a job reads: from a connection of Airflow to the environment of the job, by no other way.
+"""User of a database that a job reads, taken from an Airflow connection only into the environment of the job.
 
-Options of the job, and what the Spark provider takes for environment variables, are shown: in the list of processes, in
-the task's rendered fields and, on YARN and Kubernetes, in the settings of the job.
+Options of the job, and the Spark provider's environment variables, are visible: in the list of processes, in the task's
+rendered fields and, on YARN and Kubernetes, in the settings of the job.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ADD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUser:
-    """Who reads the database at ``host``. The password is not part of what is shown of it."""
+    """User that reads the database at ``host``. The representation leaves out the password."""
 
     connection: str
     host: str
@@ -42,7 +42,7 @@ class DatabaseUser:
 
     @classmethod
     def of(cls, connection: str) -> DatabaseUser:
-        """Read it from the connection. From here on Airflow masks the password in the task's log.
+        """Read the user from the connection. Airflow then masks the password in the task's log.
 
         Raises UnusableDatabaseConnection.
         """
@@ -60,9 +60,11 @@ class DatabaseUser:
         return cls(connection, found.host or "", found.port, found.login, found.password)
 
     def require_theirs(self, arguments: Sequence[str]) -> None:
-        """Raises UnusableDatabaseConnection if a job with these arguments would give the password to another host.
+        """Check that a job with these arguments gives the password to the connection's host only.
 
-        A user who may fill a form in may not read what a connection keeps secret.
+        A user who may fill in a form may not read what a connection keeps secret.
+
+        Raises UnusableDatabaseConnection.
         """
         url = arguments[arguments.index(HISTORY) + 1]
         if not leads_to(url, self.host, self.port):
@@ -76,9 +78,9 @@ class DatabaseUser:
 
     @contextmanager
     def in_environment(self, spark: str) -> Iterator[None]:
-        """In here processes that this one starts are given the password.
+        """Give the password to processes that this process starts inside the block.
 
-        Raises UnusableDatabaseConnection if the connection ``spark`` has the job run elsewhere, because the environment
+        Raises UnusableDatabaseConnection if the connection ``spark`` runs the job elsewhere, because the environment
         does not get there.
         """
         if SparkTarget.of(spark).in_cluster:

@@ -1,4 +1,4 @@
-"""What people are told when what they approved fails: whether the stream runs on, or is down until somebody acts."""
+"""Alert about a failed operation: whether the stream runs on, or is down until a user acts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def tell_of_failure(context: Mapping[str, Any]) -> None:
-    """An ``on_failure_callback``: the last try is over. Never raises."""
+    """Alert users of a failed operation, as ``on_failure_callback`` after the last try. Never raises."""
     try:
         request = Request.of_run(context["run_id"], context["params"])
         home = context["task"].project.home_of(request.stream)
@@ -42,7 +42,10 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
 
 
 def _note_told(home: StreamHome) -> None:
-    """People know of the command now, so its stream's watch need not tell them again. Raises ControlUnreachable."""
+    """Record that users know of the command, so that its stream's watch does not alert them again.
+
+    Raises ControlUnreachable.
+    """
     now_ms = epoch_ms()
     unfinished = read_unfinished(home, read_observation(home, now_ms), now_ms)
     if unfinished is not None:
@@ -50,7 +53,10 @@ def _note_told(home: StreamHome) -> None:
 
 
 def failure_alert(request: Request, error: object, left: Left) -> Alert:
-    """``error``: what the task raised, None where its worker was lost. ``left``: what it left behind."""
+    """Make the alert. ``error``: the task's exception, None if its worker was lost.
+
+    ``left``: the stream after the failure.
+    """
     reason = error.reason if isinstance(error, PersonNeeded) else str(error or "its worker was lost")
     unknown = f"read the log of the task; {left.how_to_go_on(request.stream)}"
     return Alert(
@@ -78,7 +84,10 @@ class Left:
         return "the stream goes on as it was"
 
     def how_to_go_on(self, stream: str) -> str:
-        """The next step once the cause is mended. An operation that has deleted rows can only go on to its end."""
+        """Return the next step after the cause is mended.
+
+        An operation that has deleted rows can only continue to its end.
+        """
         if self.pending is None and not self.in_maintenance:
             return RUN_AGAIN
         is_past_return = self.pending is not None and self.pending.is_past_return

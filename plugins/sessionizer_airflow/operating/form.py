@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def form_of(streams: Sequence[str]) -> dict[str, Param]:
-    """A verb and a stream, which somebody has to choose, and each verb's own fields in a section of its name."""
+    """Build the form: a required verb and stream, and each verb's own fields in a section of its name."""
     return {
         "verb": Param(
             type="string",

@@ -1,4 +1,4 @@
-"""The Spark jobs of ``sessionizer.operate``: what each is called with comes from the form of its run."""
+"""Spark jobs of ``sessionizer.operate``. The form of a run gives their arguments."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.policy import SupervisionSettings
 
 REWRITTEN: Final = AssetAlias("sessionizer.rewritten", group="sessionizer")
-"""Stands for the tables of whichever stream was operated on: which that is, only the form says."""
+"""Alias for the tables of the stream that was operated on, because only the form names the stream."""
 WRITE_TABLES: Final = frozenset({Operation.RESTORE, Operation.ROLLBACK, Operation.SEED})
-"""What takes rows out of the tables, or puts some into them; the others leave them as they are."""
+"""Operations that delete or add rows in the tables. The others leave the tables as they are."""
 
 
 class ReadForm(BaseBranchOperator):
-    """Goes on with the task that begins what the form asks for; ``first_task`` has one for each operation.
+    """Branch to the first task of the requested operation. ``first_task`` has one for each operation.
 
-    ``project``: where the stream's records are. Without it only the form itself is judged.
+    ``project``: the place of the stream's records. If it is None, only the form itself is checked.
     """
 
     def __init__(self, *, first_task: dict[Operation, str], project: Project | None = None, **kwargs: Any) -> None:
@@ -52,7 +52,7 @@ class ReadForm(BaseBranchOperator):
         self.project = project
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
-        """Say no before anything is started."""
+        """Refuse an impossible request before anything is started."""
         show_label(context)
         request = requested(context)
         self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
@@ -97,15 +97,15 @@ class OperateJob(SparkBatchJob):
             raise PersonNeeded(error.reason, f"{error.remedy}; {self.next_step(request)}") from None
 
     def next_step(self, request: Request) -> str:  # noqa: ARG002 - the interface
-        """How a user goes on once the cause is mended. A plan or a savepoint has changed nothing."""
+        """Return the user's next step after the cause is mended. A plan or a savepoint has changed nothing."""
         return RUN_AGAIN
 
     @abstractmethod
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
-        """What follows ``jobs/main.py``."""
+        """Return the arguments of ``jobs/main.py``."""
 
     def call_of(self, request: Request, savepoint: str | None, options: tuple[str, ...]) -> StateCall:
-        """The command of what is asked for."""
+        """Return the command for the request."""
         return StateCall(
             verb=request.operation,
             stream=request.stream,
@@ -135,16 +135,19 @@ class MakeSavepoint(OperateJob):
 
 
 class MakePlan(OperateJob):
-    """Has the plan made, and kept in the stream's control directory under the request's id."""
+    """Job that makes the plan, and keeps it in the stream's control directory under the request's id."""
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:  # noqa: ARG002 - the interface
-        """A plan that the request has stays. The plan keeps the name of a database's user, not the password."""
+        """Return the arguments that make the plan, unless the request has one.
+
+        The plan keeps the name of a database's user, but not the password.
+        """
         user = () if request.connection is None else ("--user", DatabaseUser.of(request.connection).login)
         return self.call_of(request, request.savepoint, (*request.options, *user)).planned(request.id)
 
 
 class CarryOut(OperateJob):
-    """Carries out the plan of the digest that was approved, then tells those who read the stream's tables."""
+    """Job that carries out the plan of the approved digest, then tells consumers of the stream's tables."""
 
     def __init__(self, *, settings: SupervisionSettings, approval: str, **kwargs: Any) -> None:
         super().__init__(outlets=[REWRITTEN], **kwargs)
@@ -152,13 +155,16 @@ class CarryOut(OperateJob):
         self.approval = approval
 
     def arguments(self, request: Request, context: Context) -> tuple[str, ...]:
-        """What was approved, nothing fresher: the job itself refuses it if it no longer is what would be done."""
+        """Return the arguments of the approved plan, nothing newer.
+
+        The job refuses the plan if it would do something else by now.
+        """
         approved = self._approved(context)
         call = self.call_of(request, approved.savepoint or None, tuple(shlex.split(approved.options)))
         return call.approved(approved.digest, approved.by)
 
     def execute(self, context: Context) -> None:
-        """Run the job unless it was done before a try that was killed; then have the report run."""
+        """Run the job unless a killed try has done it already. Then start the report."""
         request, approved = requested(context), self._approved(context)
         stream = self.project.home_of(request.stream)
         done = operation_of(read_operations(stream), approved)
@@ -175,7 +181,7 @@ class CarryOut(OperateJob):
             self._announce(context, request, approved, done)
 
     def next_step(self, request: Request) -> str:
-        """The way on for what the command left behind."""
+        """Return the next step, by the state in which the command left the stream."""
         return left_by(self.project.home_of(request.stream)).how_to_go_on(request.stream)
 
     def _announce(self, context: Context, request: Request, approved: Approved, done: OperationRecord | None) -> None:
@@ -195,7 +201,7 @@ class CarryOut(OperateJob):
 
 
 def requested(context: Context) -> Request:
-    """What the form of the run asks for. Raises PersonNeeded where it contradicts itself."""
+    """Return the request in the form of the run. Raises PersonNeeded if the form contradicts itself."""
     try:
         return Request.of_run(context["run_id"], context["params"])
     except TerminalError as error:
@@ -203,10 +209,10 @@ def requested(context: Context) -> Request:
 
 
 def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:
-    """The newest of the stream's ``operations`` that carried out what was approved.
+    """Return the newest of the stream's ``operations`` that carried out the approved plan.
 
-    One that was over before the plan was made is another's: a stream that was rolled back since is where that one found
-    it, and a new plan of the same has the same digest.
+    An operation that was over before the plan was made belongs to another plan. After a rollback, a new plan of the
+    same operation has the same digest.
     """
     done = [
         each

@@ -1,4 +1,4 @@
-"""What the form of ``sessionizer.operate`` asks for: pure."""
+"""Request that the form of ``sessionizer.operate`` makes: pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _DIGITS: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """An ``operation`` on ``stream``; ``options`` are its command's, as they would be typed, but for a ``savepoint``.
+    """Request for ``operation`` on ``stream``. ``options`` are its command's, as typed, without the ``savepoint``.
 
-    ``id`` is the request's own, the same for every try of every task of its run. ``connection``: of Airflow, with the
-    user and the password of a database.
+    ``id`` is the request's own, the same for every try of every task of its run. ``connection``: id of the Airflow
+    connection with the user and the password of a database.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Request:
 
     @classmethod
     def of_run(cls, run_id: str, form: Mapping[str, object]) -> Self:
-        """What was filled into the form. Raises InvalidSpec, with the field as the form calls it."""
+        """Parse the form of a run. Raises InvalidSpec, with the field as the form calls it."""
         given = {name: value for name, value in form.items() if not (value is None or value is False or value == "")}
         operation, stream = Operation(str(given["verb"])), checked_name("stream", str(given["stream"]))
         _require_fitting(operation, given)
@@ -56,12 +56,12 @@ class Request:
 
 
 def request_id(run_id: str) -> str:
-    """A name for what belongs to the run: an id of Airflow's may hold anything."""
+    """Return an id for the request of a run. It is a hash, because an Airflow run id may contain any character."""
     return hashlib.sha256(run_id.encode()).hexdigest()[:_DIGITS]
 
 
 def options_of(given: Mapping[str, object]) -> tuple[str, ...]:
-    """The fields that were filled in, as they would be typed."""
+    """Return the fields that the user filled in, as options of the command."""
     filled = ((field.option, given[name]) for name, field in FIELDS.items() if field.option and name in given)
     words = ((option,) if value is True else _lines_of(option, str(value)) for option, value in filled)
     return tuple(word for each in words for word in each)
@@ -98,7 +98,10 @@ def _require_one_goal(savepoint: object, time: object) -> None:
 
 
 def _require_folders(given: Mapping[str, object]) -> None:
-    """Of a savepoint, and of the data root that the stream moves to: the first is looked for from both roots."""
+    """Check the folder of a savepoint and the new data root. Raises InvalidSpec.
+
+    A move needs both, because the command looks for the savepoint from the old and the new data root.
+    """
     for name in ("folder", "move_to"):
         _require_folder(name, str(given.get(name, "/")))
     if "move_to" in given and "folder" not in given:
@@ -115,7 +118,10 @@ def _require_folder(name: str, place: str) -> None:
 
 
 def _require_place(history: str) -> None:
-    """A job's working directory is not the one of whoever fills a form in, and a form takes no password."""
+    """Check the place of a history: an absolute path, a URI or a database, without a password. Raises InvalidSpec.
+
+    A path must be absolute, because a job's working directory is not the user's.
+    """
     shown = without_secret(history)
     if shown is not None:
         raise InvalidSpec("history", shown, "a URL without a password, which the connection holds")
@@ -124,7 +130,7 @@ def _require_place(history: str) -> None:
 
 
 def _require_user(given: Mapping[str, object]) -> None:
-    """A database is read as the user of a connection; nothing else is."""
+    """Check that a connection and a table are given for a database, and for nothing else. Raises InvalidSpec."""
     for name in ("connection", "table"):
         if str(given["history"]).startswith(DATABASE) and name not in given:
             raise InvalidSpec(name, Shown("empty"), FIELDS[name].description)

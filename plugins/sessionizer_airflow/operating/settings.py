@@ -1,4 +1,4 @@
-"""Who may answer a plan, and for how long it waits for them: as an installation says it."""
+"""Approval settings of an installation: users who may answer a plan, and its timeout."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ DEFAULTS: Final = {"SESSIONIZER_APPROVAL_PATIENCE": "4 hours"}
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalSettings:
-    """A plan that nobody has answered within ``patience_ms`` is rejected.
+    """Settings of the approval. A plan without an answer within ``patience_ms`` is rejected.
 
-    ``approvers``: ids of users, as Airflow's auth manager has them; without any, whoever may act on the DAG approves.
+    ``approvers``: ids of users, as Airflow's auth manager has them. If there are none, every user who may act on the
+    DAG may approve.
     """
 
     patience_ms: int
@@ -27,7 +28,10 @@ class ApprovalSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApprovalSettings:
-        """``SESSIONIZER_APPROVERS="olga, tom"``. Raises InvalidSpec: the patience is no duration."""
+        """Read the settings, such as ``SESSIONIZER_APPROVERS="olga, tom"``.
+
+        Raises InvalidSpec: the patience is no duration.
+        """
         named = (each.strip() for each in environment.get(APPROVERS, "").split(","))
         return cls(
             patience_ms=duration_from({**DEFAULTS, **environment}, "approval_patience"),

@@ -1,4 +1,4 @@
-"""What can be asked for in the form of ``sessionizer.operate``, and which field of it belongs to what."""
+"""Operations that the form of ``sessionizer.operate`` offers, and the fields of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Operation(StrEnum):
-    """What can be asked for: each is a command of that name."""
+    """Operation that a user can request. Each is a command of that name."""
 
     SAVEPOINT = "savepoint"
     RESTORE = "restore"
@@ -25,7 +25,7 @@ class Operation(StrEnum):
 
     @property
     def reads_spec(self) -> bool:
-        """Whether its command goes by the stream's file; the others go by the spec that the stream runs by."""
+        """Whether the command reads the stream's file. The others use the spec that the stream runs by."""
         return self in {Operation.RESCALE, Operation.SWITCH, Operation.APPLY, Operation.SEED}
 
 
@@ -46,10 +46,10 @@ _YES: Final = {"type": "boolean"}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of the form: the ``verbs`` ask for it, and get it as ``option``; None where it is no option of theirs.
+    """Field of the form: the ``verbs`` need it and get it as ``option``. None if it is no option of theirs.
 
-    A text of several lines is the option several times. ``schema``: of its value, in JSON schema. A field that nobody
-    filled in is null, or false.
+    A text of several lines becomes the option several times. ``schema``: of its value, in JSON schema. A field that the
+    user leaves empty is null, or false.
     """
 
     verbs: tuple[Operation, ...]
@@ -180,6 +180,6 @@ FIELDS: Final[Mapping[str, Field]] = {
         _YES,
     ),
 }
-"""In the order of the form."""
+"""Fields by name, in the order of the form."""
 
 REQUIRED: Final = {Operation.SWITCH: ("start_at",), Operation.SEED: ("history",)}

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class SparkBatchJob(SparkSubmitOperator):
-    """A SparkSubmitOperator that brings our jars along in the way that the connection's master needs.
+    """SparkSubmitOperator that adds our jars in the way that the connection's master needs.
 
-    Where the job said why it failed and what to do, so does the task; it is tried again only where that may help.
+    If the job said why it failed and what to do, the task says the same. Airflow retries it only if a retry may help.
 
-    Raises SparkConnectionMissing: at execution; the plain operator would fall back to YARN without a word.
+    Raises SparkConnectionMissing: at execution, because the plain operator would fall back to YARN silently.
     """
 
     go_on = GO_ON
-    """How a user goes on once the cause is mended; empty where the task says it itself."""
+    """The user's next step after the cause is mended. Empty if the task says it itself."""
 
     def __init__(self, *, job: SparkJob, connection: str = CONNECTION, **kwargs: Any) -> None:
         super().__init__(
@@ -60,7 +60,10 @@ class SparkBatchJob(SparkSubmitOperator):
             raise PersonNeeded.by(failure.error) from None
 
     def fit_to_connection(self) -> SparkTarget:
-        """Where it will run. Only now, not when the DAG is parsed: the connection is looked up."""
+        """Set the options that the connection's target needs, and return the target.
+
+        Called at execution, not when the DAG is parsed, because it looks up the connection.
+        """
         target = SparkTarget.of(self.connection)
         self.application = target.address(self.job.application)
         for option, value in target.options(self.job.application, self.job.jars, self.job.archive).items():

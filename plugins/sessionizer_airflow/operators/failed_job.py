@@ -1,4 +1,4 @@
-"""What a batch job said before it failed, out of what the Spark provider makes of its end. Pure.
+"""The error that a batch job printed, parsed from the Spark provider's exception. Pure.
 
 A job of ours ends with the exit code of its error, and with two lines: what happened, and what to do. The provider's
 exception has both, below the command, between lines of Spark's.
@@ -23,14 +23,14 @@ _REMEDY: Final = re.compile(r"^remedy: (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ToldFailure:
-    """What the job said, and whether a new try may help."""
+    """Error that the job printed, and whether it rules out a retry."""
 
     error: JobFailed
     is_terminal: bool
 
 
 def told_failure(of_provider: str) -> ToldFailure | None:
-    """The last error that the job told, in what the provider's exception says; None where it told none."""
+    """Parse the last error that the job printed from the provider's exception. None if it printed none."""
     code, errors = _EXIT_CODE.search(of_provider), _ERROR.findall(of_provider)
     remedies = _REMEDY.findall(of_provider)
     if code is None or not errors or not remedies:

@@ -1,8 +1,8 @@
-"""How a task fails when a person has to act: without a retry, and with what to do as the last line of its log.
+"""Failure of a task that needs a user: no retry, and the remedy as the last line of its log.
 
-Airflow logs the exception of a failed task with its stack; what an exception says is cut at the edge of the screen and
-followed by file names. So the exception says only what happened, and a callback that every task has says the rest when
-Airflow has had its say.
+Airflow logs the exception of a failed task with its stack. The text of an exception is cut at the edge of the screen
+and followed by file names. So the exception says only what happened. A callback of every task logs the remedy after
+Airflow's own lines.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ KNOW_THEIR_REMEDY: Final = (
     JobFailed, UnusableDatabaseConnection,
 )  # fmt: skip
 GO_ON: Final = "then clear this task"
-"""Of every task but the supervising one, whose DAG pauses itself: that one knows its remedy."""
+"""Next step for every task but the supervising one. That task's DAG pauses itself, and its error has its own remedy."""
 
 log = logging.getLogger(__name__)
 
 
 class PersonNeeded(AirflowFailException):
-    """No retry can help: ``reason``. Then ``remedy``."""
+    """No retry can help, because of ``reason``. ``remedy`` tells the user what to do."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         self.reason, self.remedy = reason, remedy
@@ -58,19 +58,19 @@ class PersonNeeded(AirflowFailException):
 
 
 def reason_of(error: SessionizerError) -> str:
-    """What happened."""
+    """Return in words what happened."""
     return f"gave up on {error.stream}: {error.reason}" if isinstance(error, SupervisionEnded) else str(error)
 
 
 def remedy_of(error: SessionizerError, go_on: str = GO_ON) -> str:
-    """What to do about it, and how to ``go_on`` then, unless the error knows."""
+    """Return the remedy of the error. ``go_on`` is added as the last step, unless the error has its own."""
     if isinstance(error, KNOW_THEIR_REMEDY):
         return error.remedy
     return ", ".join(filter(None, (cause_of_error(error).remedy, go_on)))
 
 
 def say_what_to_do(context: Mapping[str, Any]) -> None:
-    """The ``on_failure_callback`` of every task."""
+    """Log the reason and the remedy of a failed task, as its ``on_failure_callback``."""
     error = context.get("exception")
     if isinstance(error, PersonNeeded):
         # Airflow has opened a group by now, which its UI shows folded.
@@ -80,7 +80,7 @@ def say_what_to_do(context: Mapping[str, Any]) -> None:
 
 
 def fitted(text: str) -> str:
-    """The text in lines that fit the screen; what to do about it begins one of its own. Paths stay whole."""
+    """Wrap the text into lines that fit the screen. The remedy begins a new line, and paths stay whole."""
     parts = text.replace(f". {WHAT_TO_DO} ", f".\n{WHAT_TO_DO} ").splitlines()
     lines = (line for part in parts for line in _wrapped(part))
     return f"\n{INDENT}".join(lines)

@@ -1,4 +1,4 @@
-"""Savepoints that nobody asks for just now: which streams are due, one job for each, and what may go again."""
+"""Scheduled savepoints: find the due streams, run one job for each, and delete old savepoints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.project import Project
 
 LABEL: Final = "{{ task.stream }}"
-"""What a list of mapped tasks shows of each: the name of its stream."""
+"""Label of each mapped task in a list: the name of its stream."""
 
 
 class FindDueStreams(BaseOperator):
@@ -48,7 +48,10 @@ class FindDueStreams(BaseOperator):
 
 
 class TakeSavepoint(SparkBatchJob):
-    """Makes the ``savepoint`` of that id, of the stream's newest batch; one that is complete is not made again."""
+    """Job that makes a savepoint with the id ``savepoint`` of the stream's newest batch.
+
+    A complete one is not made again.
+    """
 
     def __init__(self, *, stream: str, savepoint: str, why: str, native: bool, project: Project, **kwargs: Any) -> None:
         call = SavepointCall(stream=stream, folders=project.folders, savepoint=savepoint, why=why, native=native)
@@ -57,7 +60,7 @@ class TakeSavepoint(SparkBatchJob):
 
 
 class PruneSavepoints(BaseOperator):
-    """Removes savepoints that were made by themselves and are old; fails where one cannot be, after all others."""
+    """Task that deletes old scheduled savepoints. It fails at the end if one could not be deleted."""
 
     ui_color = "#dfe6f3"
 
@@ -74,9 +77,9 @@ class PruneSavepoints(BaseOperator):
 
 
 def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str | bool]]:
-    """Those that are due, by name, and a line for each that asks.
+    """Return the arguments for each due stream, and say a line for each stream that asks for savepoints.
 
-    One that cannot be looked at counts as due: its own job then fails of it, and nobody else's.
+    A stream that cannot be examined counts as due, so that its own job fails of it, and no other job.
     """
     now = epoch_ms()
     due: list[dict[str, str | bool]] = []
@@ -94,7 +97,10 @@ def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, 
 
 
 def prune_scheduled(project: Project, say: Callable[[str], None]) -> None:
-    """Remove what the specs do not keep. Raises SavepointsNotRemoved, at the end, for streams where that failed."""
+    """Delete the savepoints that the specs do not keep.
+
+    Raises SavepointsNotRemoved, at the end, for streams where that failed.
+    """
     wrong = []
     for home, wanted, _ in _asking(project):
         try:
@@ -122,7 +128,7 @@ def _prune(home: StreamHome, wanted: Savepoints, say: Callable[[str], None]) -> 
 
 
 def _asking(project: Project) -> Iterator[tuple[StreamHome, Savepoints, int]]:
-    """The streams whose spec asks for savepoints, with what it says and the time between them, in ms."""
+    """Yield the streams whose spec asks for savepoints, with its settings and the time between savepoints, in ms."""
     for name, spec in survey_streams(project.streams).specs.items():
         wanted = spec.savepoints
         if wanted.every_ms is not None:

@@ -1,4 +1,4 @@
-"""Keeping a stream up: the operator that adopts or launches its driver, then hands the watch to the triggerer."""
+"""Operator that adopts or launches a stream's driver, then hands the watch to the triggerer."""
 
 from __future__ import annotations
 
@@ -43,16 +43,15 @@ if TYPE_CHECKING:
 
 
 SHOWN = "stream_state"
-"""The context variable with what a list of task instances shows of the stream, in its column Map Index."""
+"""Context variable with the state of the stream, which a list of task instances shows in its column Map Index."""
 
 
 class SuperviseStream(BaseOperator):
-    """Adopts the stream's live driver or launches one, then defers; a worker is held only while something is done.
+    """Task that adopts the stream's live driver or launches one, then defers. A worker is held only while it acts.
 
-    The driver outlives the task. A run is a bounded watch of ``watch_lease_ms``; ``@continuous`` starts the next one,
-    with today's DAG code and a fresh log. All waiting, the backoff between restarts included, is done by the trigger.
-
-    When a person has to act, the task fails without a retry and the DAG, allowing one failed run, pauses itself.
+    The driver outlives the task. A run is a bounded watch of ``watch_lease_ms``. ``@continuous`` starts the next one,
+    with today's DAG code and a fresh log. The trigger does all waiting, also the backoff between restarts. When a user
+    has to act, the task fails without a retry. The DAG allows one failed run, and then pauses itself.
     """
 
     ui_color = "#d7ead9"
@@ -88,9 +87,9 @@ class SuperviseStream(BaseOperator):
         *,
         begun: bool = True,
     ) -> str | None:
-        """The trigger fired: the watch is over, or something has to be done.
+        """Handle the trigger's event: the watch is over, or the supervisor has to act.
 
-        `airflow dags test` hands on the event alone, so the event has the rest as well.
+        `airflow dags test` hands on the event alone, so the event has the other arguments as well.
         """
         if event["watch_is_over"]:
             self._end_watch(context)
@@ -104,11 +103,14 @@ class SuperviseStream(BaseOperator):
         return None
 
     def on_kill(self) -> None:
-        """Called from a signal handler: only take note. What was meant is asked when the work at hand is done."""
+        """Note that the task was killed.
+
+        The reason is looked up after the current step, because this is a signal handler.
+        """
         self._supervisor.cancel()
 
     def _begin(self, context: Context) -> None:
-        """Once in a watch: hear whether it was cleared, and whether a person let a given-up stream go on."""
+        """Begin a watch once: check whether the task was cleared, and whether a user resumed a given-up stream."""
         if self._begun:
             return
         home, watch = self._supervisor.home, _watch_of(context)
@@ -122,7 +124,7 @@ class SuperviseStream(BaseOperator):
         self._begun = True
 
     def _end_watch(self, context: Context, label: str = "") -> None:
-        """From now on a mark on this task is a remark on the past."""
+        """Record that the watch has ended, so that a later mark on this task changes nothing."""
         _show(context, label)
         with suppress(SessionizerError):
             write_watch(self._supervisor.home, replace(_watch_of(context), ended=True))
@@ -158,7 +160,10 @@ class SuperviseStream(BaseOperator):
 
     @contextmanager
     def _nothing_fails_untold(self, context: Context) -> Iterator[None]:
-        """What a restart cannot help is not retried; what nobody foresaw is, and told when no try is left."""
+        """Turn the end of supervision into a failure without retry.
+
+        An unexpected error is retried, and users are alerted when no try is left.
+        """
         try:
             yield
         except SupervisionEnded as error:
@@ -193,24 +198,27 @@ class SuperviseStream(BaseOperator):
 
 
 def _watch_of(context: Context) -> WatchRecord:
-    """Which try this is. That of a clear has a higher number of clears than the one before."""
+    """Return the record of this try. A cleared try has a higher number of clears than the one before."""
     task = context["ti"]
     clears = getattr(context["dag_run"], "clear_number", None) or 0
     return WatchRecord(run_id=task.run_id, try_number=task.try_number, max_tries=task.max_tries, clears=clears)
 
 
 def _show(context: Context, label: str) -> None:
-    """Airflow renders ``map_index_template`` anew when a task ends, not when it defers: then it is told the label."""
+    """Show the label in lists of task instances.
+
+    Airflow renders ``map_index_template`` when a task ends, but not when it defers, so the label is sent as well.
+    """
     context[SHOWN] = label  # type: ignore[literal-required]  # a variable of ours, for our template
     if label:
         send_label(label)
 
 
 class SetDesiredState(BaseOperator):
-    """Records what people want of a stream, and asks a live driver to stop if they do not want it.
+    """Task that records the desired state of a stream, and asks a live driver to stop unless the stream should run.
 
-    With ``apply`` they want what the stream's file says, though it runs by another spec: that is recorded as approved,
-    and a live driver is asked to stop, so that the supervisor launches one that takes it.
+    With ``apply`` the stream's file is recorded as approved, though the stream runs by another spec. A live driver is
+    asked to stop, so that the supervisor launches one that takes the file.
     """
 
     template_fields = ("why", "apply")
@@ -233,7 +241,7 @@ class SetDesiredState(BaseOperator):
         self.apply = apply
 
     def execute(self, context: Context) -> None:
-        """Write the desired state down, then see that it is heard."""
+        """Write the desired state, then ask a live driver to follow it."""
         try:
             self._set(f"DAG {context['dag'].dag_id}")
         except TerminalError as error:

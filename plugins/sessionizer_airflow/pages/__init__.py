@@ -1,1 +1,1 @@
-"""What the links of a supervising task open: small pages in Airflow's own API server."""
+"""Pages behind the links of a supervising task: small pages in Airflow's own API server."""

@@ -38,7 +38,7 @@ MayReadDag = Depends(requires_access_dag("GET"))
 
 
 def create_app(project: Project | None = None) -> FastAPI:
-    """The application; the routes carry the id of the DAG, by which Airflow decides who may see them."""
+    """Make the application. The routes carry the id of the DAG, by which Airflow decides which users may see them."""
     app = FastAPI(title="sessionizer", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.project = project or Project.from_environment()
     app.get("/{dag_id}/log", dependencies=[MayReadLogs])(driver_log)
@@ -48,13 +48,13 @@ def create_app(project: Project | None = None) -> FastAPI:
 
 
 def project_of(request: Request) -> Project:
-    """Where the platform is."""
+    """Return the project of the application."""
     project: Project = request.app.state.project
     return project
 
 
 def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> StreamHome:
-    """The home of the stream that the DAG supervises; 404 where there is none."""
+    """Return the home of the stream that the DAG supervises. Answer 404 if there is none."""
     stream = supervised_stream(dag_id)
     if stream is None:
         raise HTTPException(404, "no such stream")
@@ -79,7 +79,7 @@ def driver_log(
 
 
 def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
-    """Where the live driver's Spark UI is now: it moves with each driver."""
+    """Redirect to the live driver's Spark UI, whose address changes with each driver."""
     seen = read_observation(home, epoch_ms())
     address = seen.heartbeat.spark_ui if seen.heartbeat else None
     if not seen.state.is_live:
@@ -90,7 +90,7 @@ def spark_ui(home: Annotated[StreamHome, Depends(home_of)]) -> Response:
 
 
 def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]) -> Response:
-    """Where the tables are, with queries to paste."""
+    """Show the places of the tables, with queries to paste."""
     try:
         folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
     except SessionizerError as error:

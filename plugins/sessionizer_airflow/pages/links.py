@@ -24,7 +24,7 @@ class PageLink(BaseOperatorLink):
 
     @property
     def name(self) -> str:
-        """What stands on the button."""
+        """The label of the button."""
         return self.NAME
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - the interface
@@ -48,7 +48,7 @@ class SparkUiLink(PageLink):
 
 
 class TablesLink(PageLink):
-    """Where the tables are."""
+    """Link to the places of the tables."""
 
     PAGE = "tables"
     NAME = "Tables"

@@ -22,7 +22,10 @@ READ_LINES: Final = 2_000
 
 
 def last_words(path: Path, lines: int = LINES) -> list[str]:
-    """As ``tail``, for a driver that is dead: of each stack the head and the innermost frame, to show causes."""
+    """Return the last lines of a dead driver's log.
+
+    Each stack is cut to its head and innermost frame, to show causes.
+    """
     return list(without_frames(tail(path, READ_LINES)))[-lines:]
 
 
@@ -33,7 +36,7 @@ def fit_to_show(text: str, lines: int = LINES) -> list[str]:
 
 
 def without_frames(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, but of several stack frames in a row only the first one, and how many more there are."""
+    """Yield the lines. Of several stack frames in a row, yield only the first and the number of the others."""
     for are_frames, run in groupby(lines, key=lambda line: FRAME.match(line) is not None):
         first, *more = run
         if are_frames and more:
@@ -44,7 +47,7 @@ def without_frames(lines: Iterable[str]) -> Iterator[str]:
 
 
 def tail(path: Path, lines: int = LINES) -> list[str]:
-    """The last lines that are not blank, redacted; of the part before too, if the log was cut short a moment ago.
+    """Return the last lines that are not blank, redacted. Read the older part too if the log was rotated a moment ago.
 
     Empty when the log is not there or not on this machine. Never raises.
     """

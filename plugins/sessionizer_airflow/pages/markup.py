@@ -18,7 +18,7 @@ STYLE = (
 
 
 def page(title: str, blocks: Iterable[str]) -> str:
-    """A whole document; ``blocks`` are HTML already."""
+    """Render a whole document. ``blocks`` are HTML already."""
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{STYLE}</style><h1>{escape(title)}</h1>{''.join(blocks)}</html>"
@@ -46,7 +46,7 @@ def log_page(stream: str, path: str, lines: Sequence[str], note: str | None = No
 
 
 def tables_page(stream: str, places: Sequence[TablePlace], note: str | None = None) -> str:
-    """Where each table is, with queries to paste, below a ``note`` about the stream."""
+    """Show the place of each table, with queries to paste, below a ``note`` about the stream."""
     return page(f"{stream}: tables", [*([paragraph(note)] if note else []), *map(_table, places)])
 
 

@@ -1,1 +1,1 @@
-"""Reports on drivers without a spec, streams that nobody watches and commands that no process carries out."""
+"""Reports on drivers without a spec, streams without supervision and commands without a process."""

@@ -1,4 +1,4 @@
-"""Reporting drivers that nobody supervises any more, because their spec is gone. They are never ended from here."""
+"""Report of orphans: drivers without supervision, because their spec is gone. The report never ends a driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ReportOrphans(BaseOperator):
-    """Fails, without a retry, as long as a driver runs whose stream has no spec: red is what a person looks for."""
+    """Task that fails, without a retry, as long as a driver runs whose stream has no spec. Users look for red tasks."""
 
     ui_color = "#f3d9d2"
 
@@ -46,7 +46,7 @@ class ReportOrphans(BaseOperator):
 def report_orphans(
     platform_home: Path, streams: Path, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Say a line for each orphan, and tell people of those that they have not been told of.
+    """Say a line for each orphan, and alert users of each new one.
 
     Raises OrphanedDrivers: there are any.
     """
@@ -67,7 +67,7 @@ def report_orphans(
 
 
 def what_to_do(orphan: StreamView) -> str:
-    """To end it, or to keep it."""
+    """Return the remedy: end the orphan, or put its spec back."""
     return f"`{orphan.stop_command}`, or put the spec of {orphan.name} back"
 
 

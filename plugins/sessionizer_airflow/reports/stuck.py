@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class ReportStuck(BaseOperator):
-    """Fails, without a retry, as long as there is such a command. ``patience`` (ms): for Airflow's own retries."""
+    """Task that fails, without a retry, as long as there is such a command.
+
+    ``patience`` (ms): for Airflow's own retries.
+    """
 
     ui_color = "#f3d9d2"
 
@@ -52,7 +55,7 @@ class ReportStuck(BaseOperator):
 def report_stuck(
     platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Tell people of each such command that they have not been told of, by the stream's watch or from here.
+    """Alert users of each new such command, unless the stream's watch has done so.
 
     Raises StuckOperations: there are any.
     """

@@ -1,6 +1,6 @@
-"""Reporting streams that should run and do not, while nobody does anything about it: a paused DAG, a dead scheduler.
+"""Report of streams that should run and do not, without any supervision: a paused DAG, a dead scheduler.
 
-A watch sees a dead driver within seconds and acts; where it can do nothing it gives up, and its own run is red.
+A watch sees a dead driver within seconds and acts. If it can do nothing it gives up, and its own run is red.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOP
 
 @dataclass(frozen=True, kw_only=True)
 class UnwatchedStream:
-    """Stream ``name`` is wanted, and nothing has moved for ``silence`` ms since its driver was seen last."""
+    """Stream ``name`` that should run, ``silence`` ms after the last act of its driver or supervisor."""
 
     name: str
     seen: Observation
@@ -47,19 +47,19 @@ class UnwatchedStream:
 
     @property
     def line(self) -> str:
-        """What is the matter."""
+        """The problem in one line."""
         what = f"stream {self.name} should run, but its driver {self.seen.uid} is {self.seen.state.lower()}"
         return f"{what}, and nobody has done anything about it for {in_words(self.silence)}"
 
     @property
     def what_to_do(self) -> str:
-        """To have it watched again, or to say that it is not wanted."""
+        """The remedy: resume supervision, or set the desired state to stopped."""
         watch = f"unpause {dag_id(self.name, Verb.SUPERVISE)} and see that Airflow's scheduler and triggerer are up"
         return f"{watch}, or run {dag_id(self.name, Verb.STOP)} if it shall not run"
 
 
 class ReportUnwatched(BaseOperator):
-    """Fails, without a retry, as long as there is such a stream; ``patience`` is in ms."""
+    """Task that fails, without a retry, as long as there is such a stream. ``patience`` is in ms."""
 
     ui_color = "#f3d9d2"
 
@@ -82,7 +82,7 @@ class ReportUnwatched(BaseOperator):
 def report_unwatched(
     platform_home: Path, streams: Path, patience: int, say: Callable[[str], None], tell: Callable[[Alert], None]
 ) -> None:
-    """Tell people of each such stream that they have not been told of.
+    """Alert users of each new such stream.
 
     Raises UnwatchedStreams: there are any.
     """
@@ -103,7 +103,10 @@ def report_unwatched(
 
 
 def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:
-    """None as well for a stream that was given up: people know, and its DAG is red and paused."""
+    """Return the unwatched stream, or None.
+
+    A stream that was given up is None as well, because users know of it: its DAG is red and paused.
+    """
     seen, record = view.owner, view.supervision or SupervisionRecord()
     if seen.desired.state is not DesiredState.RUNNING or seen.state not in DOWN or record.given_up:
         return None
@@ -113,7 +116,7 @@ def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream |
 
 
 def _last_move(seen: Observation, record: SupervisionRecord, launched_at: int) -> int:
-    """When the driver, or whoever looks after it, did something (epoch ms)."""
+    """Return when the driver or its supervisor last acted (epoch ms)."""
     signs = [seen.desired.at, record.last_failure_ms, launched_at]
     signs += [part.at for part in (seen.heartbeat, seen.exit_record) if part is not None]
     return max(signs)

@@ -1,1 +1,4 @@
-"""Keeping a stream's driver up: observe, decide, act; then watch, and tell. What decides is pure (docs/airflow.md)."""
+"""Supervision of a stream's driver: observe, decide, act, then watch and tell.
+
+The deciding part is pure (docs/airflow.md).
+"""

@@ -1,4 +1,4 @@
-"""Acts on decisions until there is nothing to do but wait. Knows nothing of Airflow."""
+"""Supervisor that acts on decisions until it has to wait. It knows nothing of Airflow."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Supervisor:
-    """Keeps the driver of one stream up. ``say`` takes one line for each thing done; see ``Ledger`` for the rest."""
+    """Supervisor of one stream's driver. ``say`` takes one line for each action, the rest is as in ``Ledger``."""
 
     stream: str
     home: StreamHome
@@ -76,7 +76,10 @@ class Supervisor:
         self.ledger = Ledger(self.home, self.policy, self.tell, self.count)
 
     def take_over(self) -> None:
-        """Begin a watch. After it was given up this is a person's doing: they have mended the cause."""
+        """Begin a watch.
+
+        A user who begins one after the supervisor gave up has mended the cause, so the restart budget is full again.
+        """
         record = self.ledger.read()
         if record.given_up:
             driver = read_situation(self.home, self.policy, epoch_ms()).driver
@@ -84,11 +87,11 @@ class Supervisor:
             self.say("goes on after it had given up, with a full restart budget")
 
     def settle(self, begin: Callable[[], None] = lambda: None) -> Adopt | Wait | StandBy | None:
-        """``begin``, then do what has to be done now, and return what there is to wait for; None when cancelled.
+        """Call ``begin``, then act until there is only a wait left. Return that decision, or None when cancelled.
 
-        Whatever keeps it from that is a failure like any other: it is told, and waited for if it may pass.
+        An error on the way is a failure like any other. Users are told of it, and it is waited for if it may pass.
 
-        Raises SupervisionEnded: a person has to act.
+        Raises SupervisionEnded: a user has to act.
         """
         try:
             begin()
@@ -113,7 +116,7 @@ class Supervisor:
         return decision
 
     def _take_note(self, situation: Situation) -> None:
-        """Put a failure on record that is not there yet, or the end of a wait."""
+        """Record a new failure, or the end of a wait."""
         driver, failure = situation.driver, failure_of(situation.driver)
         if failure is not None and situation.wanted and failure.uid != self.ledger.read().settled_uid:
             self._conclude(failure, driver)
@@ -125,7 +128,7 @@ class Supervisor:
             self.ledger.note_waiting(driver, situation.desired.at)
 
     def _note_command(self, decision: Decision, situation: Situation) -> None:
-        """Tell people, once, of a command that has the stream and that no process carries out."""
+        """Alert users, once, of a command that has the stream and that no process carries out."""
         unfinished, is_stuck = situation.unfinished, isinstance(decision, StandBy) and decision.unattended
         if unfinished is None or not is_stuck:
             return
@@ -133,22 +136,22 @@ class Supervisor:
             self.tell(alert_on_unattended(self.stream, unfinished))
 
     def _conclude(self, failure: Failure, driver: Driver | None) -> None:
-        """Show the last words of what failed, once, and have the ledger record it and tell people."""
+        """Show the last words of a failed driver, once. Have the ledger record the failure and alert users."""
         if self.ledger.note_failure(failure, driver):
             for line in [*(last_words(Path(failure.log)) if failure.log else ()), *self._last_words(failure.uid)]:
                 self.say(f"{failure.uid} | {line}", logging.WARNING)
 
     def _last_words(self, uid: str | None) -> list[str]:
-        """What only a cluster has of what the driver printed."""
+        """Return the part of the driver's output that only a cluster has."""
         traces = None if uid is None else self._traces(uid)
         if traces is None or traces.launch is None or traces.launch.submission is None:
             return []
         return self.launcher.last_words(traces)
 
     def _hindered(self, error: SessionizerError | OSError) -> Wait:
-        """What the supervisor itself could not do.
+        """Record an error of the supervisor itself, and return the wait before the next try.
 
-        Raises SupervisionEnded: it will not do later either.
+        Raises SupervisionEnded: no later try can succeed.
         """
         what = f"{type(error).__name__}: {first_line(str(error))}"
         self._conclude(Failure(what=what, cause=cause_of_error(error), uid=self._uid_of_failed_launch()), None)
@@ -167,13 +170,13 @@ class Supervisor:
         self.say(with_name(describe(decision, situation, now_ms), self.stream), level_of(decision))
 
     def _note_own_doing(self) -> None:
-        """The driver that we could not end may end later: then nobody is told to look for who did it."""
+        """Record a driver that we could not end as counted, so that its later end is not reported as a new failure."""
         record = self.ledger.read()
         if self._being_ended is not None and not record.given_up:
             self.ledger.write(replace(record, counted_uid=self._being_ended))
 
     def _uid_of_failed_launch(self) -> str | None:
-        """The driver that was being launched, if its launch is on record: it is then the newest, and has failed."""
+        """Return the driver whose launch failed, if its launch is on record. It is then the newest driver."""
         launch = read_launch(self.home)
         return launch.uid if launch is not None and launch.uid == self._launch_failed else None
 
@@ -202,7 +205,7 @@ class Supervisor:
         self.say(f"driver {uid} launched: {whereabouts}, log {record.log}")
 
     def _replace(self, decision: Replace, situation: Situation) -> None:
-        """End the driver: first its right to write, then its processes. Only what is done is told."""
+        """End the driver: fence it first, then kill its processes. Only completed steps are told."""
         uid, driver, traces = decision.uid, situation.driver, self._traces(decision.uid)
         observed = self._asked_about(traces)
         fence(self.home, uid)
@@ -222,7 +225,7 @@ class Supervisor:
             self._conclude(failure, driver)
 
     def _asked_about(self, traces: DriverTraces) -> DriverObservation | None:
-        """What a cluster says of its driver, while it can still be asked."""
+        """Ask a cluster about its driver before the driver is ended. None for a driver without a cluster."""
         if traces.launch is None or traces.launch.submission is None:
             return None
         try:
@@ -233,7 +236,10 @@ class Supervisor:
         return observed
 
     def _end(self, traces: DriverTraces) -> None:
-        """End the driver by force. That a cluster cannot be reached must not keep the stream down: it is fenced."""
+        """End the driver by force.
+
+        An unreachable cluster must not keep the stream down, because the driver is fenced.
+        """
         try:
             self.launcher.end_by_force(traces)
         except ClusterUnreachable as error:
@@ -244,14 +250,14 @@ class Supervisor:
             self._mark_ended(traces.uid)
 
     def _mark_ended(self, uid: str) -> None:
-        """So that nobody waits for a driver that was launched and is not there."""
+        """Record that a launched driver has ended, so that no supervisor waits for it."""
         launch = read_launch(self.home)
         if launch is not None and launch.uid == uid:
             with suppress(SessionizerError):
                 write_launch(self.home, replace(launch, ended_at=epoch_ms()))
 
     def _traces(self, uid: str) -> DriverTraces:
-        """The process that was launched and the one that took the lease: with spark-submit, a JVM and its Python."""
+        """Return the launched process and the lease's owner: with spark-submit, a JVM and its Python."""
         launch, lease = read_launch(self.home), read_lease(self.home)
         records = [record for record in (launch, lease) if record is not None and record.uid == uid]
         processes = tuple(record.process for record in records if record.process is not None)

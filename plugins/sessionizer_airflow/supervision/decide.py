@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 EXIT_GRACE_MS = 60_000
-"""Ms that a process may take to end after its exit record: Spark shuts down in between."""
+"""Ms that a process may take to end after its exit record, because Spark shuts down in between."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """No driver is there: start one. ``why`` says what became of the last."""
+    """Decision to start a driver, because there is none. ``why`` says how the last one ended."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Adopt:
-    """The driver ``uid`` lives: watch it."""
+    """Decision to watch the driver ``uid``, which lives."""
 
     uid: str
     phase: str
@@ -46,7 +46,7 @@ class Adopt:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing before ``until_ms`` (epoch). It is ``orderly`` when nothing has failed."""
+    """Decision to do nothing before ``until_ms`` (epoch). It is ``orderly`` when nothing has failed."""
 
     until_ms: int
     why: str
@@ -55,9 +55,9 @@ class Wait:
 
 @dataclass(frozen=True)
 class Replace:
-    """The driver ``uid`` exists and does not work: take its right to write, so that another may start.
+    """Decision to fence the driver ``uid``, which exists and does not work, so that another may start.
 
-    It is ended by force as well, unless it is ``out_of_sight``: then it has ended by itself, or can do no harm.
+    The driver is also ended by force, unless it is ``out_of_sight``: then it has ended by itself, or can do no harm.
     """
 
     uid: str
@@ -68,7 +68,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """No restart can help, or too many did not: a person has to act."""
+    """Decision to start no more drivers: no restart can help, or too many did not. A user has to act."""
 
     reason: str
     remedy: str
@@ -76,9 +76,10 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class StandBy:
-    """The stream is not wanted now. ``stop`` is the uid of a driver that still has to be asked to stop.
+    """Decision to start no driver, because the stream should not run now.
 
-    ``unattended``: a command has the stream, and no process carries it out any more.
+    ``stop`` is the uid of a driver that must be asked to stop. ``unattended``: a command has the stream, but no process
+    runs that command any more.
     """
 
     why: str
@@ -90,7 +91,7 @@ Decision = Launch | Adopt | Wait | Replace | GiveUp | StandBy
 
 
 def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
-    """What to do now. Never ``Launch`` while a process of the stream may still live."""
+    """Decide what to do now. Never ``Launch`` while a process of the stream may still live."""
     decision = _decision(situation, record, policy, now_ms)
     # What could not be done is not tried again before its time, as long as the cause lasts.
     hindered = record.waiting_since is not None and now_ms < record.restart_at
@@ -113,9 +114,9 @@ def _decision(situation: Situation, record: SupervisionRecord, policy: Supervisi
 
 
 def _stand_by(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
-    """The stream is not wanted: its driver is asked to stop, and made to if it no longer listens.
+    """Decide for a stream that should not run: ask its driver to stop, and end a driver that does not answer.
 
-    In maintenance a command has the stream, and stops the driver itself: the lease's owner may be that command.
+    In maintenance a command has the stream, and stops the driver itself. The lease's owner may be that command.
     """
     driver, desired = situation.driver, situation.desired
     asked = ", ".join(part for part in (desired.by and f"by {desired.by}", desired.why) if part)
@@ -129,7 +130,7 @@ def _stand_by(situation: Situation, record: SupervisionRecord, policy: Supervisi
 
 
 def _leave_alone(situation: Situation, why: str, policy: SupervisionPolicy, now_ms: int) -> StandBy:
-    """A command is left alone between its tries, too. If no process carries it out, a user has to go on with it."""
+    """Stand by for a command, also between its tries. If no process runs it, a user has to continue it."""
     unfinished = situation.unfinished
     if unfinished is None or not unfinished.is_unattended(now_ms, policy.unattended_after_ms):
         return StandBy(why)
@@ -147,7 +148,7 @@ def _judge_live(driver: Driver, record: SupervisionRecord, policy: SupervisionPo
 
 
 def _judge_leaving(driver: Driver, now_ms: int) -> Decision:
-    """It has ended in its own words, or half of it is gone; a process is still there."""
+    """Decide for a driver with an exit record, or with one part gone, whose process still exists."""
     if driver.ending is not None and now_ms - driver.ending.at <= EXIT_GRACE_MS:
         return Wait(driver.ending.at + EXIT_GRACE_MS, f"driver {driver.uid} is leaving", orderly=True)
     return left_over(driver)
@@ -174,7 +175,7 @@ def _backing_off(record: SupervisionRecord) -> Wait:
 
 
 def replacement(driver: Driver, now_ms: int) -> Replace:
-    """Why a driver that is ``State.STALLED`` is replaced."""
+    """Return the decision to replace a driver that is ``State.STALLED``, with the reason."""
     if driver.without_jvm:
         return Replace(driver.uid, "its JVM is gone", HALF_GONE)
     if driver.out_of_sight is not None:
@@ -196,7 +197,7 @@ def replacement(driver: Driver, now_ms: int) -> Replace:
 
 
 def left_over(driver: Driver) -> Replace:
-    """Why a process is ended whose driver has ended in its own words, or only in part."""
+    """Return the decision to end the remaining process of a driver, after its exit record or the end of its other part."""
     if driver.ending is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
     ended = describe_end(driver).removeprefix(f"driver {driver.uid} ")

@@ -1,4 +1,4 @@
-"""How a driver failed, and what a failure changes in the record of a stream's supervision: pure."""
+"""Failures of a driver, and their effect on the record of a stream's supervision: pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ GO_ON = "then unpause this DAG: its next run starts with a full restart budget"
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """``what`` happened for ``cause``; ``uid`` is the driver that failed, None if none was started or could be asked.
+    """Event ``what`` with its ``cause``. ``uid`` is the failed driver, None if none was started or could be asked.
 
-    ``lifetime_ms`` (ms) is for how long the driver had worked; ``log``, the file that has what it printed.
+    ``lifetime_ms`` (ms) says how long the driver had worked. ``log`` is the file with its output.
     """
 
     what: str
@@ -35,12 +35,12 @@ class Failure:
 
     @property
     def remedy(self) -> str:
-        """What to do, and where to look."""
+        """The remedy, and the log to read."""
         return f"{self.cause.remedy} (its log: {self.log})" if self.log else self.cause.remedy
 
 
 def failure_of(driver: Driver | None) -> Failure | None:
-    """The failure that ended the driver; None if it lives, or ended as it was told to."""
+    """Return the failure that ended the driver. None if it lives, or ended as it was told to."""
     if driver is None or not driver.has_ended or driver.ended_on_purpose:
         return None
     return Failure(
@@ -53,7 +53,7 @@ def failure_of(driver: Driver | None) -> Failure | None:
 
 
 def cause_of_end(driver: Driver) -> Cause:
-    """Why it ended, or never began."""
+    """Return why the driver ended, or never began."""
     if driver.start_problem is not None:
         return driver.start_problem.cause
     ending = driver.ending
@@ -61,7 +61,7 @@ def cause_of_end(driver: Driver) -> Cause:
 
 
 def describe_end(driver: Driver) -> str:
-    """How the driver ended, in one line."""
+    """Describe in one line how the driver ended."""
     ending = driver.ending
     if driver.start_problem is not None:
         return f"driver {driver.uid} did not start: {redacted(driver.start_problem.said)}"
@@ -74,13 +74,13 @@ def describe_end(driver: Driver) -> str:
 
 
 def first_line(message: str) -> str:
-    """What fits into a line of a log; the rest is in the exit record and the driver's log."""
+    """Cut a message to a line of a log. The rest is in the exit record and the driver's log."""
     line = redacted(message).partition("\n")[0]
     return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + "…"
 
 
 def is_known(record: SupervisionRecord, failure: Failure) -> bool:
-    """Whether the failure is on record, however often it is seen: of this driver, or of none, and given up for it."""
+    """Whether the failure is on record: for this driver, or, without a driver, as the reason to give up."""
     if failure.uid is None:
         return record.given_up and failure.what == record.last_failure
     return failure.uid == record.counted_uid
@@ -89,9 +89,10 @@ def is_known(record: SupervisionRecord, failure: Failure) -> bool:
 def with_failure(
     record: SupervisionRecord, failure: Failure, policy: SupervisionPolicy, now_ms: int
 ) -> SupervisionRecord:
-    """The record after ``failure`` at ``now_ms`` (epoch): a driver's counts once, a long life makes earlier ones void.
+    """Return the record after ``failure`` at ``now_ms`` (epoch).
 
-    A transient cause leaves the restart budget alone: only the wait before the next start grows.
+    Each driver's failure counts once. A long life makes earlier failures void. A transient cause uses up no restart
+    budget: only the wait before the next start grows.
     """
     if is_known(record, failure):
         return record
@@ -124,47 +125,51 @@ def with_failure(
 
 
 def reason_to_give_up(record: SupervisionRecord, policy: SupervisionPolicy) -> str:
-    """Why the supervisor gives up, in one line."""
+    """Say in one line why the supervisor gives up."""
     if record.failures > policy.restart_budget:
         return f"{record.failures} failures in a row, the last: {record.last_failure}"
     return record.last_failure
 
 
 def what_to_do(record: SupervisionRecord) -> str:
-    """What a person does about a stream that was given up, and how it then goes on, if it does."""
+    """Say how a user mends a stream that was given up, and how it then continues, if it does."""
     return record.remedy if cause_of(record.cause).for_good else f"{record.remedy}; {GO_ON}"
 
 
 def after_person(record: SupervisionRecord, uid: str | None) -> SupervisionRecord:
-    """A person has let the stream go on: the budget is full again, the end of the dead driver ``uid`` is settled."""
+    """Return the record after a user resumed the stream: a full budget, and the end of driver ``uid`` settled."""
     return SupervisionRecord(settled_uid=uid or record.counted_uid)
 
 
 def with_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> SupervisionRecord:
-    """The record after a look at a driver that cannot be seen from here, whose newest sign is of ``heard_ms``.
+    """Return the record after a look at a driver that cannot be seen from here, with its newest sign at ``heard_ms``.
 
-    Only whether the sign changes counts, by our own clock: those of two machines may be minutes apart.
+    Only a change of the sign counts, measured by our own clock, because the clocks of two machines may be minutes
+    apart.
     """
     return record if record.unseen_beat == heard_ms else replace(record, unseen_beat=heard_ms, unseen_since=now_ms)
 
 
 def is_gone_at(record: SupervisionRecord, heard_ms: int, policy: SupervisionPolicy, now_ms: int) -> int:
-    """When (epoch ms) such a driver counts as gone, unless it gives a sign before."""
+    """Return when (epoch ms) a driver that cannot be seen counts as gone, unless it gives a sign before."""
     return (with_unseen(record, heard_ms, now_ms).unseen_since or now_ms) + policy.takeover_after_ms
 
 
 def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_since: int, now_ms: int) -> bool:
-    """Whether a transient cause has lasted for so long, while the stream was wanted, that people should know."""
+    """Whether users should know of a transient cause, because it has lasted long while the stream should run."""
     if record.waiting_since is None or record.waiting_told or record.given_up:
         return False
     return now_ms - max(record.waiting_since, wanted_since) >= policy.waiting_alert_ms
 
 
 def told_of_waiting(record: SupervisionRecord) -> SupervisionRecord:
-    """The same record, now that people know."""
+    """Return the record with the note that users know of the wait."""
     return replace(record, waiting_told=True)
 
 
 def after_waiting(record: SupervisionRecord) -> SupervisionRecord:
-    """A driver works again: what it waited for is over. How often it did is kept, for the next wait."""
+    """Return the record after a driver works again, with its wait over.
+
+    The number of attempts is kept for the next wait.
+    """
     return replace(record, waiting_since=None, waiting_told=False, restart_at=0)

@@ -1,4 +1,4 @@
-"""Whether a stream does its work: a driver that lives may still be of no use to those who read its tables."""
+"""Health of a stream: a driver may live and still write no new data for readers of its tables."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def examined(
     *,
     told: bool = False,
 ) -> Health:
-    """The health after a look at the newest heartbeat, at ``now_ms`` (epoch).
+    """Return the health after a look at the newest heartbeat, at ``now_ms`` (epoch).
 
-    ``told``: people know already why nothing is done. Then its silence is no news.
+    ``told``: users know already why the stream does nothing. Then its silence is no news.
     """
     if beat is not None and beat.phase in WORKING:
         # a driver that hangs at a batch beats on
@@ -68,7 +68,7 @@ def _unless_stale(ailment: Ailment | None) -> Ailment | None:
 def alert_on_change(
     stream: str, before: Health, after: Health, beat: Heartbeat | None, desired: Desired, now_ms: int
 ) -> Alert | None:
-    """What people are told when the health has changed; None when it has not, or they stopped the stream."""
+    """Make the alert on a change of health. None without a change, or if the desired state is not RUNNING."""
     if before.ailment is after.ailment or desired.state is not DesiredState.RUNNING:
         return None
     lineage, batch_id = (beat.lineage, beat.batch_id) if beat else (None, None)
@@ -93,9 +93,9 @@ WRITTEN_EVERY = 60_000
 
 @dataclass(frozen=True)
 class Finding:
-    """The newest heartbeat, if it is new to us, and what people have to be told.
+    """The newest heartbeat, if it is new to us, and the alert to send.
 
-    ``on_record`` is False when the next who looks would tell it again: the control directory cannot be written.
+    ``on_record`` is False if the control directory cannot be written. The next look would then send the alert again.
     """
 
     beat: Heartbeat | None
@@ -104,7 +104,7 @@ class Finding:
 
 
 class Doctor:
-    """Examines one stream again and again. What is known of it outlives the watch, so that nothing is told twice."""
+    """Examiner of one stream. Its record outlives the watch, so that users are told of each change once."""
 
     def __init__(self, home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> None:
         self._home, self._policy, self._unwritten = home, policy, unwritten
@@ -113,7 +113,7 @@ class Doctor:
         self._beat: Heartbeat | None = None
 
     def look(self) -> Finding:
-        """Examine the stream now; never raises."""
+        """Examine the stream now. Never raises."""
         now_ms, beat = epoch_ms(), read_heartbeat(self._home)
         desired = examine_desired(self._home).value or Desired(DesiredState.RUNNING)
         before = self._health or read_health(self._home) or Health(worked_at=now_ms)

@@ -1,4 +1,4 @@
-"""The one place in which a failure is put on record and told: whatever failed, and whoever noticed."""
+"""The one place that records a failure and alerts users, whichever part failed and whichever noticed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ledger:
-    """The record of a stream's supervision. ``tell`` takes what people should know, ``count`` the name of a counter.
+    """The record of a stream's supervision. ``tell`` takes alerts for users, ``count`` the name of a counter.
 
-    ``unwritten`` is the newest record while it cannot be written (a full disk): whoever watches on has to hand it over.
+    ``unwritten`` is the newest record while it cannot be written (a full disk). The caller must hand it to the next
+    watch.
     """
 
     home: StreamHome
@@ -43,11 +44,14 @@ class Ledger:
     unwritten: SupervisionRecord | None = None
 
     def read(self) -> SupervisionRecord:
-        """The newest record; an empty one when there is none, for a damaged file must not keep a stream down."""
+        """Return the newest record.
+
+        It is empty if there is none, because a damaged file must not keep a stream down.
+        """
         return self.unwritten or read_supervision(self.home) or SupervisionRecord()
 
     def write(self, record: SupervisionRecord) -> None:
-        """Put ``record`` on disk, or keep it in mind. Never raises."""
+        """Write ``record`` to disk, or keep it in memory. Never raises."""
         try:
             write_supervision(self.home, record)
         except SessionizerError:  # no room, no right, no mount
@@ -56,7 +60,7 @@ class Ledger:
             self.unwritten = None
 
     def note_failure(self, failure: Failure, driver: Driver | None) -> bool:
-        """Put the failure on record and tell it, unless that was done before; whether it is new."""
+        """Record the failure and alert users, unless that was done before. Return whether it is new."""
         before, now_ms = self.read(), epoch_ms()
         if is_known(before, failure):
             return False
@@ -69,21 +73,21 @@ class Ledger:
         return True
 
     def note_waiting(self, driver: Driver | None, wanted_since: int = 0) -> None:
-        """Tell, once, of a transient cause that has lasted while the stream was wanted (since, epoch ms)."""
+        """Alert users, once, of a transient cause that has lasted while the stream should run (since, epoch ms)."""
         record, now_ms = self.read(), epoch_ms()
         if is_due_to_tell(record, self.policy, wanted_since, now_ms):
             self.write(told_of_waiting(record))
             self.tell(alert_on_waiting(self.home.name, record, now_ms, driver))
 
     def note_unseen(self, driver: Driver) -> None:
-        """The ``driver`` cannot be seen from here: since when it has given no sign has to be remembered."""
+        """Record since when a ``driver`` that cannot be seen from here has given no sign."""
         record = self.read()
         after = with_unseen(record, driver.heard_ms, epoch_ms())
         if after != record:
             self.write(after)
 
     def note_work(self, driver: Driver) -> None:
-        """The ``driver`` works: what the stream waited for is over, and told if the wait was."""
+        """Record that the ``driver`` works, so that the wait is over. Alert users if they were told of the wait."""
         record = self.read()
         if record.waiting_since is None:
             return

@@ -1,4 +1,4 @@
-"""What is known about a stream at one moment: the input of a decision, and how it is read.
+"""Observation of a stream at one moment, the input of a decision.
 
 Light: a few small files of the control directory, no Spark, no Airflow. Times are epoch milliseconds.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """The driver that matters: the lease's owner while it lives, else the newest one.
+    """The driver to decide on: the lease's owner while it lives, else the newest one.
 
-    ``present`` tells whether a process of it may still exist; ``heard_ms`` is its newest sign of life, ``progress_ms``
-    the newest sign that its start or its query gets on; ``without_jvm``, that its Python lives on without its JVM;
-    ``out_of_sight`` names the machine whose processes neither we nor a cluster can see from here; ``log`` is the file
-    that has what it printed, if it was launched from here; ``start_problem``, what kept it from its first batch, if
-    that is known; ``under_way`` says how far a long batch has come that began at ``under_way_since``.
+    ``present``: whether a process of it may still exist. ``heard_ms``: its newest sign of life. ``progress_ms``: the
+    newest progress of its start or its query. ``without_jvm``: its Python lives on without its JVM. ``out_of_sight``:
+    the machine whose processes neither we nor a cluster can see from here. ``log``: the file with its output, if it was
+    launched from here. ``start_problem``: the known obstacle to its first batch. ``under_way``: the progress of a long
+    batch that began at ``under_way_since``.
     """
 
     uid: str
@@ -71,7 +71,7 @@ class Driver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it is left."""
+        """Whether no process of it is left."""
         return not self.state.is_live and not self.present
 
     @property
@@ -84,7 +84,7 @@ class Driver:
 class Situation:
     """Desired state of the stream, and its driver.
 
-    ``unfinished``: of a stream in maintenance, the command that has it.
+    ``unfinished``: the command that has the stream, if the stream is in maintenance.
     """
 
     desired: Desired
@@ -93,7 +93,7 @@ class Situation:
 
     @property
     def wanted(self) -> bool:
-        """Whether people want the stream to run."""
+        """Whether the stream should run."""
         return self.desired.state is DesiredState.RUNNING
 
 
@@ -101,7 +101,7 @@ SICK = frozenset({State.VANISHED, State.FAILED, State.STALLED})
 
 
 def read_situation(home: StreamHome, policy: SupervisionPolicy, now_ms: int) -> Situation:
-    """What the stream at ``home`` is doing at ``now_ms``.
+    """Read what the stream at ``home`` is doing at ``now_ms``.
 
     Raises DamagedFile: the desired state or the record of a command that has the stream cannot be read, and guessing
     could start a stopped stream.
@@ -144,7 +144,7 @@ def _driver_of(home: StreamHome, newest: NewestDriver, now_ms: int) -> Driver | 
 
 
 def _out_of_sight(newest: NewestDriver) -> str | None:
-    """The machine of a process that cannot be seen from here; None where it can, or a cluster can be asked."""
+    """Return the machine of a process that cannot be seen from here. None if we can see it, or can ask a cluster."""
     launch, lease = newest.launch, newest.seen.lease
     asked_elsewhere = launch is not None and launch.submission is not None
     if asked_elsewhere or newest.launched_lives is not None or newest.seen.alive is not None or lease is None:
@@ -153,12 +153,15 @@ def _out_of_sight(newest: NewestDriver) -> str | None:
 
 
 def _own_log(home: StreamHome, launch: LaunchRecord | None) -> str | None:
-    """The file that the launch record names, if it is one of the stream's: its lines are shown to people."""
+    """Return the log file of the launch record, if it is one of the stream's, because its lines are shown to users."""
     return launch.log if launch is not None and own_file(home, launch.log) is not None else None
 
 
 def _start_problem(seen: Observation, log: str) -> StartProblem | None:
-    """What kept the driver from its first batch, unless it works on it or has told in its exit record."""
+    """Find the problem that kept the driver from its first batch.
+
+    None if it works on that batch, or if its exit record already names the error.
+    """
     came_to_work = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
     told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
     return None if came_to_work or told or seen.state not in SICK else start_problem_in(Path(log))

@@ -1,4 +1,4 @@
-"""How patient the supervisor is, and how an installation sets it. Every length of time is in milliseconds."""
+"""Time limits and restart budget of the supervisor, and their settings. Every length of time is in milliseconds."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ DURATIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisionPolicy:
-    """When a silent driver is hung, and how often a dead one is started again.
+    """Limits that say when a silent driver is hung, and how often a dead one is restarted.
 
     ``startup_grace_ms`` runs from the launch, then from the lease and each step of the start, to the next such step or
-    the first progress of a batch.
-    ``stale_limit_ms`` runs from the newest heartbeat, and from the newest sign of progress. A driver whose process
-    cannot be seen from here counts as gone when it has been silent for ``takeover_after_ms``. A restart waits
-    ``first_backoff_ms``, doubled at each further failure up to ``longest_backoff_ms``. After ``restart_budget``
-    restarts in a row the supervisor gives up; a driver that lived for ``healthy_after_ms`` refills the budget.
-    Transient causes use none of it up.
+    the first progress of a batch. ``stale_limit_ms`` runs from the newest heartbeat, and from the newest sign of
+    progress. A driver whose process cannot be seen from here counts as gone after ``takeover_after_ms`` of silence.
 
-    People are told of a stream that did nothing for ``stale_alert_ms``, whatever the reason, of one whose watermark is
-    more than ``lag_alert_ms`` behind the clock, and of a transient cause that has kept a stream down for
-    ``waiting_alert_ms``.
+    A restart waits ``first_backoff_ms``, doubled at each further failure up to ``longest_backoff_ms``. After
+    ``restart_budget`` restarts in a row the supervisor gives up. A driver that lived for ``healthy_after_ms`` refills
+    the budget. Transient causes use none of it up.
+
+    Users are alerted of a stream that did nothing for ``stale_alert_ms``, whatever the reason. They are alerted of a
+    watermark that is more than ``lag_alert_ms`` behind the clock. They are alerted of a transient cause that has kept a
+    stream down for ``waiting_alert_ms``.
     """
 
     startup_grace_ms: int = STARTUP_GRACE_MS
@@ -57,21 +57,21 @@ class SupervisionPolicy:
 
     @classmethod
     def from_stored(cls, values: Mapping[str, int]) -> SupervisionPolicy:
-        """The policy that a trigger was stored with; an earlier release left the unit out of the fields' names."""
+        """Read the policy that a trigger was stored with. An earlier release left the unit out of the fields' names."""
         return cls(**{f"{name}_ms" if f"{name}_ms" in DURATIONS else name: value for name, value in values.items()})
 
     @property
     def unattended_after_ms(self) -> int:
-        """Ms that a command which no process carries out is left to Airflow's own retry."""
+        """Ms that a command without a process is left to Airflow's own retry."""
         return self.tell_stale_after
 
     @property
     def tell_stale_after(self) -> int:
-        """Ms without a sign of work until people are told: a hang is first dealt with."""
+        """Ms without a sign of work until users are alerted, because the supervisor handles a hang first."""
         return max(self.stale_alert_ms, 2 * self.stale_limit_ms)
 
     def for_watermark_delay(self, delay: int) -> SupervisionPolicy:
-        """The same policy for a stream whose watermark stays ``delay`` ms behind the newest event by intent."""
+        """Return the policy for a stream whose watermark stays ``delay`` ms behind the newest event by intent."""
         return replace(self, lag_alert_ms=self.lag_alert_ms + delay)
 
     def backoff(self, failures: int) -> int:
@@ -92,11 +92,12 @@ DEFAULTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisionSettings:
-    """``watch_lease_ms`` is how long one run of the supervising DAG watches; the next run then takes over.
+    """Settings of an installation. ``watch_lease_ms`` is the length of one run of the supervising DAG.
 
-    ``watch_grace_ms``: a run that outlives its lease by so much has not been looked after. ``landing_interval_ms`` is
-    the shortest time between two events that say that sessions have landed, ``report_interval_ms`` that between two
-    reports of a stream. Reports take their slots from ``report_pool``, which must exist in Airflow.
+    The next run then takes over. A run that outlives its lease by ``watch_grace_ms`` is overdue.
+    ``landing_interval_ms`` is the shortest time between two events that sessions have landed. ``report_interval_ms`` is
+    the shortest time between two reports of a stream. Reports take their slots from ``report_pool``, which must exist
+    in Airflow.
     """
 
     policy: SupervisionPolicy
@@ -108,7 +109,7 @@ class SupervisionSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> SupervisionSettings:
-        """``SESSIONIZER_STALE_LIMIT="5 minutes"`` and so on; ``SESSIONIZER_RESTART_BUDGET=10``.
+        """Read the settings, such as ``SESSIONIZER_STALE_LIMIT="5 minutes"`` and ``SESSIONIZER_RESTART_BUDGET=10``.
 
         Raises InvalidSpec: a variable that is not a duration or a number.
         """

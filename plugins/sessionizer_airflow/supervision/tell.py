@@ -1,4 +1,4 @@
-"""What people read of a decision: a line, a label, how loud it is said, and what they are alerted to. Pure."""
+"""Texts about a decision: its log line and level, its label, and its alert. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from sessionizer_airflow.supervision.policy import SupervisionPolicy
 
 WORKING = frozenset({str(State.RUNNING), str(State.IDLE)})
-"""A stream may alternate between these every few seconds: no change worth a line."""
+"""States between which a stream may alternate every few seconds: no change worth a line."""
 
 
 def describe(decision: Decision, situation: Situation | None, now_ms: int) -> str:
-    """The line for a decision made at ``now_ms`` (epoch)."""
+    """Return the log line for a decision made at ``now_ms`` (epoch)."""
     match decision:
         case Launch(why):
             return f"launching a driver: {why}"
@@ -45,7 +45,10 @@ def describe(decision: Decision, situation: Situation | None, now_ms: int) -> st
 
 
 def subject(decision: Decision) -> tuple[str, ...]:
-    """What a decision is about, without what changes all the time: a line is due when this changes."""
+    """Return the stable part of a decision, without details that change all the time.
+
+    A change of it needs a new line.
+    """
     match decision:
         case Adopt(uid, state):
             return ("adopt", uid, _word_for(state))
@@ -56,7 +59,7 @@ def subject(decision: Decision) -> tuple[str, ...]:
 
 
 def milestone(situation: Situation, now_ms: int) -> tuple[str, ...]:
-    """Changes 1, 2, 4, 8 … minutes after a long batch began: so often a line is due about it."""
+    """Return a text that changes 1, 2, 4, 8 … minutes after a long batch began. Each change needs a new line."""
     driver = situation.driver
     if driver is None or driver.under_way is None or driver.under_way_since is None:
         return ()
@@ -79,7 +82,7 @@ GAVE_UP: Final = "gave up"
 
 
 def label_of(decision: Decision, health: Health | None) -> str:
-    """A word or two for what the stream is at; a stream that works may still be ``stale`` or ``lagging``."""
+    """Return the state of the stream in a word or two. A stream that works may still be ``stale`` or ``lagging``."""
     match decision:
         case Adopt(_, state):
             word = _word_for(state)
@@ -96,14 +99,14 @@ def label_of(decision: Decision, health: Health | None) -> str:
 
 
 class Say(Protocol):
-    """Takes one line; ``level`` is one of ``logging``."""
+    """Function that logs one line. ``level`` is one of ``logging``."""
 
     def __call__(self, line: str, level: int = logging.INFO) -> None:
-        """Say it."""
+        """Log the line."""
 
 
 def level_of(decision: Decision) -> int:
-    """ERROR when a person has to act, WARNING for a driver that failed or hung and what is done about it, else INFO."""
+    """Return ERROR when a user has to act, WARNING for a failed or hung driver and its handling, else INFO."""
     match decision:
         case GiveUp():
             return logging.ERROR
@@ -116,14 +119,17 @@ def level_of(decision: Decision) -> int:
 
 
 def level_of_alert(alert: Alert) -> int:
-    """INFO for good news."""
+    """Return INFO for good news, else WARNING."""
     return logging.INFO if alert.kind is Kind.RECOVERED else logging.WARNING
 
 
 def alert_on_failure(
     stream: str, failure: Failure, record: SupervisionRecord, policy: SupervisionPolicy, driver: Driver | None
 ) -> Alert | None:
-    """Told at once of a failure that is new on ``record``; None of a transient cause, which may be over in a moment."""
+    """Make the alert on a failure that is new on ``record``.
+
+    None for a transient cause, which may be over in a moment.
+    """
     if record.given_up:
         reason = _named(failure, reason_to_give_up(record, policy))
         return _alert(stream, Kind.GAVE_UP, reason, what_to_do(record), driver)
@@ -133,29 +139,29 @@ def alert_on_failure(
 
 
 def _named(failure: Failure, reason: str) -> str:
-    """The cause in words, then the ``reason`` with its names and numbers."""
+    """Return the cause in words, then the ``reason`` with its names and numbers."""
     return f"{failure.cause.called}: {reason}" if failure.cause.called else reason
 
 
 def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
-    """Told once, when a transient cause has lasted."""
+    """Make the alert on a transient cause that has lasted. It is sent once."""
     reason = f"{_what_for(record)}, for {_lasted(record, now_ms)}: {record.last_failure}"
     return _alert(stream, Kind.WAITING, reason, f"{record.remedy}. It is tried again until then", driver)
 
 
 def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
-    """Told once, when what a stream waited for is over."""
+    """Make the alert that the wait of a stream is over. It is sent once."""
     return _alert(stream, Kind.RECOVERED, f"it waited for {_lasted(record, now_ms)}: {_what_for(record)}", "", driver)
 
 
 def alert_on_unattended(stream: str, unfinished: UnfinishedOperation) -> Alert:
-    """Told once of a command that has the stream and that no process carries out."""
+    """Make the alert on a command that has the stream without a process. It is sent once."""
     reason = f"{unfinished.standing}. The stream is down until it is over"
     return Alert(stream=stream, kind=Kind.OPERATION_STUCK, reason=reason, what_to_do=unfinished.go_on)
 
 
 def alert_on_surprise(stream: str, error: Exception) -> Alert:
-    """Told when the task fails for good of something that nobody foresaw."""
+    """Make the alert on an unexpected error by which the task fails for good."""
     reason = f"its supervision failed: {type(error).__name__}: {first_line(str(error))}"
     return _alert(stream, Kind.GAVE_UP, reason, f"read the task's log; {GO_ON}", None)
 

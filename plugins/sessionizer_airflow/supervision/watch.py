@@ -1,4 +1,4 @@
-"""One look at a stream while nobody holds a worker for it: whether it may be left alone."""
+"""Look at a stream while it has no worker, to find whether it needs one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen: ``line`` for people, ``about`` to tell whether it is news, ``call`` when a worker has to act.
+    """Result of a look: ``line`` for users, ``about`` to tell whether it is news, ``call`` when a worker has to act.
 
-    ``level`` is INFO for what a worker is about to say itself.
+    ``level`` is INFO for a line that a worker is about to log itself.
     """
 
     about: tuple[str, ...]
@@ -35,9 +35,9 @@ class Look:
 
 
 def look_at(home: StreamHome, policy: SupervisionPolicy, unwritten: SupervisionRecord | None = None) -> Look:
-    """See how the stream does; never raises, for what cannot be read is a worker's business to report.
+    """Look at the stream. Never raises, because a worker reports an unreadable file.
 
-    ``unwritten`` is the newest record, where it could not be written: it knows until when there is nothing to do.
+    ``unwritten`` is the newest record, if it could not be written. It has the time of the next action.
     """
     now_ms = epoch_ms()
     record = unwritten or read_supervision(home) or SupervisionRecord()
@@ -74,7 +74,7 @@ def _needs_worker(
 
 
 def _is_to_be_noted(driver: Driver, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> bool:
-    """Whether the newest sign of a driver that cannot be seen is to be put on record: not each, if it still beats."""
+    """Whether to record the newest sign of an unseen driver. Not each sign is recorded while it still beats."""
     if record.unseen_beat == driver.heard_ms:
         return False
     return record.unseen_since is None or now_ms - record.unseen_since > policy.takeover_after_ms
