@@ -197,7 +197,7 @@ def replacement(driver: Driver, now_ms: int) -> Replace:
 
 
 def left_over(driver: Driver) -> Replace:
-    """Return the decision to end the remaining process of a driver, after its exit record or the end of its other part."""
+    """Return the decision to end the last process of a driver, after its exit record or the end of its other part."""
     if driver.ending is None:
         return Replace(driver.uid, "only a part of it is left", HALF_GONE)
     ended = describe_end(driver).removeprefix(f"driver {driver.uid} ")
