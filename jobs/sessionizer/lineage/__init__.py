@@ -1,1 +1,1 @@
-"""What a lineage keeps beside its checkpoint: which one is active, its spec, its types, its end."""
+"""Records that a lineage keeps beside its checkpoint: which one is active, its spec, its types, its end."""

@@ -35,9 +35,10 @@ class Lineage(JsonRecord):
 
 
 def read_lineage(home: StreamHome) -> Lineage | None:
-    """The active lineage's record; None if the stream never started. Raises DamagedFile. Looks into control only.
+    """Read the active lineage's record, None if the stream never started. Raises DamagedFile. Reads control only.
 
-    To take a lost file for a stream that never started would start it from scratch and emit every session again.
+    A lost file must not pass for a stream that never started: a driver would start from scratch and emit every session
+    again.
     """
     record = require_undamaged(Lineage, home.control_files.lineage)
     if record is None and _was_active(home):
@@ -48,7 +49,7 @@ def read_lineage(home: StreamHome) -> Lineage | None:
 
 
 def require_no_history(home: StreamHome) -> None:
-    """Raises DamagedFile if Spark ever wrote into a checkpoint of this stream: for a driver about to begin anew.
+    """Raise DamagedFile if Spark ever wrote into a checkpoint of this stream. A driver asks before it begins anew.
 
     Control may be lost as a whole while the data, in a root of its own, is not. Raises OSError.
     """
@@ -61,15 +62,15 @@ def require_no_history(home: StreamHome) -> None:
 
 
 def active_lineage(home: StreamHome) -> str | None:
-    """The active lineage's id; None if the stream never started. Raises DamagedFile, as ``read_lineage``."""
+    """Return the active lineage's id, None if the stream never started. Raises DamagedFile."""
     record = read_lineage(home)
     return record.lineage if record else None
 
 
 def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageSpec | None = None) -> str:
-    """Make a new lineage the active one. Raises as ``make_lineage``.
+    """Make a new lineage the active one. Raises UnwritablePath, DamagedFile.
 
-    Only the holder of the lease may. A crash before the last step leaves a directory that nobody reads.
+    Only the holder of the lease may. A crash before the last step leaves a directory that no driver reads.
     """
     lineage = make_lineage(home, spec)
     activate_lineage(home, lineage, parent)
@@ -77,12 +78,12 @@ def start_lineage(home: StreamHome, parent: str | None = None, *, spec: LineageS
 
 
 def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
-    """Make a new lineage's directories, note how it is made, keep its ``spec``. Nobody reads it before it is active.
+    """Make a new lineage's directories, note how it is made, keep its ``spec``.
 
-    Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
+    No driver reads it before it is active. Raises UnwritablePath, and DamagedFile for a damaged ``home.json``.
     """
     lineage = minted_id(epoch_ms())
-    # the data first: by that a lineage is found whose maker was killed
+    # the data first, because a lineage is found by its data if its maker was killed
     for directory in (home.checkpoint(lineage), home.punctuations(lineage)):
         try:
             directory.mkdir(parents=True)
@@ -97,12 +98,12 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
 
 
 def activate_lineage(home: StreamHome, lineage: str, parent: str | None) -> None:
-    """From now on drivers go on in ``lineage``. Only the holder of the lease may. Raises UnwritablePath."""
+    """Make ``lineage`` the one that drivers resume. Only the holder of the lease may. Raises UnwritablePath."""
     write_record(home.control_files.lineage, Lineage(lineage, epoch_ms(), parent))
 
 
 def _was_active(home: StreamHome) -> bool:
-    """Whether a driver ever prepared the query of a lineage, which is after that became the active one."""
+    """Whether a driver ever prepared the query of a lineage. Such a lineage then became the active one."""
     records = home.lineage_records
     noted = [records / name for name in record_names(records)]
     if home.control_root is None:  # as earlier releases put it
@@ -111,7 +112,7 @@ def _was_active(home: StreamHome) -> bool:
 
 
 def with_its_data(home: StreamHome) -> StreamHome:
-    """The home with the data root of the active lineage; as it is where nothing is known of one. Opens no data."""
+    """Return the home with the data root of the active lineage, or unchanged if none is known. Opens no data."""
     try:
         lineage = active_lineage(home)
         record = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record) if lineage else None

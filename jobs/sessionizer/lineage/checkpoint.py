@@ -1,4 +1,4 @@
-"""What Spark's checkpoint tells, read from its files: the only place that knows them. Light, without Spark.
+"""Reader of the files of Spark's checkpoint: the only module that knows them. Light, without Spark.
 
 ``offsets/N`` says what a batch reads, ``commits/N`` that it is over, ``sources/<source>`` which files a source of files
 has listed. Spark has no public way to ask. Each file is complete before its name appears.
@@ -27,12 +27,12 @@ PUNCTUATIONS: Final = "punctuations"
 """The sources of the query. A checkpoint knows them by their places, the events first: these never change."""
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
-"""The setting that is pinned in a checkpoint from its first batch on: of how many partitions its state is."""
+"""The setting that is pinned in a checkpoint from its first batch on: its number of state partitions."""
 
 _SOURCES: Final = (EVENTS, PUNCTUATIONS)
 _NOT_READ: Final = "-"
 _PARTS: Final = 10
-"""Every so manieth part of a list of files holds those before it, too."""
+"""Each part with a number of this step in a list of files repeats the entries of all parts before it."""
 _OF_NO_BATCH: Final = 2**62
 """The number under which a file is listed that counts as read, and that no batch reads. Spark takes none below 0."""
 
@@ -50,45 +50,48 @@ class PlannedBatch:
     ends: Mapping[str, Any]
 
     def last_file_offset(self, source: str) -> int:
-        """How far it reads the list of a source of files, -1 for nothing."""
+        """Return the last offset in the list of ``source``'s files that the batch reads, -1 for none."""
         return int(self.ends[source]["logOffset"]) if source in self.ends else -1
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A file that a source of files takes for read: its URI and when it was changed last (epoch ms)."""
+    """A file that a source of files counts as read: its URI and when it was changed last (epoch ms)."""
 
     uri: str
     changed_at: int
 
 
 def partitions_of(given: str | None, key_groups: int) -> int:
-    """Of how many the state of a new lineage is, where Spark is ``given`` so many: more would be empty (ADR 0113)."""
+    """Return the number of state partitions of a new lineage.
+
+    It is Spark's setting ``given``, at most one partition per key group, because more would be empty (ADR 0113).
+    """
     return min(int(given or key_groups), key_groups)
 
 
 def begun_batch(checkpoint: DataPath) -> int | None:
-    """The newest batch whose input is settled; None if there was no batch."""
+    """Return the newest batch whose input is settled, None if there was no batch."""
     return max(begun_batches(checkpoint), default=None)
 
 
 def committed_batch(checkpoint: DataPath) -> int | None:
-    """The newest batch that is over; None if none is."""
+    """Return the newest batch that is over, None if none is."""
     return max(committed_batches(checkpoint), default=None)
 
 
 def begun_batches(checkpoint: DataPath) -> set[int]:
-    """The batches of which Spark keeps what they read: about the last hundred."""
+    """Return the batches whose input Spark still has on record: about the last hundred."""
     return _numbers(offset_log(checkpoint))
 
 
 def committed_batches(checkpoint: DataPath) -> set[int]:
-    """Those that are over, of the last hundred or so."""
+    """Return the batches that are over, of the last hundred or so."""
     return _numbers(commit_log(checkpoint))
 
 
 def planned_batch(checkpoint: DataPath, batch_id: int) -> PlannedBatch:
-    """What the batch reads. Raises OSError, and ValueError for a file that is no such log."""
+    """Read the input of a batch. Raises OSError, and ValueError for a file that is no such log."""
     file = offset_log(checkpoint) / str(batch_id)
     version, about, *sources = file.read_text(encoding="utf-8").splitlines()
     if version != "v1":
@@ -100,9 +103,9 @@ def planned_batch(checkpoint: DataPath, batch_id: int) -> PlannedBatch:
 
 
 def next_watermark(checkpoint: DataPath, batch_id: int) -> int:
-    """The watermark (epoch ms) that the batch after the committed ``batch_id`` gets. Raises as ``planned_batch``.
+    """Read the watermark (epoch ms) of the batch after the committed ``batch_id``. Raises OSError, ValueError.
 
-    Its own is that of the events before it: what they themselves moved it to is in its commit.
+    The watermark of ``batch_id`` itself comes from the events before it. Its commit has the one that its events led to.
     """
     version, told = (commit_log(checkpoint) / str(batch_id)).read_text(encoding="utf-8").splitlines()
     if version != "v2":
@@ -112,13 +115,16 @@ def next_watermark(checkpoint: DataPath, batch_id: int) -> int:
 
 
 def proof_of_batch(checkpoint: DataPath, batch_id: int) -> str:
-    """What Spark wrote of a committed batch: the same as long as nobody replaces it. Raises OSError if it is gone."""
+    """Return Spark's two log entries of a committed batch. They change only if the batch is replaced.
+
+    Raises OSError if one is gone.
+    """
     logs = (offset_log(checkpoint), commit_log(checkpoint))
     return "\n".join((log / str(batch_id)).read_text(encoding="utf-8") for log in logs)
 
 
 def state_ids(checkpoint: DataPath, batch_id: int) -> list[str]:
-    """By what the state's files of a committed batch are told from those of a try that failed: one id a partition.
+    """Return one id a partition: it tells the state files of a committed batch from those of a failed attempt.
 
     Raises OSError, KeyError.
     """
@@ -127,7 +133,7 @@ def state_ids(checkpoint: DataPath, batch_id: int) -> list[str]:
 
 
 def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: DataPath) -> None:
-    """Have a copy of the checkpoint at ``target`` know the files of ``source`` up to an offset, and no later ones.
+    """Write the list of ``source``'s files up to the offset ``until`` into the copy of the checkpoint at ``target``.
 
     Raises OSError.
     """
@@ -150,53 +156,59 @@ def copy_list_of_files(checkpoint: DataPath, source: str, until: int, target: Da
 
 
 def settings_of_batch(checkpoint: DataPath, batch_id: int) -> dict[str, str]:
-    """Spark's settings that are pinned in the checkpoint. Raises as ``planned_batch``."""
+    """Read Spark's settings that are pinned in the checkpoint. Raises OSError, ValueError."""
     _, about, *_ = (offset_log(checkpoint) / str(batch_id)).read_text(encoding="utf-8").splitlines()
     return {name: str(value) for name, value in json.loads(about)["conf"].items()}
 
 
 def seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
-    """Every file of a source of files up to ``batch_id``, read or not there any more. Raises as ``planned_batch``."""
+    """Return every file of the events' source up to ``batch_id``, read or gone by now. Raises OSError, ValueError."""
     until = planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)
     entries = _entries(checkpoint, EVENTS, -1, until, {_OF_NO_BATCH})
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries]
 
 
 def seen_since(checkpoint: DataPath, after: int) -> tuple[list[SeenFile], int]:
-    """Files that a source of files listed after one of its offsets, and its newest offset. Raises OSError."""
+    """Return the files that a source of files listed after one of its offsets, and its newest offset.
+
+    Raises OSError.
+    """
     until = listed_until(checkpoint, EVENTS)
     entries = _entries(checkpoint, EVENTS, after, until, {_OF_NO_BATCH}) if until > after else []
     return [SeenFile(str(entry["path"]), int(entry["timestamp"])) for entry in entries], until
 
 
 def initial_offset(checkpoint: DataPath) -> Any:  # noqa: ANN401  JSON
-    """Where a source of Kafka began: offsets by topic and partition. Raises OSError where it has not begun."""
+    """Return the offsets by topic and partition that a Kafka source began at. Raises OSError if it has not begun."""
     told = (source_log(checkpoint, str(_SOURCES.index(EVENTS))) / "0").read_text(encoding="utf-8")
     return json.loads(told.partition("\n")[2])
 
 
 def files_of_batch(checkpoint: DataPath, batch_id: int, source: str = EVENTS) -> list[str]:
-    """URIs of the files of ``source`` in a batch that is planned. Raises as ``planned_batch``."""
+    """Return the URIs of ``source``'s files in a planned batch. Raises OSError, ValueError."""
     after = planned_batch(checkpoint, batch_id - 1).last_file_offset(source) if batch_id else -1
     return files_between(checkpoint, source, after, planned_batch(checkpoint, batch_id).last_file_offset(source))
 
 
 def files_until(checkpoint: DataPath, batch_id: int, source: str) -> list[str]:
-    """URIs of the files of ``source`` in all batches up to ``batch_id``. Raises as ``planned_batch``."""
+    """Return the URIs of ``source``'s files in all batches up to ``batch_id``. Raises OSError, ValueError."""
     return files_between(checkpoint, source, -1, planned_batch(checkpoint, batch_id).last_file_offset(source))
 
 
 def files_between(checkpoint: DataPath, source: str, after: int, until: int) -> list[str]:
-    """URIs of the files that ``source`` listed after one of its offsets and up to another. Raises OSError."""
+    """Return the URIs of the files that ``source`` listed after one of its offsets and up to another.
+
+    Raises OSError.
+    """
     return [str(entry["path"]) for entry in _entries(checkpoint, source, after, until)]
 
 
 def _entries(
     checkpoint: DataPath, source: str, after: int, until: int, others: Container[int] = ()
 ) -> list[dict[str, Any]]:
-    """What ``source`` notes of the files that it listed between two of its offsets, in that order. Raises OSError.
+    """Return ``source``'s entries of the files that it listed between two of its offsets, in that order.
 
-    ``others``: numbers outside of these that count as well.
+    Raises OSError. ``others``: numbers outside of these that count as well.
     """
     log = _list_of_files(checkpoint, source)
     wanted, found = set(range(after + 1, until + 1)), dict[str, dict[str, Any]]()
@@ -222,8 +234,8 @@ def _entries(
 def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile]) -> None:  # noqa: ANN401  JSON
     """Have the events be read from ``offset`` on, after batch 0 of a checkpoint in which that batch read none.
 
-    A source of files has a list of its own instead, of the files that it has ``seen``. Only where no driver has run
-    yet: nothing of it is atomic. Raises ValueError where another batch was begun, and OSError.
+    A source of files has a list of its own instead, of the files that it has ``seen``. Only before any driver has run,
+    because nothing of it is atomic. Raises ValueError if another batch was begun, and OSError.
     """
     file = offset_log(checkpoint) / "0"
     version, about, events, *others = file.read_text(encoding="utf-8").splitlines()
@@ -239,7 +251,10 @@ def go_on_from(checkpoint: DataPath, offset: Any | None, seen: Sequence[SeenFile
 
 
 def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:
-    """Entry 0 of a list of files. Spark reads those of an entry's own number, and passes over all that are listed."""
+    """Write entry 0 of a list of files.
+
+    Spark reads the files with the entry's own number, and skips all that are listed.
+    """
     entries = [{"path": file.uri, "timestamp": file.changed_at, "batchId": _OF_NO_BATCH} for file in seen]
     log.mkdir(parents=True, exist_ok=True)
     (log / "0").write_text("\n".join(["v1", *map(json.dumps, entries)]), encoding="utf-8")
@@ -247,16 +262,16 @@ def _take_for_seen(log: DataPath, seen: Sequence[SeenFile]) -> None:
 
 
 def listed_until(checkpoint: DataPath, source: str) -> int:
-    """The last offset in the list of a source of files, which no batch may have read yet; -1 for none."""
+    """Return the last offset in the list of a source of files, -1 for none. Perhaps no batch has read it yet."""
     return max(_numbers(_list_of_files(checkpoint, source)), default=-1)
 
 
 def _list_of_files(checkpoint: DataPath, source: str) -> DataPath:
-    """By the place of the source."""
+    """Return the folder of ``source``'s list of files, which is named by the place of the source in the query."""
     return source_log(checkpoint, str(_SOURCES.index(source)))
 
 
 def _numbers(log: DataPath) -> set[int]:
-    """The numbers that name the parts of a log of Spark's."""
+    """Return the numbers that name the parts of one of Spark's logs."""
     names = (name.removesuffix(".compact") for name in names_in(log))
     return {int(name) for name in names if name.isdecimal()}

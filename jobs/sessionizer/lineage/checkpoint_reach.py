@@ -1,4 +1,4 @@
-"""Whether the checkpoint of a lineage is where it was: on a mount that is away a driver would begin from scratch."""
+"""Check that a lineage's checkpoint is still there. If its mount is away, a driver would begin from scratch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def require_checkpoint(home: StreamHome, lineage: str) -> None:
-    """Raises DataAway where ``lineage`` has run batches and its checkpoint is not there. Writes nothing."""
+    """Raise DataAway if ``lineage`` has run batches and its checkpoint is not there. Writes nothing."""
     checkpoint = home.checkpoint(lineage)
     try:
         is_there = bool(names_in(offset_log(checkpoint)))

@@ -1,4 +1,4 @@
-"""``checkpoint.json`` of a lineage: what its checkpoint is made of and whose it is (docs/adr/0071).
+"""``checkpoint.json`` of a lineage: how its checkpoint is made and which stream it belongs to (docs/adr/0071).
 
 Spark compares next to nothing of that: a renamed variable is an empty one, and a schema that it does refuse fails the
 query with words of its own. So a driver asks before it starts Spark.
@@ -29,9 +29,9 @@ Before the first number the state held text.
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord(JsonRecord):
-    """How the checkpoint is made, the ``revision`` of the blobs in its state, and the stream that it belongs to.
+    """The format of the checkpoint, the ``revision`` of the blobs in its state, and the stream that it belongs to.
 
-    ``data``: the data root that it is in; None where that is the home, which may be mounted elsewhere.
+    ``data``: the data root that it is in. None means the home, which may be mounted elsewhere.
     """
 
     checkpoint_format: int
@@ -41,18 +41,18 @@ class CheckpointRecord(JsonRecord):
 
 
 def record_of(home: StreamHome) -> CheckpointRecord:
-    """What this release makes for the stream of ``home``. Raises DamagedFile and UnwritablePath, as ``home_id``."""
+    """Build the record that this release writes for the stream of ``home``. Raises DamagedFile, UnwritablePath."""
     data = None if home.data_root is None else uri_of(home.data_root)
     return CheckpointRecord(CHECKPOINT_FORMAT, REVISION, owner_name(home.name, home.control_base), data)
 
 
 def write_checkpoint_record(home: StreamHome, lineage: str) -> None:
-    """At the birth of ``lineage``, and never again. Raises as ``record_of``."""
+    """Write the record when ``lineage`` is made, and never again. Raises DamagedFile, UnwritablePath."""
     write_record(home.lineage(lineage).checkpoint_record, record_of(home))
 
 
 def require_readable_lineage(home: StreamHome, lineage: str) -> None:
-    """Raises UnreadableLineage if ``lineage`` is not one that this release can go on with, and DamagedFile.
+    """Raise UnreadableLineage if this release cannot resume ``lineage``. Raises DamagedFile.
 
     Raises DataElsewhere if its data is not in the data root that is given: there it would begin from scratch.
     """
@@ -66,7 +66,7 @@ def require_readable_lineage(home: StreamHome, lineage: str) -> None:
 
 
 def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | None:
-    """Why a lineage that keeps ``kept`` cannot be gone on with; None where it can."""
+    """Say why a lineage that keeps ``kept`` cannot be resumed, None if it can."""
     if kept is None:
         return "a release began it that noted no format, and its checkpoint is made in another way"
     if kept.checkpoint_format != now.checkpoint_format:

@@ -1,4 +1,4 @@
-"""``owner.json`` in a stream's data: of which home the stream is that writes there (docs/adr/0096).
+"""``owner.json`` in a stream's data: the home of the stream that writes there (docs/adr/0096).
 
 A lease keeps two drivers of one home apart. Two homes with one data root know nothing of each other.
 """
@@ -39,9 +39,10 @@ class DataOwner(JsonRecord):
 
 
 def require_own_data(home: StreamHome) -> None:
-    """Raises DataOwned if the stream's data is marked as another home's, DamagedFile, and as ``refused``.
+    """Raise DataOwned if the stream's data is marked as another home's.
 
-    Where the home itself is the data root nobody else writes.
+    If the home itself is the data root, no other home writes there. Raises DamagedFile, ControlUnreachable,
+    StoreUnreachable, DiskFull, UnwritablePath.
     """
     if home.data_root is None:
         return
@@ -51,7 +52,9 @@ def require_own_data(home: StreamHome) -> None:
 
 
 def require_own_home(home: StreamHome, folder: str | None) -> None:
-    """Raises HomeCopied if the stream writes outside of a home that is a copy of another, and as ``home_id``.
+    """Raise HomeCopied if the stream writes outside of a home that is a copy of another.
+
+    Raises DamagedFile, UnwritablePath.
 
     ``folder``: ``sink.path`` of its spec. A home with all of its data in it may be copied: nothing is written twice.
     """
@@ -61,22 +64,22 @@ def require_own_home(home: StreamHome, folder: str | None) -> None:
 
 
 def require_own_home_of_lineage(home: StreamHome) -> None:
-    """The same by the spec of the active lineage, if there is one. Raises DamagedFile."""
+    """Raise HomeCopied by the spec of the active lineage, if there is one. Raises DamagedFile."""
     lineage = active_lineage(home)
     record = read_lineage_spec(home, lineage) if lineage else None
     require_own_home(home, record.document["sink"]["path"] if record else None)
 
 
 def _place_of(home: StreamHome) -> str:
-    """Where people look for the home that has the records."""
+    """Name the place of the home that has the records, for messages."""
     control = home.control_root
     return f"{home.platform} on {os.uname().nodename}" if control is None or is_local(control) else uri_of(control)
 
 
 def claim_data(home: StreamHome) -> None:
-    """Have the stream's folder of data, which is there, marked as that of ``home``: who comes first has it.
+    """Mark the stream's existing folder of data as that of ``home``. The first home to do so has it.
 
-    Raises as ``require_own_data``.
+    Raises DataOwned, DamagedFile, ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
     """
     path = home.data / OWNER_FILE
     if home.data_root is None or _owner_of(path) is not None:

@@ -1,4 +1,4 @@
-"""``drained.json`` of a lineage: its sessions are closed for good. No run can take it up again (docs/adr/0057)."""
+"""``drained.json`` of a lineage: its sessions are closed for good. No run can resume it (docs/adr/0057)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DrainRecord(JsonRecord):
-    """Begun and over at these times (epoch ms), with ``batch_id`` as the last; not over: the next run finishes it."""
+    """Times (epoch ms) of a drain and its last ``batch_id``. Without ``over_at`` the next run finishes it."""
 
     begun_at: int
     over_at: int | None = None
@@ -27,30 +27,30 @@ class DrainRecord(JsonRecord):
 
     @property
     def moment(self) -> str:
-        """When it was over, or begun: UTC."""
+        """Moment at which it was over, or else begun, in UTC."""
         return f"{datetime.fromtimestamp((self.over_at or self.begun_at) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def begin_drain(home: StreamHome, lineage: str) -> None:
-    """Written before the punctuation that closes everything: from then on there is no way back."""
+    """Record the drain before the punctuation that closes everything: from then on there is no way back."""
     if read_drain(home, lineage) is None:
         write_record(home.lineage(lineage).drained, DrainRecord(epoch_ms()))
 
 
 def end_drain(home: StreamHome, lineage: str) -> None:
-    """Every session is closed, and the batch that closed the last one is committed."""
+    """Record that every session is closed and that the batch that closed the last one is committed."""
     known = read_drain(home, lineage) or DrainRecord(epoch_ms())
     batch_id = committed_batch(home.checkpoint(lineage))
     write_record(home.lineage(lineage).drained, replace(known, over_at=epoch_ms(), batch_id=batch_id))
 
 
 def read_drain(home: StreamHome, lineage: str) -> DrainRecord | None:
-    """The record; None if nobody ever drained ``lineage``. Raises DamagedFile."""
+    """Read the record, None if no run ever drained ``lineage``. Raises DamagedFile."""
     return require_undamaged(DrainRecord, home.lineage(lineage).drained)
 
 
 def require_not_drained(home: StreamHome) -> None:
-    """Raises StreamDrained if the active lineage is over, and DamagedFile."""
+    """Raise StreamDrained if the active lineage is over. Raises DamagedFile."""
     lineage = active_lineage(home)
     drain = read_drain(home, lineage) if lineage else None
     if lineage is not None and drain is not None and drain.over_at is not None:
@@ -58,7 +58,7 @@ def require_not_drained(home: StreamHome) -> None:
 
 
 def examine_drain(home: StreamHome) -> DrainRecord | None:
-    """The record of the active lineage, for those who only look. Never raises."""
+    """Read the record of the active lineage for a command that only reads. Never raises."""
     try:
         lineage = active_lineage(home)
         return read_drain(home, lineage) if lineage else None

@@ -20,9 +20,10 @@ FORMAT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class LineageSpec:
-    """The spec as JSON, since when the lineage runs by it, and since when what people wanted then (epoch ms).
+    """The ``document`` of a spec as JSON, and the time ``since`` when the lineage runs by it (epoch ms).
 
-    ``former_sinks``: each ``sink.path`` that the lineage ran by before.
+    ``desired_at``: time since when the desired state of that moment held (epoch ms). ``former_sinks``: each
+    ``sink.path`` that the lineage ran by before.
     """
 
     document: JsonObject
@@ -38,7 +39,7 @@ class LineageSpec:
 
 
 def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
-    """The record; None before the first driver of ``lineage``. Raises DamagedFile."""
+    """Read the record, None before the first driver of ``lineage``. Raises DamagedFile."""
     path = home.lineage(lineage).spec
     reading = examine_json(path)
     if reading.damage is not None:
@@ -47,9 +48,9 @@ def read_lineage_spec(home: StreamHome, lineage: str) -> LineageSpec | None:
 
 
 def write_lineage_spec(home: StreamHome, lineage: str, spec: LineageSpec) -> None:
-    """Only the holder of the lease may, before its query starts. Raises UnwritablePath, DamagedFile.
+    """Write the record. Only the holder of the lease may, before its query starts. Raises UnwritablePath, DamagedFile.
 
-    A folder of tables that the lineage leaves is remembered: a restore looks into each.
+    A folder of tables that the lineage leaves is remembered, because a restore looks into each.
     """
     former = _former_sinks(read_lineage_spec(home, lineage), spec)
     content = {"since": spec.since, "desired_at": spec.desired_at, "spec": spec.document, "former_sinks": former}

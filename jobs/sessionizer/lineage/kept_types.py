@@ -26,7 +26,7 @@ class KeptTypes:
     payload: Mapping[str, list[Any]] = field(default_factory=dict)
 
     def with_payload(self, types: Mapping[str, Any]) -> KeptTypes:
-        """These and those of a payload of now."""
+        """Add the types of the current payload."""
         names = {**self.payload, **types}
         return KeptTypes(self.time_mode, {name: self._with(name, types.get(name)) for name in names})
 
@@ -36,7 +36,7 @@ class KeptTypes:
 
 
 def read_kept_types(home: StreamHome, lineage: str) -> KeptTypes | None:
-    """The record; None before the first driver of ``lineage``. Raises DamagedFile."""
+    """Read the record, None before the first driver of ``lineage``. Raises DamagedFile."""
     path = home.lineage(lineage).types
     reading = examine_json(path)
     if reading.damage is not None:
@@ -51,5 +51,5 @@ def read_kept_types(home: StreamHome, lineage: str) -> KeptTypes | None:
 
 
 def write_kept_types(home: StreamHome, lineage: str, kept: KeptTypes) -> None:
-    """Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
+    """Write the record. Only the holder of the lease may, before its query starts. Raises UnwritablePath."""
     write_json(home.lineage(lineage).types, stamped({"time_mode": kept.time_mode, "payload": kept.payload}))

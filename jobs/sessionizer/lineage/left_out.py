@@ -28,7 +28,7 @@ _POSITION_OF_RECORD: Final = re.compile(r"(.+)-(\d+)-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Of a partition of Kafka, those from the offset ``first`` up to ``end``, which is not one of them."""
+    """A range of records in a partition of Kafka, from the offset ``first`` up to ``end``, which is excluded."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class Records:
     end: int
 
     def __str__(self) -> str:
-        """For people."""
+        """Format the range for a message."""
         count = self.end - self.first
         offsets = f"offset {self.first}" if count == 1 else f"offsets {self.first} to {self.end - 1}"
         return f"{counted(count, 'record')}: {offsets} of partition {self.partition} of {self.topic}"
@@ -44,14 +44,14 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRange:
-    """``typed``: in the words of whoever left it out. What that came to: ``files`` (URIs), or ``records``."""
+    """An excluded range: ``typed`` as the user gave it, resolved to ``files`` (URIs) or ``records``."""
 
     typed: str
     files: tuple[str, ...] = ()
     records: Records | None = None
 
     def holds(self, position: str) -> bool:
-        """Whether a row of that ``source_position`` is in it."""
+        """Whether a row with that ``source_position`` is in the range."""
         if self.records is None:
             return file_position(position) in self.files
         found = _POSITION_OF_RECORD.fullmatch(position)
@@ -60,11 +60,11 @@ class LeftOutRange:
         return self.records.first <= int(found[3]) < self.records.end
 
     def __str__(self) -> str:
-        """For people."""
+        """Format the range for a message."""
         return f"{self.typed} ({self.records or counted(len(self.files), 'file')})"
 
     def to_json(self) -> JsonObject:
-        """As in ``left_out.json``."""
+        """Return the entry of ``left_out.json``."""
         of_files = {"files": list(self.files)} if self.records is None else {}
         records = self.records
         of_records = {} if records is None else {name: getattr(records, name) for name in Records.__slots__}
@@ -72,7 +72,7 @@ class LeftOutRange:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError, ValueError."""
+        """Read an entry of ``left_out.json``. Raises KeyError, TypeError, ValueError."""
         if "files" in value:
             return cls(str(value["range"]), files=tuple(map(str, value["files"])))
         topic, partition, first, end = (value[name] for name in Records.__slots__)
@@ -81,7 +81,7 @@ class LeftOutRange:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """All ``ranges`` that a lineage leaves out; false where there is none."""
+    """All ``ranges`` that a lineage excludes. An empty one is false."""
 
     ranges: tuple[LeftOutRange, ...] = ()
 
@@ -91,20 +91,20 @@ class LeftOut:
 
     @property
     def files(self) -> list[str]:
-        """Of all ranges."""
+        """Files of all ranges (URIs), sorted."""
         return sorted({file for each in self.ranges for file in each.files})
 
     @property
     def records(self) -> list[Records]:
-        """Of all ranges."""
+        """Records of all ranges."""
         return [each.records for each in self.ranges if each.records is not None]
 
     def holds(self, position: str) -> bool:
-        """Whether a row of that ``source_position`` is left out."""
+        """Whether a row with that ``source_position`` is excluded."""
         return any(each.holds(position) for each in self.ranges)
 
     def covers(self, other: LeftOutRange) -> bool:
-        """Whether all of the ``other`` range is left out."""
+        """Whether all of the ``other`` range is excluded."""
         wanted = other.records
         if wanted is None:
             return set(other.files) <= set(self.files)
@@ -116,7 +116,7 @@ class LeftOut:
         )
 
     def and_also(self, others: Iterable[LeftOutRange]) -> LeftOut:
-        """These and the ``others``, each once."""
+        """Add the ``others``, each once."""
         return LeftOut(tuple(dict.fromkeys((*self.ranges, *others))))
 
     def select_topics(self, topics: Collection[str]) -> LeftOut:
@@ -124,15 +124,15 @@ class LeftOut:
         return LeftOut(tuple(each for each in self.ranges if each.records and each.records.topic in topics))
 
     def drop_topics(self, topics: Collection[str]) -> LeftOut:
-        """Leave out the ranges of records in ``topics``."""
+        """Drop the ranges of records in ``topics``."""
         return LeftOut(tuple(each for each in self.ranges if not each.records or each.records.topic not in topics))
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Format each range for a message."""
         return map(str, self.ranges)
 
     def record(self) -> JsonObject:
-        """The file that says so."""
+        """Return the content of ``left_out.json``."""
         return stamped({_RANGES: [each.to_json() for each in self.ranges]})
 
 
@@ -140,17 +140,17 @@ NOTHING_LEFT_OUT: Final = LeftOut()
 
 
 def file_position(uri: str) -> str:
-    """A file's URI as Spark's metadata column writes it: without an empty host."""
+    """Write a file's URI as Spark's metadata column does: without an empty host."""
     return re.sub(r"^(\w+):///", r"\1:/", uri)
 
 
 def counted(count: int, thing: str) -> str:
-    """``1 file``, ``2 files``."""
+    """Format a count, such as ``1 file`` or ``2 files``."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def left_out_in(path: ControlPath) -> LeftOut:
-    """What the file says is left out; nothing where there is none. Raises DamagedFile, ControlUnreachable."""
+    """Read the excluded ranges of a file, none if there is no file. Raises DamagedFile, ControlUnreachable."""
     reading = examine_json(path)
     if reading.damage is not None:
         raise unreadable(path, reading)
@@ -164,19 +164,22 @@ def left_out_in(path: ControlPath) -> LeftOut:
 
 
 def read_left_out(home: StreamHome, lineage: str | None) -> LeftOut:
-    """What ``lineage`` leaves out of its source. Raises as ``left_out_in``: a damaged file must not let rows in."""
+    """Read the ranges that ``lineage`` excludes. Raises DamagedFile, ControlUnreachable.
+
+    A damaged file must not let rows in.
+    """
     return left_out_in(home.lineage(lineage).left_out) if lineage else NOTHING_LEFT_OUT
 
 
 def keep_left_out(home: StreamHome, operation: str, left_out: LeftOut) -> None:
-    """Have a second run of the operation find what was approved. Raises UnwritablePath, DiskFull."""
+    """Save the approved ranges for a second run of the operation. Raises UnwritablePath, DiskFull."""
     path = home.control_files.left_out(operation)
     have_folder(path.parent, "what is left out")
     write_json(path, left_out.record())
 
 
 def examine_left_out(home: StreamHome) -> LeftOut:
-    """What the active lineage leaves out, for those who only look. Never raises."""
+    """Read the ranges of the active lineage for a command that only reads. Never raises."""
     try:
         return read_left_out(home, active_lineage(home))
     except SessionizerError:

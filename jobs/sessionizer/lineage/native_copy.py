@@ -1,9 +1,9 @@
-"""One committed batch of a checkpoint as a copy of its files, which the same line of Spark goes on from elsewhere.
+"""A committed batch of a checkpoint, copied as files. A Spark of the same line can resume from the copy elsewhere.
 
 Beside ``checkpoint.py`` the only place that knows Spark's files: those of the state. ``<version>_<id>.zip`` is a
 snapshot after batch ``version - 1``, ``.changelog`` what that batch changed, ``SSTs`` hold what snapshots share. Which
-id belongs to the batch is in its commit. All of them are written once. A copy needs one line changed
-(docs/adr/0082): ``_metadata/v2`` names the file of the state's schema by its absolute path.
+id belongs to the batch is in its commit. All of them are written once. A copy needs one line changed (docs/adr/0082):
+``_metadata/v2`` names the file of the state's schema by its absolute path.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SCHEMA: Final = "/_stateSchema/"
 
 
 def copy_batch(checkpoint: DataPath, batch_id: int, target: DataPath, *, events_are_files: bool) -> None:
-    """Copy what the committed ``batch_id`` is made of to ``target``, a new folder.
+    """Copy the files of the committed ``batch_id`` to ``target``, a new folder.
 
-    Raises FileNotFoundError where a file of it is gone by now, and ValueError where Spark's files are not known.
+    Raises FileNotFoundError if one of its files is gone by now, and ValueError if Spark's files have an unknown format.
     """
     names = [*_logs(checkpoint, batch_id), *_state(checkpoint, batch_id)]
     if not events_are_files:
@@ -53,7 +53,7 @@ def copy_files(folder: DataPath, names: Iterable[str], target: DataPath) -> None
 
 
 def move_schema(checkpoint: DataPath, uri: str) -> None:
-    """Have a copy, which is at ``uri`` for Spark, find the schema of its state there. Raises ValueError."""
+    """Have a copy, which Spark finds at ``uri``, name the schema of its state there. Raises ValueError."""
     files: list[DataPath] = [*(checkpoint / "state" / _OPERATOR / "_metadata" / "v2").iterdir()]
     for file in files:
         if file.name.startswith("."):
@@ -74,7 +74,7 @@ def _moved(path: str, uri: str) -> str:
 
 
 def _logs(checkpoint: DataPath, batch_id: int) -> Iterator[str]:
-    """The names, from the checkpoint on. Spark wants the batch before the last as well, when it starts."""
+    """Yield the names below the checkpoint. Spark also needs the batch before the last when it starts."""
     yield "metadata"
     for log in (offset_log(checkpoint), commit_log(checkpoint)):
         yield from (f"{log.name}/{batch}" for batch in (batch_id - 1, batch_id) if batch >= 0)
@@ -95,13 +95,13 @@ def _names_in(folder: DataPath, name: str) -> list[str]:
 
 
 def _versions(checkpoint: DataPath, batch_id: int) -> list[int]:
-    """Of the state, that can be told: Spark calls it by the batch that comes next."""
+    """Return the state versions that can be identified. Spark numbers a version by the batch that comes next."""
     commits = {int(file.name) for file in entries_in(commit_log(checkpoint)) if file.name.isdecimal()}
     return sorted(batch + 1 for batch in commits if batch <= batch_id)
 
 
 def _of_partition(folder: DataPath, ids: Mapping[int, str]) -> Iterator[str]:
-    """The newest snapshot and the changes since."""
+    """Yield the names of the newest snapshot and of the changes since. Raises FileNotFoundError if a change is gone."""
     there = {file.name for file in entries_in(folder)}
     newest = max(ids)
     base = max((version for version, found in ids.items() if f"{version}_{found}.zip" in there), default=0)

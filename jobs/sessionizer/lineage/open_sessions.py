@@ -1,4 +1,4 @@
-"""How many sessions are open, and until when: each key group says so when something changes, the driver keeps it."""
+"""Number of open sessions and their latest end. Each key group reports its changes, the driver keeps them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _BATCH, _GROUPS, _UNMERGED = "batch_id", "groups", "unmerged"
 
 
 class OpenSessions:
-    """What is open per key group, kept so that a restart knows it; from the first batch on there is such a file.
+    """The open sessions per key group, kept for a restart. The file is there from the first batch on.
 
-    Where a group has only appended since it merged, it is an upper bound: of its sessions, and of the last one's end.
+    If a group has only appended since it merged, its figures are upper bounds: its sessions and the end of the last
+    one.
     """
 
     def __init__(self, file: ControlPath) -> None:
@@ -37,28 +38,31 @@ class OpenSessions:
 
     @property
     def most(self) -> int:
-        """No more can be open: a key that came several times since its group merged may have as many sessions."""
+        """Upper bound of open sessions.
+
+        A key that came several times since its group merged may have as many sessions.
+        """
         return self.total + sum(self._unmerged.values())
 
     @property
     def latest_due_ms(self) -> int | None:
-        """The watermark (epoch ms) at which the last of them is out; None where none ever is."""
+        """Watermark (epoch ms) at which the last open session is emitted, None if none ever is."""
         return latest(*(open_in_group.latest_due_ms for open_in_group in self._of_group.values()))
 
     @property
     def held_bytes(self) -> int:
-        """What the open events of all groups come to, decoded; at most."""
+        """Upper bound of the decoded size of all groups' open events, in bytes."""
         return sum(open_in_group.held_bytes for open_in_group in self._of_group.values())
 
     @property
     def heaviest(self) -> tuple[int | None, int | None]:
-        """The group that holds the most, and how many bytes that is."""
+        """Group that holds the most, and its bytes."""
         held = {group: open_in_group.held_bytes for group, open_in_group in self._of_group.items()}
         group = max(held, key=held.__getitem__, default=None)
         return group, None if group is None else held[group]
 
     def learn(self, batch_id: int, open_in_groups: Iterable[tuple[int, OpenInGroup]]) -> None:
-        """Take over what groups said in this batch. A batch that runs again says it again: what it adds counts once."""
+        """Take over the reports of groups in this batch. If the batch runs again, its additions count once."""
         of_group, unmerged = dict(self._of_group), dict(self._unmerged)
         for group, open_in_group in open_in_groups:
             if open_in_group.merged or batch_id != self._batch_id:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 SinkFolder: TypeAlias = str | None
-"""As ``sink.path`` of a spec has it; None: the stream's own data."""
+"""``sink.path`` of a spec. None is the stream's own data."""
 
 
 def sink_folders(home: StreamHome, lineages: Iterable[str]) -> tuple[SinkFolder, ...]:
-    """Return each folder that one of ``lineages`` ran by, once. Raises DamagedFile."""
+    """Return each folder that one of ``lineages`` used, once. Raises DamagedFile."""
     found: dict[SinkFolder, None] = {}
     for lineage in lineages:
         record = read_lineage_spec(home, lineage)

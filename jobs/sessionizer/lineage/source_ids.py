@@ -65,16 +65,16 @@ def known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) 
 
 
 def topics_read(offset: Mapping[str, Mapping[str, int]]) -> set[str]:
-    """The topics of which something was read."""
+    """Return the topics that something was read of."""
     return {topic for topic, partitions in offset.items() if any(partitions.values())}
 
 
 def replaced(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names that have another id ``now`` than was ``known``. An id that is not known is no other one."""
+    """Return the names whose id ``now`` differs from the ``known`` one. An unknown id counts as the same."""
     return [name for name, found in known.items() if now.get(name, found) != found]
 
 
 def require_same_source(stream: str, known: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raises SourceReplaced for a topic or table that was made anew."""
+    """Raise SourceReplaced for a topic or table that was made anew."""
     for name in replaced(known, now):
         raise SourceReplaced(stream, name, known[name], now[name])

@@ -1,1 +1,1 @@
-"""Savepoints and what is made of them, as data: manifests, states, plans. Pure, but for the records it reads."""
+"""Savepoints and their uses as data: manifests, states, plans. Pure, except for the records that it reads."""

@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 BASE_S: Final = 20.0
-"""A guess for a stream with nothing open: Spark makes the lineage and reads it back."""
+"""Guess for a stream with nothing open: Spark makes the lineage and reads it back."""
 BYTES_PER_S: Final = 5_000_000
-"""A guess for two cores that read, pack, write and compare what is open."""
+"""Guess for two cores that read, pack, write and compare the open events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Downtime:
-    """Seconds that the stream is expected to be down. ``basis``: where the number comes from."""
+    """Seconds that the stream is expected to be down. ``basis``: the source of the number."""
 
     seconds: float
     basis: str
 
     def line(self) -> str:
-        """Tell the reader of a plan."""
+        """Format the downtime for the reader of a plan."""
         return f"the stream is down for about {self.seconds:,.0f} s and the start of its next driver ({self.basis})"
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the downtime for programs."""
         return {"seconds": round(self.seconds, 1), "basis": self.basis}
 
 
@@ -48,7 +48,7 @@ def downtime_of(home: StreamHome, verb: str) -> Downtime | None:
 
 
 def expected_downtime(verb: str, operations: Sequence[OperationRecord], held_bytes: int) -> Downtime:
-    """Take the newest command of the same verb, else of any, else a guess by the bytes of what is open. Pure."""
+    """Take the newest command of the same verb, else of any verb, else guess by the bytes of open events. Pure."""
     done = [each for each in operations if each.outcome is Ending.DONE and each.seconds]
     same = [each for each in done if each.verb == verb]
     for found in (same, done):

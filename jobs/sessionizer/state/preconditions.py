@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 _GIVES_SPEC: Final = "apply"
-"""The verb that may go on in the lineage that the stream has."""
+"""The command that may stay in the stream's lineage."""
 _BEGINS: Final = "seed"
-"""The verb for a stream that never ran."""
+"""The command for a stream that never ran."""
 
 
 def require_as_planned(home: StreamHome, record: OperationRecord) -> OperationRecord:
@@ -74,7 +74,7 @@ def require_startable(home: StreamHome, verb: str, savepoint: str = "", *, start
 
 
 def require_abandonable(home: StreamHome, record: OperationRecord) -> None:
-    """Raises OperationPastReturn if the operation has changed what counts. Raises DamagedFile."""
+    """Raise OperationPastReturn if the operation has made its decisive change already. Raises DamagedFile."""
     past = record.is_past_return
     if past or activated_by(home, record) is not None or _has_given_spec(home, record):
         raise OperationPastReturn(home.name, record.verb, record.step, record.command)
@@ -83,7 +83,7 @@ def require_abandonable(home: StreamHome, record: OperationRecord) -> None:
 def _carried_out_since(
     operations: list[OperationRecord], record: OperationRecord, active: str | None
 ) -> OperationRecord | None:
-    """The newest operation, if another process carried out the same approval while this one waited."""
+    """Return the newest operation if another process completed the same approval while this one waited."""
     newest = operations[-1] if operations else None
     if newest is None or newest.outcome is not Ending.DONE or newest.lineage_to != active:
         return None
@@ -107,7 +107,7 @@ def _require_lineage(home: StreamHome, record: OperationRecord, active: str | No
 
 
 def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
-    """Whether the operation has had its lineage run by another spec already, which is the last step of an apply."""
+    """Whether the operation has already given its lineage another spec, which is the last step of an apply."""
     if record.verb != _GIVES_SPEC or not record.has_done(Reached.SAVED):
         return False
     kept = read_lineage_spec(home, record.lineage_from)

@@ -1,1 +1,1 @@
-"""The trial of a lineage that a verb made: its first batches, judged against what the lineage before it did."""
+"""The trial of a lineage that a command made: its first batches are judged against the lineage before it."""

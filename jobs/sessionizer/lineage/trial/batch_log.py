@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath
 
 KEPT: Final = 20
-"""Batches that are kept one by one."""
+"""Number of batches that are kept one by one."""
 _EARLIER, _BATCHES, _WRITTEN, _ACCEPTED, _FIRST = "earlier", "batches", "written", "accepted", "first"
 
 
 class BatchLog:
-    """Kept by the driver, so that a verb knows what was usual before it, and a restart what a trial has seen so far."""
+    """Figures that the driver keeps: a command reads the usual ones from it, a restart the progress of a trial."""
 
     def __init__(self, file: ControlPath) -> None:
-        """Raises DamagedFile for a file of a newer release; one that cannot be read counts from nothing."""
+        """Read the file, or begin at nothing if it cannot be read. Raises DamagedFile for a file of a newer release."""
         self._file, self._added = file, 0
         kept = read_json(file) or {}
         require_known_format(file, kept)
@@ -40,17 +40,17 @@ class BatchLog:
 
     @property
     def added(self) -> int:
-        """How many batches were added since it was opened."""
+        """Number of batches added since the log was opened."""
         return self._added
 
     @property
     def life(self) -> Figures:
-        """Of every batch of the lineage."""
+        """Figures of every batch of the lineage."""
         return self._earlier.and_those_of(self._batches)
 
     @property
     def recent(self) -> Figures:
-        """Of the newest batches."""
+        """Figures of the newest batches."""
         return Figures.of(self._batches)
 
     @property
@@ -116,12 +116,12 @@ class BatchLog:
 
 
 def table_key(folder: str | None, table: str) -> str:
-    """The name of ``table`` in ``folder`` (``sink.path`` as the spec has it), wherever the home is mounted."""
+    """Name ``table`` in ``folder`` (``sink.path`` as the spec has it), independent of where the home is mounted."""
     return table if folder is None else f"{folder}/{table}"
 
 
 def _batches_by_table(kept: object) -> dict[str, int]:
-    """The batches in a file, without values of other types."""
+    """Read the batches in a file, without values of other types."""
     found = kept if isinstance(kept, dict) else {}
     return {str(key): batch for key, batch in found.items() if type(batch) is int}
 

@@ -1,4 +1,4 @@
-"""What batches did, in the figures that a trial is judged by: pure."""
+"""Figures of batches, by which a trial is judged: pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchFacts(JsonRecord):
-    """One batch: the rows ``read`` of the source, what became of them, the ``sessions`` that it emitted.
+    """A batch: the rows ``read`` of the source, how they were sorted, the ``sessions`` that it emitted.
 
-    ``open_before`` and ``open_after``: no more sessions were open; ``held_bytes``: of open events. ``lag_ms``: how far
-    the newest events were behind the clock, None where there is no watermark yet (``lag_behind``).
+    ``open_before`` and ``open_after`` are upper bounds of open sessions. ``held_bytes`` is the size of open events.
+    ``lag_ms`` is the distance of the newest events behind the clock, None without a watermark yet (``lag_behind``).
     """
 
     batch_id: int
@@ -32,19 +32,20 @@ class BatchFacts(JsonRecord):
 
 
 def lag_behind(now_ms: int, watermark_ms: int | None, delay_ms: int) -> int | None:
-    """How far the newest events are behind the clock, by a watermark that is ``delay_ms`` behind them.
+    """Return the lag (ms) of the newest events behind the clock. The watermark is ``delay_ms`` behind these events.
 
-    The delay is the spec's: a new one would else make a lineage look slower, or faster, than the one before.
+    The delay is subtracted because a new one in the spec would make a lineage look slower, or faster, than the one
+    before.
     """
     return None if watermark_ms is None else now_ms - watermark_ms - delay_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures(JsonRecord):
-    """Batches one after the other: counts are sums, ``batches`` of those that read something.
+    """Figures of consecutive batches: counts are sums, ``batches`` counts those that read something.
 
-    ``open_before`` is of the first, ``open_after`` and ``held_bytes`` of the last; lags (ms) are of those that read
-    something: of the first, of the last, and the longest.
+    ``open_before`` is of the first, ``open_after`` and ``held_bytes`` are of the last. Lags (ms) are of batches that
+    read something: the first lag, the last, and the longest.
     """
 
     batches: int = 0
@@ -62,11 +63,11 @@ class Figures(JsonRecord):
 
     @classmethod
     def of(cls, batches: Iterable[BatchFacts]) -> Self:
-        """Those of ``batches``, the oldest first."""
+        """Sum up ``batches``, the oldest first."""
         return cls().and_those_of(batches)
 
     def and_those_of(self, batches: Iterable[BatchFacts]) -> Self:
-        """These, and those of ``batches`` that followed."""
+        """Add ``batches`` that followed."""
         found = self
         for batch in batches:
             found = found._and(batch)
@@ -92,13 +93,14 @@ class Figures(JsonRecord):
 
     @property
     def fewest_begun(self) -> int:
-        """Sessions that began in these batches, at least: those that came out, but for what may have been open before.
+        """Lower bound of the sessions that began in these batches: the emitted ones minus those perhaps open before.
 
-        Whenever they came out: a backlog that closes much at once begins no more sessions than it brings.
+        Their time of emission does not matter: a backlog that closes much at once begins no more sessions than it
+        brings.
         """
         return max(0, self.sessions - (self.open_before or 0))
 
     @property
     def most_begun(self) -> int:
-        """Sessions that began in these batches, at most: all that came out, and all that may be open."""
+        """Upper bound of the sessions that began in these batches: all emitted ones, and all that may be open."""
         return self.sessions + self.open_after

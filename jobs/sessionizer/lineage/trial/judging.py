@@ -1,7 +1,7 @@
-"""Whether a lineage does as well as the one before it: pure, on figures of batches and on how its drivers ended.
+"""The verdict on a lineage compared with the one before it: pure, from figures of batches and the ends of its drivers.
 
-Whatever is compared does not depend on how much a batch brings or how late it comes, so that a lineage that reads a
-backlog is judged like one that follows its source (docs/adr/0106).
+No compared figure depends on how much a batch brings or how late it comes. So a lineage that reads a backlog is judged
+like one that follows its source (docs/adr/0106).
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from sessionizer.lineage.trial.figures import Figures
 
 BATCHES: Final = 5
-"""Of a trial, unless somebody says otherwise."""
+"""Batches of a trial, unless the user gives a number."""
 PATIENCE: Final = 10
-"""So many times the batches of a trial are waited for events enough, and for a backlog to be read."""
+"""A trial waits this many times its batches, for enough events and for a backlog to be read."""
 LAG_SLACK_MS: Final = 60_000
 SMALL_STATE_BYTES: Final = 2**26
-"""A state that is larger by so little harms nobody."""
+"""A state that is larger by at most this passes."""
 
 
 class Outcome(StrEnum):
-    """How a trial ended."""
+    """The result of a trial."""
 
     PASSED = "passed"
     FAILED = "failed"
     ACCEPTED = "accepted"
-    """By a person, whatever was found."""
+    """Accepted by a user, whatever was found."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms(JsonRecord):
-    """What a lineage must show in its first ``batches`` that read something.
+    """The terms that a lineage must meet in its first ``batches`` that read something.
 
-    A share of rows may be ``rise`` higher than before, or ``factor`` times as high; other figures ``factor`` times.
-    ``drivers``: so many of its drivers may not end in failures. ``least_rows``: what nothing is judged by less than.
-    ``goes_back``: whoever approved the verb wants the lineage before again, without being asked. ``judges_sessions``:
-    it is meant to begin as many, and to hold as much, as the lineage before. ``judges_refused``: nobody has left rows
-    out of its source, which are quarantined as well.
+    A share of rows may be ``rise`` higher than before, or ``factor`` times as high, other figures ``factor`` times.
+    ``drivers``: the trial fails when this many of its drivers ended in failures. ``least_rows``: fewer rows are not
+    judged. ``goes_back``: a failed trial rolls back to the lineage before without asking, as the user approved with the
+    command. ``judges_sessions``: the lineage should begin as many sessions, and hold as much, as the one before.
+    ``judges_refused``: no rows of its source were excluded, because excluded rows are quarantined as well.
     """
 
     batches: int = BATCHES
@@ -58,30 +58,33 @@ class Terms(JsonRecord):
 
 
 USUAL: Final = Terms()
-"""Those of a verb whose user says nothing of a trial."""
+"""Terms of a command whose user gives none for the trial."""
 
 
 def approved_terms(terms: Terms | None) -> dict[str, object]:
-    """What of the ``terms`` somebody chose, for the digest of a plan: nothing of the usual ones. None: no trial."""
+    """Return the non-default ``terms`` that the user chose, for the digest of a plan. None means no trial."""
     chosen = (terms.batches, terms.goes_back) if terms else (0, False)
     return {} if chosen == (USUAL.batches, USUAL.goes_back) else {"trial": chosen}
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the lineage before did: in its whole ``life``, and in its newest batches. The milder of both counts."""
+    """Figures of the lineage before: of its whole ``life``, and of its newest batches. The milder of both counts."""
 
     life: Figures
     recent: Figures
 
     def fit(self, terms: Terms) -> tuple[Figures, ...]:
-        """Those that something can be judged by."""
+        """Return the figures with enough rows to judge by."""
         return tuple(figures for figures in (self.life, self.recent) if figures.read >= terms.least_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a driver ended, in words, that a trial counts; ``fatal``: its query would end like that again."""
+    """The end of a driver, described by ``what``, that a trial counts.
+
+    ``fatal``: its query would end like that again.
+    """
 
     uid: str
     what: str
@@ -90,7 +93,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``outcome`` is None while nothing can be told yet; ``reason``: why it failed."""
+    """The decision of a trial. ``outcome`` is None while it is open, ``reason`` says why the lineage failed."""
 
     outcome: Outcome | None = None
     reason: str | None = None
@@ -100,7 +103,7 @@ WATCHING: Final = Verdict()
 
 
 def judge(terms: Terms, baseline: Baseline, figures: Figures, ends: Sequence[End] = ()) -> Verdict:
-    """The verdict on a lineage that has done ``figures`` so far, and whose drivers have come to ``ends``. Total."""
+    """Judge a lineage by its ``figures`` so far and the ``ends`` of its drivers. Never raises."""
     ended = _of_ends(terms, ends)
     if ended is not None:
         return Verdict(Outcome.FAILED, ended)
@@ -123,7 +126,7 @@ def _of_ends(terms: Terms, ends: Sequence[End]) -> str | None:
 
 
 def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
-    """Whether it is as near to the clock as the lineage before was; also where nobody can tell."""
+    """Whether its lag is as small as the lineage's before. True also if a lag is unknown."""
     known = [before.most_lag_ms for before in usual if before.most_lag_ms is not None]
     if figures.last_lag_ms is None or not known:
         return True
@@ -151,7 +154,7 @@ def _of_share(
 
 
 def _begun(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
-    """Sessions per event. How many begin is known from below and from above: only what both bounds say is judged."""
+    """Judge sessions per event. The number that begin has a lower and an upper bound: only what both say counts."""
     known = [of for of in usual if of.admitted >= terms.least_rows]
     if not terms.judges_sessions or not known or figures.admitted < terms.least_rows:
         return None
@@ -166,7 +169,7 @@ def _begun(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | No
 
 
 def _held(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
-    """The size of the state: while a backlog is read it may well be larger."""
+    """Judge the size of the state. While a backlog is read it may well be larger."""
     if not terms.judges_sessions or not usual or not _has_caught_up(usual, figures):
         return None
     before = max(of.held_bytes for of in usual)

@@ -1,4 +1,4 @@
-"""Does a stream begin with a backlog that is not in the order of time? Told by its first batches: pure."""
+"""Warning for a stream that begins with a backlog out of time order, judged by its first batches: pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from sessionizer.lineage.trial.figures import Figures
 
 MOST_LATE: Final = 0.1
-"""Share of late rows in the first batches, at most: above it their order is to blame, not a few stragglers."""
+"""Largest accepted share of late rows in the first batches. Above it their order is to blame, not a few stragglers."""
 FEWEST_LATE: Final = 10
-"""Late rows that tell anything."""
+"""Fewest late rows that allow a judgement."""
 TOLD_FOR_MS: Final = 7 * 24 * 3_600_000
-"""So long after its beginning ``status`` tells of it."""
+"""Time (ms) after the lineage's beginning in which ``status`` shows the warning."""
 
 
 def late_backlog_line(stream: str, lineage: Lineage, first: Figures, now_ms: int) -> str | None:

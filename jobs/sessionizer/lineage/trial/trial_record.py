@@ -1,4 +1,4 @@
-"""``trial.json`` of a lineage: what it is on trial for, what it is judged against, and what came of it."""
+"""``trial.json`` of a lineage: the terms of its trial, the baseline that it is compared with, and the outcome."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ NOTHING: Final = Baseline(Figures(), Figures())
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Course(JsonRecord):
-    """A trial after a ``verb``, of the stream ``owner``; ``before``: the lineage to go back to. Times are epoch ms.
+    """The course of a trial after a ``verb``, of the stream ``owner``. Times are epoch ms.
 
-    ``drivers``: uids of those that ran the lineage, but for those that ended as they should, separated by a space.
+    ``before``: the lineage to roll back to. ``drivers``: uids of the drivers that ran the lineage, separated by a
+    space, without those that ended as they should.
     """
 
     verb: str
@@ -42,7 +43,7 @@ class Course(JsonRecord):
     reason: str | None = None
     decided_at: int | None = None
     by: str | None = None
-    """Who accepted the lineage, whatever was found."""
+    """User who accepted the lineage, whatever was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +57,30 @@ class Trial:
 
     @property
     def outcome(self) -> Outcome | None:
-        """None while it goes on."""
+        """Outcome, None while the trial goes on."""
         return self.course.outcome
 
     @property
     def goes_back(self) -> bool:
-        """Whether it is over, failed, and to be followed by the lineage before without asking anybody."""
+        """Whether the trial failed and the lineage before follows without asking the user."""
         return self.outcome is Outcome.FAILED and self.terms.goes_back and self.course.before is not None
 
     def decided(self, outcome: Outcome, reason: str | None = None, by: str | None = None) -> Self:
-        """The same, over."""
+        """Return the trial as over."""
         return replace(self, course=replace(self.course, outcome=outcome, reason=reason, decided_at=epoch_ms(), by=by))
 
     def to_json(self) -> JsonObject:
-        """For the file, and for programs."""
+        """Return the content of the file, which programs read as well."""
         figures = {"life": self.baseline.life.to_json(), "recent": self.baseline.recent.to_json()}
         return {**self.course.to_json(), "terms": self.terms.to_json(), "baseline": figures}
 
 
 def begin_trial(home: StreamHome, lineage: str, verb: str, before: str | None, terms: Terms) -> None:
-    """Put ``lineage`` on trial before it is the active one, by what that has done so far. Raises UnwritablePath.
+    """Put ``lineage`` on trial before it becomes active, against the active one's batches so far.
 
-    ``before``: the lineage that a rollback would lead to; None where there is no way back.
+    Raises UnwritablePath.
+
+    ``before``: the lineage that a rollback would lead to, None if there is no way back.
     """
     left = active_lineage(home)
     baseline = _done_by(home, left, terms) if left else NOTHING
@@ -86,19 +89,19 @@ def begin_trial(home: StreamHome, lineage: str, verb: str, before: str | None, t
 
 
 def _done_by(home: StreamHome, lineage: str, terms: Terms) -> Baseline:
-    """What the lineage did; where that is too little to judge by, what it was itself judged by."""
+    """Return the figures of the lineage, or the baseline of its own trial if they are too few to judge by."""
     log = BatchLog(home.lineage(lineage).batches)
     done, own = Baseline(log.life, log.recent), read_trial(home, lineage)
     return own.baseline if own is not None and not done.fit(terms) else done
 
 
 def write_trial(home: StreamHome, trial: Trial) -> None:
-    """Raises UnwritablePath, DiskFull."""
+    """Write the record. Raises UnwritablePath, DiskFull."""
     write_json(home.lineage(trial.lineage).trial, stamped(trial.to_json()))
 
 
 def read_trial(home: StreamHome, lineage: str) -> Trial | None:
-    """The record; None for a lineage that was never on trial. Raises DamagedFile."""
+    """Read the record, None for a lineage that was never on trial. Raises DamagedFile."""
     path = home.lineage(lineage).trial
     reading = examine_json(path)
     if reading.damage is not None:
@@ -107,13 +110,13 @@ def read_trial(home: StreamHome, lineage: str) -> Trial | None:
 
 
 def trial_of_active(home: StreamHome) -> Trial | None:
-    """As ``read_trial``, of the active lineage."""
+    """Read the trial of the active lineage, None if it was never on trial. Raises DamagedFile."""
     lineage = active_lineage(home)
     return read_trial(home, lineage) if lineage else None
 
 
 def examine_trial(home: StreamHome) -> Trial | None:
-    """As ``trial_of_active``, for those who only look. Never raises."""
+    """Read the trial of the active lineage for a command that only reads. Never raises."""
     try:
         return trial_of_active(home)
     except SessionizerError:
@@ -121,9 +124,9 @@ def examine_trial(home: StreamHome) -> Trial | None:
 
 
 def accepted(home: StreamHome, by: str) -> str:
-    """What has been done, for people: the trial of the active lineage is over, and speaks for it.
+    """Accept the active lineage, which ends its trial, and return a message for the user.
 
-    A driver that runs takes it from its next batch on. Raises OperationPending where a rollback was begun, DamagedFile.
+    A running driver learns of it with its next batch. Raises OperationPending if a rollback was begun, and DamagedFile.
     """
     require_no_operation(home)
     trial = trial_of_active(home)
@@ -132,7 +135,7 @@ def accepted(home: StreamHome, by: str) -> str:
     if trial.outcome in _SETTLED:
         return f"lineage {trial.lineage} of stream {home.name} has {trial.outcome} already: there is nothing to accept"
     write_trial(home, trial.decided(Outcome.ACCEPTED, trial.course.reason, by))
-    require_no_operation(home)  # again: one that was begun meanwhile leaves the lineage all the same
+    require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} goes on with lineage {trial.lineage}, accepted by {by}"
 
 

@@ -1,4 +1,4 @@
-"""The trial of the active lineage, as a driver of it goes through it: at its start, after its batches, at its end."""
+"""The trial of the active lineage during its driver's life: at its start, after its batches, at its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _LINE_LIMIT = 200
 
 @dataclass(slots=True)
 class TrialWatch:
-    """``trial`` is not over; ``ends`` are those of the drivers before ``uid``, by which it is not failed yet."""
+    """An undecided ``trial`` in the driver ``uid``.
+
+    ``ends`` are those of earlier drivers, which have not failed it yet.
+    """
 
     home: StreamHome
     uid: str
@@ -38,9 +41,10 @@ class TrialWatch:
 
     @classmethod
     def begun_by(cls, home: StreamHome, uid: str) -> TrialWatch | None:
-        """That of the driver ``uid``, which holds the lease and is about to start. None where there is no trial (left).
+        """Begin the watch of the driver ``uid``, which holds the lease and is about to start. None if no trial is left.
 
-        Raises LineageUnfit or LineageLeft where the lineage failed, maybe by how its drivers have ended, DamagedFile.
+        Raises LineageUnfit or LineageLeft if the lineage failed, perhaps by the ends of its drivers. Raises
+        DamagedFile.
         """
         trial = trial_of_active(home)
         if trial is None or trial.outcome in {Outcome.PASSED, Outcome.ACCEPTED}:
@@ -61,7 +65,10 @@ class TrialWatch:
         return watch
 
     def judge(self, figures: Figures) -> None:
-        """Note what ``figures`` of all its batches lead to. Raises LineageUnfit, or LineageLeft, if it fails."""
+        """Decide by the ``figures`` of all its batches, and note the outcome.
+
+        Raises LineageUnfit or LineageLeft if it fails.
+        """
         if self.trial.outcome is not None or self._was_accepted():
             return
         verdict = judge(self.trial.terms, self.trial.baseline, figures, self.ends)
@@ -73,7 +80,7 @@ class TrialWatch:
             raise failure_of(self.home, self.trial)
 
     def after(self, error: SessionizerError) -> SessionizerError:
-        """What the driver ends with, whose life ended with ``error``: that, or what it comes to for the trial."""
+        """Return the error that the driver ends with: the trial's failure if ``error`` leads to one, else ``error``."""
         cause = cause_of_error(error)
         end = _counted(self.uid, cause, str(error))
         if end is None:
@@ -84,15 +91,15 @@ class TrialWatch:
         except (LineageUnfit, LineageLeft) as failed:
             return failed
         except SessionizerError:
-            return error  # what the driver ended with matters more than that it could not be noted
+            return error  # the driver's own error matters more than that it could not be noted
         return error
 
     def line(self, figures: Figures) -> str:
-        """Where it stands, for people."""
+        """Describe the state of the trial for the user."""
         return standing_line(self.trial, figures)
 
     def _was_accepted(self) -> bool:
-        """A person may have accepted the lineage meanwhile: theirs is the last word."""
+        """Whether a user accepted the lineage meanwhile, which overrides any finding."""
         found = read_trial(self.home, self.trial.lineage)
         if found is None or found.outcome is not Outcome.ACCEPTED:
             return False
@@ -101,7 +108,7 @@ class TrialWatch:
 
 
 def standing_line(trial: Trial, figures: Figures) -> str:
-    """Where the trial stands, for people."""
+    """Describe the state of the trial for the user."""
     name, verb = trial.lineage, trial.course.verb
     match trial.outcome:
         case Outcome.PASSED:
@@ -115,7 +122,7 @@ def standing_line(trial: Trial, figures: Figures) -> str:
 
 
 def failure_of(home: StreamHome, trial: Trial) -> LineageUnfit | LineageLeft:
-    """What a driver ends with whose lineage failed."""
+    """Return the error that a driver of a failed lineage ends with."""
     reason = trial.course.reason or "no reason was noted"
     if trial.goes_back:
         return LineageLeft(home.name, trial.lineage, trial.course.before or "", reason)
@@ -123,7 +130,7 @@ def failure_of(home: StreamHome, trial: Trial) -> LineageUnfit | LineageLeft:
 
 
 def end_of(home: StreamHome, uid: str) -> End | None:
-    """How the driver ``uid``, which does not live any more, ended; None if it speaks not against its lineage."""
+    """Return how the dead driver ``uid`` ended, None if that does not count against its lineage."""
     record = read_exit(home, uid)
     if record is None:
         return _counted(uid, KILLED, KILLED.called)
@@ -134,7 +141,7 @@ def end_of(home: StreamHome, uid: str) -> End | None:
 
 
 def _counted(uid: str, cause: Cause, message: str) -> End | None:
-    """What passes by itself, and what is wrong with a set-up, says nothing of a lineage."""
+    """Return an end that counts. Causes that pass by themselves, and errors in a set-up, do not count."""
     words = redacted(message).partition("\n")[0][:_LINE_LIMIT]
     if cause.verdict is OfCause.UNCLEAR:
         return End(uid, words)

@@ -1,1 +1,1 @@
-"""Where a lineage stands, what it hands over to the next, and what that must come to hold."""
+"""Position of a lineage, the state that it transfers to the next, and the expected content of that one."""

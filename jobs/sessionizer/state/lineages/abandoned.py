@@ -1,4 +1,7 @@
-"""What was being made when its maker was killed: nobody reads it, and who makes the next lineage removes it."""
+"""Lineages that a killed command left half-made.
+
+No driver reads them, and the next command that makes a lineage removes them.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ _SEED_BATCH = 0
 
 
 def remove_abandoned(home: StreamHome) -> None:
-    """Remove such lineages, and what histories came to whose seeds are over.
+    """Remove abandoned lineages, and the results of histories whose seeds are over.
 
-    For the holder of the lease, before it makes another. Raises DamagedFile, OSError.
+    Only the holder of the lease may, before it makes another lineage. Raises DamagedFile, OSError.
     """
     for lineage in abandoned_lineages(home):
         remove_lineage(home, lineage)
@@ -35,10 +38,10 @@ def remove_abandoned(home: StreamHome) -> None:
 
 
 def abandoned_lineages(home: StreamHome) -> list[str]:
-    """Those that took their state from the lineage that is active still, or came to none, and that no driver ever ran.
+    """Return the lineages that no driver ever ran and whose maker was killed.
 
-    And those that took it from a savepoint and never were active: the savepoint may be of any lineage. Raises
-    DamagedFile, OSError.
+    They took their state from the lineage that is still active, or have none. Lineages made from a savepoint that never
+    were active count as well, because the savepoint may be of any lineage. Raises DamagedFile, OSError.
     """
     active, were_active = active_lineage(home), _were_active(home)
     found = filter(is_identifier, names_in(home.lineages))
@@ -46,10 +49,10 @@ def abandoned_lineages(home: StreamHome) -> list[str]:
 
 
 def remove_lineage(home: StreamHome, lineage: str) -> None:
-    """Remove what there is of it. Raises OSError.
+    """Remove all files of ``lineage``. Raises OSError.
 
-    Its folder is the last to go, by whose name it is found, and its ``origin.json``, by which it is known, after what
-    Spark has written: whoever is killed in between leaves what the next one finishes.
+    Its folder goes last, because the lineage is found by the folder's name. Its ``origin.json``, which identifies it,
+    goes after Spark's files. So the next command can finish if this one is killed in between.
     """
     place = home.lineage(lineage)
     for folder in (*entries_in(place.root), place.records, place.root):
@@ -57,7 +60,7 @@ def remove_lineage(home: StreamHome, lineage: str) -> None:
 
 
 def _were_active(home: StreamHome) -> set[str]:
-    """Those that an operation left or came to, or that another one began with. There may be more."""
+    """Return the lineages that an operation left or made active, or that another one began with. There may be more."""
     moves = [lineage for each in read_operations(home) for lineage in (each.lineage_from, each.lineage_to)]
     return {lineage for lineage in (*moves, *parents_of(home).values()) if lineage}
 

@@ -23,10 +23,10 @@ _LINEAGE: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """The state that a driver would go on from.
+    """The state that a driver would resume from.
 
-    ``begun``: the newest batch whose input is settled; it may be run again, with the same rows. ``committed``: the
-    newest that is over. ``known``: every lineage that this home knows, or a user accepted.
+    ``begun``: the newest batch whose input is settled. It may run again, with the same rows. ``committed``: the newest
+    that is over. ``known``: every lineage that this home knows, or that a user accepted.
     """
 
     stream: str
@@ -38,7 +38,7 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it is found, and what is noted of it.
+    """A table as found, and the records about it.
 
     ``batches``: the newest of each lineage, None where there is no table. ``written``: the newest batch of each lineage
     that noted rows for it.
@@ -51,7 +51,7 @@ class TableState:
 
 
 def disagreement(state: StreamState, table: TableState) -> SessionizerError | None:
-    """The reason why the lineage of ``state`` cannot go on with ``table``; None where it can."""
+    """Return the reason why the lineage of ``state`` cannot go on with ``table``, None if it can."""
     if table.batches is None:
         return DataAway(state.stream, f"the table {table.name}", table.location) if table.written else None
     newest, begun = table.batches.get(state.lineage, -1), -1 if state.begun is None else state.begun
@@ -61,9 +61,9 @@ def disagreement(state: StreamState, table: TableState) -> SessionizerError | No
 
 
 def unknown_lineages(state: StreamState, table: TableState) -> list[str]:
-    """Lineages that wrote ``table`` after the one of ``state`` began, and that this home does not know.
+    """Return the lineages that wrote ``table`` after the one of ``state`` began, and that this home does not know.
 
-    Older ones are of a stream that had the table before, where a user changed its owner.
+    Older ones are of a stream that had the table before a user changed its owner.
     """
     found = sorted(table.batches or ())
     return [name for name in found if _LINEAGE.fullmatch(name) and name > state.lineage and name not in state.known]

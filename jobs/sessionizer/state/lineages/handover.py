@@ -1,7 +1,7 @@
-"""What one lineage hands over to the next, but for its open events: as values, read from the files of a stopped stream.
+"""The state, without open events, that a lineage transfers to the next: as values, read from files of a stopped stream.
 
-A lineage is never changed in place. Whatever gives a stream another state, or another home for it, makes a lineage that
-begins with this (docs/adr/0084).
+A lineage is never changed in place. A command that gives a stream another state, or another home for it, makes a
+lineage that begins with this (docs/adr/0084).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Blobs: TypeAlias = tuple[str, ...]
 
 
 class Step(StrEnum):
-    """What has been done of a new lineage; a kill after any but the last leaves the stream as it was."""
+    """Steps of making a lineage that are done. A kill after any but the last leaves the stream as it was."""
 
     MADE = "made"
     SEEDED = "seeded"
@@ -46,8 +46,9 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """``offset``: where the source of events goes on, as Spark writes it, or the files ``seen``; None: its beginning.
+    """The state that a new lineage begins with, without open events.
 
+    ``offset``: where the source of events goes on, as Spark writes it, or the files ``seen``. None means its beginning.
     ``watermark_ms``: what the first batch with events gets (epoch ms). ``timeouts``: of clients, changed so far (ms).
     ``spec``: what the lineage runs by. ``kept``: the types that its open events may have. ``records``: other files of
     the lineage, by their names. ``punctuations``: those that no batch has read yet, by their names.
@@ -65,10 +66,10 @@ class Handover:
 
 
 def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) -> dict[str, JsonObject]:
-    """Collect the records that its successor needs: timeouts, files and ranges left out, ids of topics.
+    """Collect the records that its successor needs: timeouts, excluded files and ranges, ids of topics.
 
-    Positions of one source mean nothing in another. Raises DamagedFile where what is left out cannot be read: those
-    rows would come in.
+    Positions of one source mean nothing in another. Raises DamagedFile if the exclusions cannot be read, because the
+    excluded rows would come in.
     """
     root = home.lineage(lineage)
     kept = [root.announced_timeouts, root.unreadable_files, *([root.source_ids] if same_source else [])]
@@ -81,7 +82,7 @@ def records_beside(home: StreamHome, lineage: str, *, same_source: bool = True) 
 
 
 def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonObject]:
-    """The punctuations of a stopped stream that no batch up to that of ``standing`` has read. Raises OSError."""
+    """Return the punctuations of a stopped stream that no batch up to that of ``standing`` has read. Raises OSError."""
     folder, checkpoint = home.punctuations(standing.lineage), home.checkpoint(standing.lineage)
     read = {uri.rpartition("/")[2] for uri in files_until(checkpoint, standing.batch_id, PUNCTUATIONS)}
     unread = [name for name in names_in(folder) if name.endswith(".json") and name not in read and name[0] != "."]
@@ -90,9 +91,9 @@ def unread_punctuations(home: StreamHome, standing: Standing) -> dict[str, JsonO
 
 
 def furnish(home: StreamHome, lineage: str, handover: Handover) -> None:
-    """Write the files of a lineage that Spark does not. Raises UnwritablePath, DiskFull.
+    """Write the files of a lineage that Spark does not write. Raises UnwritablePath, DiskFull.
 
-    The types of a stream's first lineage are ``settle``'s: they say that it was active, which it is not yet.
+    ``settle`` writes the types of a stream's first lineage, because they mark it as active, which it is not yet.
     """
     for name, value in handover.records.items():
         write_json(home.lineage(lineage).records / name, value)
@@ -103,13 +104,13 @@ def furnish(home: StreamHome, lineage: str, handover: Handover) -> None:
 
 
 def settle(home: StreamHome, lineage: str, kept: KeptTypes) -> None:
-    """Have ``lineage``, which is active by now, know the types of its state. Raises UnwritablePath."""
+    """Write the types of its state into ``lineage``, which is active by now. Raises UnwritablePath."""
     if read_kept_types(home, lineage) is None:
         write_kept_types(home, lineage, kept)
 
 
 class PackedGroup(NamedTuple):
-    """A key group's open events as they were packed: how many, and whether each came back as it was."""
+    """Packed open events of a key group: their number, and whether each came back unchanged."""
 
     events: int
     whole: bool
@@ -117,7 +118,7 @@ class PackedGroup(NamedTuple):
 
 
 def lost_in_packing(events: Mapping[int, int], packed: Mapping[int, PackedGroup]) -> str | None:
-    """What was packed otherwise than it was given: ``events`` of each key group by their keys. None if nothing was."""
+    """Say which key group was packed wrongly, None if all are right. ``events``: open events by key group."""
     for group in sorted({*events, *packed}):
         given, found = events.get(group, 0), packed.get(group, PackedGroup(0, whole=True, blobs=()))
         if given != found.events:
@@ -128,7 +129,7 @@ def lost_in_packing(events: Mapping[int, int], packed: Mapping[int, PackedGroup]
 
 
 def disagreement(handed_over: Mapping[int, Blobs], found: Mapping[int, Blobs]) -> str | None:
-    """What differs in the key groups of a new lineage, by their numbers there; None if nothing does."""
+    """Say which key group of a new lineage differs from the transferred blobs, None if none does."""
     for group in sorted({*handed_over, *found}):
         before, now = handed_over.get(group, ()), found.get(group, ())
         if len(before) != len(now):

@@ -1,6 +1,6 @@
 """Plan of a stream that goes on in its source without the events that are gone, as data (docs/adr/0128).
 
-The digest covers each loss by name. A source that loses more while somebody reads the plan has to be approved again.
+The digest covers each loss by name. If the source loses more while the user reads the plan, a new approval is needed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from sessionizer.lineage.trial.judging import Terms
 
 _LISTED: Final = 20
-"""Losses that are named one by one for people."""
+"""Number of losses that are named one by one in the plan's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossPlan:
-    """``stream`` leaves ``lineage`` after ``batch_id`` and goes on by the spec of a ``fingerprint``, without ``lost``.
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` and resumes without the ``lost`` events.
 
-    ``begins``: the position in the source, for people.
+    It goes on by the spec of a ``fingerprint``. ``begins``: the position in the source, as text.
     """
 
     stream: str
@@ -37,7 +37,7 @@ class LossPlan:
 
     @property
     def digest(self) -> str:
-        """The same for the same decision, on any machine: 16 hex digits."""
+        """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = ("stream", "lineage", "fingerprint", "lost")
         chosen = {name: value for name, value in asdict(self).items() if name in decided}
         return typed_digest({**chosen, **approved_terms(self.trial)})
@@ -47,7 +47,7 @@ class LossPlan:
         return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
-        """Print the plan for people, line by line."""
+        """Yield the plan as text, line by line."""
         yield f"stream {self.stream} goes on with its source, without what is gone from it"
         for each in self.lost[:_LISTED]:
             yield f"  lost  {each}"

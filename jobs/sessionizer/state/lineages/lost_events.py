@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 Offsets: TypeAlias = "Mapping[str, Mapping[str, int]]"
-"""Topic, then partition, to offset, as Spark writes them."""
+"""Offsets by topic and partition, as Spark writes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoingOn:
-    """The position from which there is everything: ``offset`` as Spark writes it. ``lost``: for people, in order."""
+    """The first position after which nothing is missing. ``offset``: as Spark writes it. ``lost``: texts, in order."""
 
     offset: Any | None
     lost: tuple[str, ...] = ()
@@ -27,8 +27,8 @@ def going_on_in_topics(
 ) -> GoingOn:
     """Compare ``offset`` with topics that begin at ``earliest`` and end at ``latest`` now.
 
-    ``replaced``: topics that were made anew. ``known``: topics that are told by their ids to be the same. Of another
-    topic, a position behind its end tells that it was made anew.
+    ``replaced``: topics that were made anew. ``known``: topics whose ids prove them to be the same. Any other topic
+    counts as made anew if the position is behind its end.
     """
     found: dict[str, dict[str, int]] = {}
     lost: list[str] = []
@@ -59,8 +59,8 @@ def going_on_in_table(
 ) -> GoingOn:
     """Compare ``offset``, as Delta's source writes it, with a table whose log has ``versions``.
 
-    ``holes``: versions from the position on of which so many files are gone. ``oldest``: the first version whose state
-    can still be read. Delta's source needs the state before the version that it begins with.
+    ``holes``: number of missing files by version, from the position on. ``oldest``: the first version whose state can
+    still be read. Delta's source needs the state before the version that it begins with.
     """
     first = int(offset["reservoirVersion"])
     if replaced:

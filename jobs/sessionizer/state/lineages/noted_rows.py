@@ -1,4 +1,4 @@
-"""The rows that lineages noted to have written to a table, read from their records."""
+"""The rows that lineages recorded to have written to a table, read from their records."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 _SOME: Final = -1
-"""The batch of rows of an earlier release, which noted how many and not which."""
+"""Batch number for rows of an earlier release, which noted their count but not the batch."""
 _COUNTED_AS: Final = {"sessions": "sessions", "late_events": "late", "quarantine": "quarantined"}
 
 
 def noted_rows(home: StreamHome, folder: str | None, table: str) -> dict[str, int]:
-    """The newest batch with rows for ``table`` of the active lineage and of its parent, where they noted one.
+    """Return the newest batch with rows for ``table``, by lineage: the active one and its parent, if noted.
 
     ``folder``: ``sink.path`` as the spec has it. Raises DamagedFile.
     """

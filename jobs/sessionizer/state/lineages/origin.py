@@ -1,4 +1,4 @@
-"""``origin.json`` of a lineage: whose state it began with, and whether there is a way back.
+"""``origin.json`` of a lineage: the state that it began with, and whether a rollback is possible.
 
 Written when the lineage is made, before anything else of it.
 """
@@ -26,9 +26,10 @@ NO_BATCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Origin(JsonRecord):
-    """By which ``verb`` and when (epoch ms), from which batch of which lineage, through which savepoint if any.
+    """The origin of a lineage: its ``verb``, its time (epoch ms), the batch it began from, and any savepoint.
 
-    A seed takes nothing from a batch (``NO_BATCH``): ``parent`` is the lineage that it replaces, if any.
+    The batch is ``batch_id`` of the lineage ``parent``. A seed takes nothing from a batch (``NO_BATCH``): ``parent`` is
+    the lineage that it replaces, if any.
     """
 
     verb: str
@@ -39,17 +40,17 @@ class Origin(JsonRecord):
 
 
 def write_origin(home: StreamHome, lineage: str, origin: Origin) -> None:
-    """Raises UnwritablePath."""
+    """Write the record. Raises UnwritablePath."""
     write_record(home.lineage(lineage).origin, origin)
 
 
 def read_origin(home: StreamHome, lineage: str) -> Origin | None:
-    """None for a lineage that began with no state. Raises DamagedFile."""
+    """Read the record, None for a lineage that began with no state. Raises DamagedFile."""
     return require_undamaged(Origin, home.lineage(lineage).origin)
 
 
 def activated_by(home: StreamHome, record: OperationRecord) -> str | None:
-    """The lineage of the operation of ``record`` where a run that was killed has come to make it the active one."""
+    """Return the operation's new lineage if a killed run of it has made that one active already."""
     active = active_lineage(home)
     origin = read_origin(home, active) if active else None
     if origin is None or origin.at < record.begun_at or origin.verb != record.verb:
@@ -58,7 +59,7 @@ def activated_by(home: StreamHome, record: OperationRecord) -> str | None:
 
 
 def origins_of(home: StreamHome) -> dict[str, Origin | None]:
-    """Every lineage that control knows, also one whose data is gone, with its origin. Raises DamagedFile, OSError."""
+    """Return every lineage that control knows, even without data, with its origin. Raises DamagedFile, OSError."""
     noted = set(record_names(home.lineage_records))
     if home.control_root is None:  # as earlier releases put it
         noted |= set(record_names(home.root / LINEAGES))
@@ -66,19 +67,19 @@ def origins_of(home: StreamHome) -> dict[str, Origin | None]:
 
 
 def parents_of(home: StreamHome) -> dict[str, str | None]:
-    """Every lineage of the stream, with the one its first state came from. Raises as ``origins_of``."""
+    """Return every lineage of the stream with the one its first state came from. Raises DamagedFile, OSError."""
     return {name: origin.parent if origin is not None else None for name, origin in origins_of(home).items()}
 
 
 def savepoints_begun_from(home: StreamHome) -> set[str]:
-    """The savepoints that a lineage of the stream began with. Raises as ``origins_of``."""
+    """Return the savepoints that a lineage of the stream began with. Raises DamagedFile, OSError."""
     return {origin.savepoint for origin in origins_of(home).values() if origin is not None and origin.savepoint}
 
 
 def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
-    """How ``lineage`` came to be, and the lineage before it, which can go on.
+    """Return the origin of ``lineage`` and the lineage before it, which can resume.
 
-    Its checkpoint is where it was left, and nobody took its rows. Raises NoWayBack, DamagedFile.
+    Its checkpoint is unchanged, and its rows are still there. Raises NoWayBack, DamagedFile.
     """
     origin = read_origin(home, lineage)
     if origin is None or origin.parent is None:
@@ -93,7 +94,7 @@ def way_back(home: StreamHome, lineage: str) -> tuple[Origin, str]:
 
 
 def rollback_of(home: StreamHome) -> tuple[Origin, str, str]:
-    """Find how the active lineage came to be, the lineage before it, and itself. Raises NothingToSave, NoWayBack."""
+    """Return the active lineage's origin, the lineage before it, and itself. Raises NothingToSave, NoWayBack."""
     leaves = active_lineage(home)
     if leaves is None:
         raise NothingToSave(home.name, "it never ran")
@@ -101,7 +102,7 @@ def rollback_of(home: StreamHome) -> tuple[Origin, str, str]:
 
 
 def lineage_before(home: StreamHome, lineage: str) -> str | None:
-    """The lineage that ``way_back`` leads to; None where there is none."""
+    """Return the lineage that ``way_back`` leads to, None if there is none."""
     try:
         return way_back(home, lineage)[1]
     except NoWayBack:

@@ -20,13 +20,13 @@ BEFORE_THE_FIRST: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The batches of ``lineage`` up to and with ``until``; None: all of them, also those to come."""
+    """The batches of ``lineage`` up to and with ``until``. None means all of them, also future ones."""
 
     lineage: str
     until: int | None = None
 
     def __str__(self) -> str:
-        """For a record."""
+        """Format the segment for a record."""
         return self.lineage if self.until is None else f"{self.lineage}:{self.until}"
 
 
@@ -39,7 +39,7 @@ NO_ROWS: Final[Path] = ()
 
 @dataclass(frozen=True, slots=True)
 class BatchRange:
-    """The batches of ``lineage`` after ``after``, up to and with ``until``; None: all later ones."""
+    """The batches of ``lineage`` after ``after``, up to and with ``until``. None means all later ones."""
 
     lineage: str
     after: int
@@ -47,7 +47,7 @@ class BatchRange:
 
 
 def path_to(lineage: str, until: int | None, origins: Mapping[str, Origin | None]) -> Path:
-    """Return the path that ends with ``lineage`` after its batch ``until``; None: after its newest batch, whichever.
+    """Return the path that ends with ``lineage`` after its batch ``until``. None means after its newest batch.
 
     ``origins``: of every lineage of the stream. A seed takes no batch of its parent over: its path begins with itself.
     """

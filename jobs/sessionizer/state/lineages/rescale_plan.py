@@ -1,6 +1,6 @@
-"""What a rescale would do, as data: shown first, approved by its digest, checked again when it is carried out.
+"""Plan of a rescale, as data: shown first, approved by its digest, checked again when it runs.
 
-The digest covers what is decided, not how far the stream has come: one that runs on meanwhile moves its state all the
+The digest covers the decision, not how far the stream has come. A stream that runs on meanwhile moves its state all the
 same, after its last batch.
 """
 
@@ -25,13 +25,13 @@ VERB: Final = "rescale"
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How the state is divided: into key groups, and those into partitions, of which each is a task in a batch."""
+    """Division of the state into key groups, and of these into partitions. A partition is a task in a batch."""
 
     key_groups: int
     partitions: int
 
     def __str__(self) -> str:
-        """Both, for people."""
+        """Format both numbers as text."""
         groups, partitions = (
             f"{count:,} {name}{'' if count == 1 else 's'}"
             for count, name in ((self.key_groups, "key group"), (self.partitions, "partition"))
@@ -40,7 +40,7 @@ class Division:
 
     @property
     def remark(self) -> str | None:
-        """What people should know who want it."""
+        """Warning for the user of this division, None if there is none."""
         if self.key_groups % self.partitions == 0:
             return None
         return f"{self.partitions} does not divide {self.key_groups}: some partitions get more key groups than others"
@@ -48,7 +48,10 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class RescalePlan:
-    """``stream`` leaves ``lineage``, after ``batch_id`` or a later one. ``trial``: of the new one."""
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one.
+
+    ``trial``: terms of the new lineage.
+    """
 
     stream: str
     lineage: str
@@ -64,16 +67,16 @@ class RescalePlan:
 
     @property
     def digest(self) -> str:
-        """The same for the same decision, on any machine: 16 hex digits."""
+        """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = {name: value for name, value in asdict(self).items() if name not in {"batch_id", "trial"}}
         return typed_digest({**decided, **approved_terms(self.trial)})
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan for programs."""
         return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the plan as text, line by line."""
         if not self.changes_something:
             yield f"stream {self.stream} has {self.now} already: there is nothing to do"
             return
@@ -88,7 +91,7 @@ class RescalePlan:
 def plan_rescale(
     stream: str, standing: Standing, key_groups: int | None, partitions: int | None, trial: Terms | None = USUAL
 ) -> RescalePlan:
-    """What it comes to; None: as it is. ``trial``: of the new lineage.
+    """Make the plan of a rescale. None keeps a number as it is. ``trial``: of the new lineage.
 
     Raises InvalidSpec for more partitions than key groups.
     """

@@ -1,4 +1,7 @@
-"""A batch that a lineage still keeps: where its state is and how that is read. Drained and earlier lineages as well."""
+"""A batch that a lineage still keeps: the place of its state and the means to read it.
+
+Also of drained and earlier lineages.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """The committed ``batch_id`` of ``lineage``, and by what it is read. ``proof``: what Spark wrote of the batch.
+    """The committed ``batch_id`` of ``lineage``, and the records to read it by.
 
-    ``at_ms``: its clock. ``watermark_ms``: what the next batch gets. Both epoch ms.
+    ``proof``: Spark's log entries of the batch.
+
+    ``at_ms``: its clock. ``watermark_ms``: the watermark of the next batch. Both epoch ms.
     """
 
     stream: str
@@ -39,15 +44,18 @@ class Retained:
     proof: str
 
     def require_unchanged(self) -> None:
-        """For who has read its state. Raises BatchOutrun if it is no longer kept, or is another than it was."""
+        """Raise BatchOutrun if the batch is no longer kept or was replaced.
+
+        A caller asks after it has read the state.
+        """
         if _proof(self.stream, self.checkpoint, self.batch_id) != self.proof:
             raise BatchOutrun(self.stream, self.batch_id, "another batch took its place")
 
 
 def retained_batch(home: StreamHome, batch_id: int | None = None, lineage: str | None = None) -> Retained:
-    """``batch_id`` of ``lineage``; without them the newest that is over, of the active one.
+    """Return ``batch_id`` of ``lineage``. Defaults: the newest batch that is over, of the active lineage.
 
-    Raises NothingToShow, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun where Spark removes it meanwhile.
+    Raises NothingToShow, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun if Spark removes it meanwhile.
     """
     chosen = lineage or active_lineage(home)
     if chosen is None:

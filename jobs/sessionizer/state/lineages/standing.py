@@ -1,4 +1,7 @@
-"""Where a stream stands after its newest committed batch: what a savepoint is of, read from files while it may run."""
+"""A stream after its newest committed batch, the content of a savepoint.
+
+Read from files, also while the stream runs.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ FILES: Final = "files"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the source of events stands: ``offset`` as Spark writes it, None where nothing was read yet."""
+    """Position of the source of events: ``offset`` as Spark writes it, None if nothing was read yet."""
 
     format: str
     offset: Any
@@ -45,9 +48,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A committed batch of a lineage, and by what that goes on. ``proof``: what Spark wrote of the batch.
+    """A committed batch of a lineage, and the records to resume from it. ``proof``: Spark's log entries of the batch.
 
-    ``watermark_ms``: what the next batch gets. Times are epoch ms.
+    ``watermark_ms``: the watermark of the next batch. Times are epoch ms.
     """
 
     lineage: str
@@ -64,10 +67,10 @@ class Standing:
 
 
 def standing_of(home: StreamHome, batch_id: int | None = None) -> Standing:
-    """Where the stream of ``home`` stands after ``batch_id``, else after the newest batch that is over.
+    """Read the stream of ``home`` as it is after ``batch_id``, by default after the newest batch that is over.
 
-    Raises NothingToSave, StreamDrained, UnreadableLineage, DamagedFile, and BatchOutrun where Spark removes a file of
-    the batch meanwhile.
+    Raises NothingToSave, StreamDrained, UnreadableLineage, DamagedFile, and BatchOutrun if Spark removes a file of the
+    batch meanwhile.
     """
     lineage = active_lineage(home)
     if lineage is None:
@@ -90,7 +93,7 @@ def standing_of(home: StreamHome, batch_id: int | None = None) -> Standing:
 
 
 def require_unchanged(home: StreamHome, standing: Standing) -> None:
-    """Raises BatchOutrun if the batch is no longer kept, or is another than it was."""
+    """Raise BatchOutrun if the batch is no longer kept or was replaced."""
     proof = _of_batch(
         home, standing.batch_id, lambda: proof_of_batch(home.checkpoint(standing.lineage), standing.batch_id)
     )

@@ -1,7 +1,7 @@
-"""What a switch to another source would do, as data: shown first, approved by its digest, checked again then.
+"""Plan of a switch to another source, as data: shown first, approved by its digest, checked again then.
 
-The digest covers what is decided: which lineage is left, by which spec the stream goes on, where the new source begins
-in the words of whoever decides. It does not cover how far either source has come meanwhile.
+The digest covers the decision: the lineage that is left, the spec that the stream goes on by, and where the new source
+begins as the user typed it. It does not cover how far either source has come meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERB: Final = "switch"
 _BELONGS: Final = ("source.", "mapping.", "trigger_interval")
 """Another source may have other columns, and bring its rows at another pace."""
 _SETTLED: Final = "source.starting_offsets"
-"""Of a stream that never ran; where a switch begins is decided by its plan."""
+"""Setting of a stream that never ran. The plan decides where a switch begins."""
 
 
 class Edge(StrEnum):
@@ -38,33 +38,36 @@ class Edge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the new source begins: at an ``edge``, else with what came into it at ``at`` (epoch ms) or later."""
+    """Start of the new source: an ``edge``, else the events that came into it at ``at`` (epoch ms) or later."""
 
     edge: Edge | None = None
     at: int | None = None
 
     @classmethod
     def of(cls, text: str) -> Start:
-        """As people type it. Raises InvalidSpec."""
+        """Parse the text that a user typed. Raises InvalidSpec."""
         if text in tuple(Edge):
             return cls(edge=Edge(text))
         return cls(at=moment_of(text, "--start-at", "earliest, latest, or "))
 
     def __str__(self) -> str:
-        """For people."""
+        """Format the start as text."""
         return f"what came into it since {moment_text(self.at)}" if self.at is not None else f"its {self.edge} end"
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What the stream has not read of the source that it leaves: so many ``items``, None where nobody can tell why."""
+    """Part of the old source that the stream has not read, in ``items``.
+
+    None means unknown, and ``why`` has the reason.
+    """
 
     unit: str
     items: int | None
     why: str = ""
 
     def __str__(self) -> str:
-        """For people."""
+        """Format the number as text."""
         if self.items is None:
             return f"how many {self.unit} of it were not read is not known: {self.why}"
         return f"{self.items:,} {self.unit} of it were not read" if self.items else f"all {self.unit} of it were read"
@@ -72,12 +75,12 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class SwitchPlan:
-    """``stream`` leaves ``lineage`` after ``batch_id`` or a later one, and goes on by the spec of a ``fingerprint``.
+    """A decision: ``stream`` leaves ``lineage`` after ``batch_id`` or a later one, for the spec of a ``fingerprint``.
 
-    ``changes``: of the spec, in words. ``begins``: the position that ``start`` comes to now. ``read_until`` and
+    ``changes``: of the spec, in words. ``begins``: the current position of ``start``. ``read_until`` and
     ``first_event``: event times (epoch ms) up to which the old source was read and from which the new one brings
-    events, None where that was not looked at. ``left_out``: ranges of the old source, for people.
-    ``kept``: topics that are in both sources and go on where they are.
+    events, None if the command did not look. ``left_out``: excluded ranges of the old source, as texts. ``kept``:
+    topics that are in both sources and go on where they are.
     """
 
     stream: str
@@ -96,22 +99,22 @@ class SwitchPlan:
 
     @property
     def digest(self) -> str:
-        """The same for the same decision, on any machine: 16 hex digits."""
+        """Digest of the decision: 16 hex digits, the same on any machine."""
         return switch_digest(self.stream, self.lineage, self.fingerprint, self.start, self.trial)
 
     @property
     def gap_ms(self) -> int | None:
-        """Event time between the last that was read and the first that comes; negative where they overlap."""
+        """Event time (ms) from the last event that was read to the first that comes, negative if they overlap."""
         if self.read_until is None or self.first_event is None:
             return None
         return self.first_event - self.read_until
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan for programs."""
         return {**asdict(self), "digest": self.digest, "gap_ms": self.gap_ms}
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the plan as text, line by line."""
         yield f"stream {self.stream} goes on with another source"
         for change in self.changes:
             yield f"  {change}"
@@ -137,7 +140,7 @@ def switch_digest(stream: str, lineage: str, fingerprint: str, start: Start, tri
 
 
 def require_switch(changes: tuple[Change, ...]) -> None:
-    """Raises InvalidSpec where no other source is named, or where more than what belongs to a source is changed."""
+    """Raise InvalidSpec if the source is the same, or if fields beyond those of a source are changed."""
     named = [change for change in changes if change.field != _SETTLED]
     if not any(change.field.startswith("source.") for change in named):
         raise InvalidSpec("source", "what the stream runs by", "another source: write it into the stream's file first")
@@ -154,10 +157,10 @@ def topics_that_stay(
     noted: Mapping[str, str],
     ids: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """The topics of the source ``now`` that the stream has a position in, in the order of their names.
+    """Return the topics of the source ``now`` that the stream has a position in, in the order of their names.
 
-    ``before``: the source of the spec that is left, ``offset``: its position. ``noted`` and ``ids``: of the topics
-    then and now. Where an id is not known, a topic of the same brokers is the same one.
+    ``before``: the source of the spec that is left, ``offset``: its position. ``noted`` and ``ids``: of the topics then
+    and now. If an id is not known, a topic of the same brokers is the same one.
     """
     if before["format"] != "kafka" or not offset:
         return ()

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _OPERATION: Final = "operation-"
-"""The beginning of the application by which a command of ours brings rows back."""
+"""Start of the application id under which a command of ours brings rows back."""
 _COMMAND: Final = re.compile(r"[a-z]+ \d{8}T\d{6}-[0-9a-f]{6}")
-"""The note of a command of ours with its commit, such as ``restore 20261121T105501-3fa9c2``."""
+"""Note that a command of ours leaves with its commit, such as ``restore 20261121T105501-3fa9c2``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange(JsonRecord):
-    """The ``operation`` of a stranger that made ``version`` of a table at ``at`` (epoch ms)."""
+    """A foreign ``operation`` that made ``version`` of a table at ``at`` (epoch ms)."""
 
     table: str
     version: int
@@ -37,20 +37,20 @@ class TableChange(JsonRecord):
     at: int
 
     def __str__(self) -> str:
-        """The change, for people."""
+        """Format the change as text."""
         moment = datetime.fromtimestamp(self.at / 1000, UTC)
         return f"{self.operation} in {self.table}, its version {self.version}, {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def newest_version(table: DataPath) -> int | None:
-    """The newest version of the table, None where there is none. Lists the log. Raises OSError."""
+    """Return the newest version of the table, None if there is none. Lists the log. Raises OSError."""
     return max(_versions(table), default=None)
 
 
 def changes_after(
     table: DataPath, name: str, version: int, lineages: Collection[str], *, cut: bool = False
 ) -> tuple[int, list[TableChange]]:
-    """The newest version of the table, and the changes after ``version`` by others than ``lineages``.
+    """Return the newest version of the table, and the changes after ``version`` by others than ``lineages``.
 
     Reads one commit after the other. ``cut``: the log may have been cut after ``version``, so list it. Raises OSError,
     ValueError.

@@ -26,7 +26,7 @@ _CHECKSUM: Final = re.compile(r"(\d{20})\.crc")
 class TableLog:
     """The newest ``version`` of a table, and the newest batch of each lineage that wrote it.
 
-    ``batches`` is None where the files do not tell: the log was cut, and its checkpoint has the rest.
+    ``batches`` is None if the files do not tell, because the log was cut and its checkpoint has the rest.
     """
 
     version: int
@@ -34,7 +34,7 @@ class TableLog:
 
 
 def read_table_log(table: DataPath) -> TableLog | None:
-    """The log of the table at that place; None where there is no table. Raises OSError."""
+    """Read the log of the table at that place, None if there is no table. Raises OSError."""
     names = [entry.name for entry in entries_in(table / "_delta_log")]
     commits = _versions(_COMMIT, names)
     if not commits:
@@ -54,7 +54,10 @@ def _batches(table: DataPath, commits: set[int], checksums: set[int]) -> dict[st
 
 
 def _of_checksum(table: DataPath, version: int) -> dict[str, int] | None:
-    """None where it does not list them: not every writer does, and none lists very many."""
+    """Read the batches from a checksum, None if it does not list them.
+
+    Not every writer does, and none lists very many.
+    """
     try:
         listed = json.loads(_text(table, f"{version:020d}.crc")).get("setTransactions")
         return None if listed is None else {str(each["appId"]): int(each["version"]) for each in listed}

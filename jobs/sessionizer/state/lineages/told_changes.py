@@ -1,4 +1,4 @@
-"""``table_changes.json`` of a lineage: how far the logs of its tables were looked at, and what strangers changed."""
+"""``table_changes.json`` of a lineage: the checked version of each table, and the foreign changes that were found."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LOOKED, _CHANGES = "looked", "changes"
 
 
 class ToldChanges:
-    """Kept by the driver, so that the next one tells only of later changes."""
+    """Foreign changes that the driver saves, so that the next one reports only later changes."""
 
     def __init__(self, file: ControlPath) -> None:
-        """Raises DamagedFile for a file of a newer release. A file that cannot be read counts as none."""
+        """Read the file. One that cannot be read counts as none. Raises DamagedFile for a file of a newer release."""
         self._file = file
         kept = read_json(file) or {}
         require_known_format(file, kept)
@@ -41,7 +41,7 @@ class ToldChanges:
         return self._changes
 
     def looked(self, table: str) -> int | None:
-        """The version up to which the table at that place was looked at; None for a table that is new here."""
+        """Return the version up to which the table at that place was checked, None for a new table."""
         return self._looked.get(table)
 
     def note(self, looked: Mapping[str, int], changes: list[TableChange]) -> None:
@@ -55,7 +55,7 @@ class ToldChanges:
 
 
 def changes_of_active(home: StreamHome) -> tuple[TableChange, ...]:
-    """The changes that were found in the tables of the active lineage, for those who only look. Never raises."""
+    """Read the foreign changes in the active lineage's tables for a command that only reads. Never raises."""
     try:
         lineage = active_lineage(home)
         return ToldChanges(home.lineage(lineage).table_changes).changes if lineage else ()

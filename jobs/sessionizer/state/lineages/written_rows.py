@@ -1,4 +1,4 @@
-"""How many rows each batch of a lineage wrote to a table, told by the table's own log."""
+"""Number of rows that each batch of a lineage wrote to a table, from the table's own log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMIT: Final = re.compile(r"\d{20}\.json")
 
 
 def rows_of_batches(table: DataPath, lineage: str, first: int) -> dict[int, int]:
-    """By batch, from ``first`` on; no further back than the log is kept. Raises OSError, and ValueError."""
+    """Return the rows by batch, from ``first`` on, as far back as the log is kept. Raises OSError, ValueError."""
     names = [entry for entry in entries_in(table / "_delta_log") if _COMMIT.fullmatch(entry.name)]
     rows: dict[int, int] = {}
     for commit in reversed(names):
@@ -34,6 +34,6 @@ def _batch(action: dict[str, Any], lineage: str) -> int | None:
 
 
 def _rows(action: dict[str, Any]) -> int:
-    """Of a file that the commit adds."""
+    """Return the number of rows in a file that the commit adds."""
     stats = action.get("add", {}).get("stats")
     return int(json.loads(stats).get("numRecords", 0)) if stats else 0

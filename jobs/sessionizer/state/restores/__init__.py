@@ -1,1 +1,1 @@
-"""What a restore would do: rows that leave, events that are read again, the plan and its digest."""
+"""Plan of a restore: rows that are deleted, events that are read again, the plan and its digest."""

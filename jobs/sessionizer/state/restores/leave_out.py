@@ -1,7 +1,7 @@
-"""What people type to leave a range of the source out, and what that comes to in a source as it is.
+"""Excluded ranges as users type them, resolved in a source as it is.
 
-A range is named by the source's own positions. It is closed: what is found when it is asked for is what is left out,
-and nothing that comes later. What the savepoint has read already is in its state, and cannot be left out any more.
+A range is named by the source's own positions. It is closed: the events found at the time of the request are excluded,
+later ones are not. Events that the savepoint has read are in its state already and cannot be excluded any more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RECORDS_ALLOWED: Final = (
 VERSIONS_ALLOWED: Final = "version:FROM-TO, such as version:12-15 (15 is not in it), or version:12"
 _NOT_OF: Final = "nothing: a {source} cannot be read again"
 MOST_FILES: Final = 10_000
-"""That many names at most are given to the query."""
+"""Largest number of names that are given to the query."""
 
 _MODIFIED: Final = "modified:"
 _NUMBERS: Final = r"(?P<first>\d{1,18})(-(?P<end>\d{1,18}))?"
@@ -47,7 +47,7 @@ _VERSIONS: Final = re.compile(rf"version:{_NUMBERS}")
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """The files whose names below the source's folder match the ``pattern``; ``*`` goes over folders as well."""
+    """The files whose names below the source's folder match the ``pattern``. ``*`` matches folders as well."""
 
     pattern: str
 
@@ -62,7 +62,7 @@ class FileTimes:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The rows that a Delta table was given by its versions from ``first`` up to ``end``, which is not one of them."""
+    """The rows that a Delta table got by its versions from ``first`` up to ``end``, which is excluded."""
 
     first: int
     end: int
@@ -70,7 +70,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """What a new lineage leaves out, and ``remarks`` for people on it."""
+    """Ranges that a new lineage excludes, with ``remarks`` for the user."""
 
     left_out: LeftOut = NOTHING_LEFT_OUT
     remarks: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ Wanted: TypeAlias = FileNames | FileTimes | Records | RecordTimes | Versions
 
 
 def wanted_range(typed: str, source: str) -> Wanted:
-    """What ``typed`` says, of a source of that format. Raises InvalidSpec."""
+    """Parse ``typed`` for a source of that format. Raises InvalidSpec."""
     match source:
         case "files":
             return _wanted_files(typed)
@@ -98,10 +98,12 @@ def wanted_range(typed: str, source: str) -> Wanted:
 def files_left_out(
     typed: str, wanted: FileNames | FileTimes, folder: str, known: Sequence[SeenFile], read_before: Collection[str]
 ) -> tuple[LeftOutRange, int]:
-    """What that is of the ``known`` files, and how many more were read before, which stay in the state.
+    """Resolve a range in the ``known`` files.
 
-    ``known``: those that are there, and those that were read and are gone. ``folder``: the URI of the source's;
-    ``read_before``: the URIs that the savepoint has read. Raises InvalidSpec where nothing is left out, or too much.
+    Also returns how many more files the savepoint read, which stay in the state.
+
+    ``known``: those that are there, and those that were read and are gone. ``folder``: the URI of the source's folder.
+    ``read_before``: the URIs that the savepoint has read. Raises InvalidSpec if no file is excluded, or too many.
     """
     before = {file_position(uri) for uri in read_before}
     held = {file_position(file.uri) for file in known if _is_wanted(file, wanted, file_position(folder))}
@@ -117,7 +119,7 @@ def records_left_out(
     begins: Mapping[str, Mapping[str, int]] | None,
     ends: Mapping[str, Mapping[str, int]],
 ) -> LeftOutRange:
-    """The same of a partition that is read again from ``begins`` on, and that ends at ``ends`` now.
+    """Resolve a range of records of a partition that is read again from ``begins`` on and ends at ``ends`` now.
 
     Both: offset by topic and partition. Raises InvalidSpec for a range that is not whole between them.
     """
@@ -136,7 +138,10 @@ def records_left_out(
 def records_in_span(
     typed: str, wanted: RecordTimes, span: Span, ends: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[LeftOutRange], list[str]]:
-    """Ranges of all partitions for a span of time, with remarks. Raises InvalidSpec if no record is read again."""
+    """Resolve a span of time to ranges of all partitions, with remarks.
+
+    Raises InvalidSpec if no record is read again.
+    """
     if wanted.topic not in ends:
         raise InvalidSpec(FLAG, typed, f"a topic of the source: {', '.join(sorted(ends))}")
     found, remarks = span.ranges(typed, wanted.topic), span.remarks(typed, wanted.topic)
@@ -147,7 +152,7 @@ def records_in_span(
 
 
 def versions_left_out(typed: str, wanted: Versions, first: int, added: Mapping[int, Sequence[str]]) -> LeftOutRange:
-    """The same of a Delta table whose versions are read one by one from ``first`` on.
+    """Resolve a range of a Delta table whose versions are read one by one from ``first`` on.
 
     ``added``: the URIs of the files of rows that each of its versions brought. Raises InvalidSpec.
     """
@@ -162,13 +167,16 @@ def versions_left_out(typed: str, wanted: Versions, first: int, added: Mapping[i
 
 
 def leaving(carried: LeftOut, added: Sequence[LeftOutRange], remarks: Sequence[str]) -> Leaving:
-    """What is ``added`` to the ranges that are ``carried`` over from the lineage of the savepoint."""
+    """Combine the ranges ``carried`` over from the savepoint's lineage with those that are ``added``."""
     kept = [f"{each.typed} is left out by the lineage of the savepoint, and stays so" for each in carried.ranges]
     return Leaving(carried.and_also(added), (*kept, *remarks))
 
 
 def remarks_on_files(found: LeftOutRange, stay: int, there: Iterable[SeenFile]) -> list[str]:
-    """What is told of a range of which the savepoint has read so many files more, and of which some are gone."""
+    """List remarks on a range. ``stay``: more files of it that the savepoint read.
+
+    ``there``: files that still exist.
+    """
     gone = len(set(found.files) - {file_position(file.uri) for file in there})
     read = f"{counted(stay, 'more file')} of {found.typed}, read before the savepoint: its state keeps what is open"
     lost = f"{counted(gone, 'file')} of {found.typed}, no longer there: no row of that can go to quarantine"
@@ -176,21 +184,21 @@ def remarks_on_files(found: LeftOutRange, stay: int, there: Iterable[SeenFile]) 
 
 
 def without_what_is_left_out(replay: Replay, left_out: LeftOut) -> Replay:
-    """Nobody misses a file that is left out."""
+    """Drop excluded files from the missing ones, because the stream does not need them."""
     return replace(replay, missing=tuple(uri for uri in replay.missing if not left_out.holds(uri)))
 
 
 def coming_back_remarks(leaves: str, before: LeftOut, now: LeftOut) -> list[str]:
-    """What is told of ranges that lineage ``leaves`` left out ``before``, and that the one after it would not."""
+    """Warn of ranges that lineage ``leaves`` excluded ``before`` and that the next one would not exclude."""
     back = [each for each in before.ranges if not now.covers(each)]
     return [f"{each} is read again: lineage {leaves} leaves it out, and this one would not" for each in back]
 
 
 def first_whole_version(offset: Mapping[str, object] | None) -> int | None:
-    """The first version that a Delta source reads by itself from ``offset`` on; None: nothing says which that will be.
+    """Return the first version that a Delta source reads by itself from ``offset`` on, None if unknown.
 
-    The rows of the table as it was when the stream began came at once, whatever versions brought them; of a version
-    that a batch was cut within, part is read already.
+    The rows of the table as it was when the stream began came at once, from any of its versions. Of a version that a
+    batch was cut within, part is read already.
     """
     if offset is None:
         return None
@@ -225,7 +233,7 @@ def _wanted_records(typed: str) -> Records | RecordTimes:
 
 
 def _moments(typed: str, times: str, allowed: str) -> tuple[int, int]:
-    """Two moments (epoch ms), the first before the second."""
+    """Parse two moments (epoch ms), the first before the second."""
     first, slash, second = times.partition("/")
     if not slash:
         raise InvalidSpec(FLAG, typed, allowed)
@@ -251,5 +259,5 @@ def _is_wanted(file: SeenFile, wanted: FileNames | FileTimes, folder: str) -> bo
 
 
 def name_below(folder: str, position: str) -> str:
-    """The name of a file as seen from the source's folder; both as URIs, of which either may be encoded."""
+    """Return the name of a file relative to the source's folder. Both are URIs, and either may be encoded."""
     return unquote(position).removeprefix(f"{unquote(folder).rstrip('/')}/")

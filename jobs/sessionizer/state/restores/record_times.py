@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Offsets: TypeAlias = "Mapping[str, Mapping[str, int]]"
-"""By topic and partition."""
+"""Offsets by topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Span:
     begins: Offsets | None
 
     def ranges(self, typed: str, topic: str) -> list[LeftOutRange]:
-        """A range for each partition that has a record in the span, of those that are read again."""
+        """Return a range for each partition that has a record in the span, of those that are read again."""
         return [LeftOutRange(typed, records=records) for records, _ in self._found(topic) if records is not None]
 
     def remarks(self, typed: str, topic: str) -> list[str]:
@@ -47,7 +47,7 @@ class Span:
         return [f"{counted(stay, 'more record')} of {typed}, read before the savepoint: its state keeps what is open"]
 
     def _found(self, topic: str) -> Iterator[tuple[Records | None, int]]:
-        """By partition: the records that are read again, and the number of those that were read before."""
+        """Yield by partition the records that are read again and the number of those that were read before."""
         begins = (self.begins or {}).get(topic, {})
         stops = self.until.get(topic, {})
         for partition, since in sorted(self.since.get(topic, {}).items(), key=lambda each: int(each[0])):

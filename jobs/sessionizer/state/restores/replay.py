@@ -1,4 +1,4 @@
-"""What a source is read again from after a restore, and what of that is gone: known before anything is stopped."""
+"""Part of a source that is read again after a restore, and the missing part: known before anything is stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def replay_of_files(seen_then: Collection[str], seen_now: Iterable[str], is_there: Callable[[str], bool]) -> Replay:
-    """Of a source of files: those that were read since. ``is_there`` tells of a URI whether its file is."""
+    """Describe the replay of a source of files: those read since.
+
+    ``is_there`` says whether the file of a URI exists.
+    """
     known = set(seen_then)
     since = [uri for uri in seen_now if uri not in known]
     gone = tuple(uri for uri in since if not is_there(uri))
@@ -20,9 +23,10 @@ def replay_of_files(seen_then: Collection[str], seen_now: Iterable[str], is_ther
 
 
 def replay_of_delta(offset: Any, versions: Collection[int]) -> Replay:  # noqa: ANN401  JSON
-    """Of a Delta table, whose log has the ``versions``; ``offset`` as Delta's source writes it, None for the beginning.
+    """Describe the replay of a Delta table whose log has the ``versions``.
 
-    Every version from the position on must be there, as the source reads one after the other.
+    ``offset``: as Delta's source writes it, None for the beginning. Every version from the position on must be there,
+    because the source reads one after the other.
     """
     if offset is None:
         return Replay("the Delta table from its beginning")

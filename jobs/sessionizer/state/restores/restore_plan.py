@@ -1,7 +1,7 @@
-"""What a restore would do, as data: shown before anything is stopped, approved by its digest, checked again then.
+"""Plan of a restore, as data: shown before anything is stopped, approved by its digest, checked again then.
 
-The digest covers what is decided (the savepoint, the lineage that is left, by which spec the stream goes on), not the
-figures: a stream that runs on while somebody reads the plan writes more rows that would be deleted.
+The digest covers the decision (the savepoint, the lineage that is left, the spec that the stream goes on by), not the
+figures: a stream that runs on while the user reads the plan writes more rows that would be deleted.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 VERB: Final = "restore"
 _LISTED: Final = 5
-"""So many days, or files, are named one by one."""
+"""Number of days, or files, that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the source is read again from. ``described``: its position in a person's words.
+    """Part of the source that is read again. ``described``: its position in words.
 
-    ``items``: how many files or versions come again, None where the source does not tell. ``missing``: those that are
-    no longer there: a restore would lose what was in them.
+    ``items``: number of files or versions that come again, None if the source does not tell. ``missing``: those that
+    are no longer there. A restore would lose their events.
     """
 
     described: str
@@ -42,7 +42,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is approved. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
+    """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
     ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``trial``: what it must show.
     ``moved_to``: another data root.
@@ -61,7 +61,7 @@ class Decision:
 
     @property
     def digest(self) -> str:
-        """The same for the same decision, on any machine: 16 hex digits."""
+        """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = asdict(self)
         if not self.left_out:
             del decided["left_out"]
@@ -75,9 +75,9 @@ class Decision:
 class RestorePlan:
     """The ``decision`` and its consequences as they are now.
 
-    ``batch_at`` (epoch ms) is the moment the stream goes back to; ``newest_batch`` the last one of the lineage that is
-    left. ``sessions`` are open in the savepoint, of so many ``events``; None in a native one, which nobody counted.
-    ``remarks``: on what is left out of the source. ``move``: what of another data root is copied there, for people.
+    ``batch_at`` (epoch ms) is the moment the stream goes back to, ``newest_batch`` the last one of the lineage that is
+    left. ``sessions`` are open in the savepoint, of so many ``events``, None in a native savepoint, which does not
+    count. ``remarks``: on the excluded ranges of the source. ``move``: the copies to another data root, as texts.
     """
 
     decision: Decision
@@ -92,7 +92,7 @@ class RestorePlan:
 
     @property
     def days(self) -> tuple[str, ...]:
-        """The days (ISO, UTC) of which a table loses rows or gets rows back."""
+        """Days (ISO, UTC) on which a table loses rows or gets rows back."""
         return tuple(sorted({day for table in self.tables for day in (*table.by_day, *table.back)}))
 
     @property
@@ -101,11 +101,11 @@ class RestorePlan:
         return not self.replay.missing
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan for programs."""
         return {**asdict(self), "digest": self.decision.digest, "days": list(self.days)}
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the plan as text, line by line."""
         decision = self.decision
         yield f"stream {decision.stream} goes back to savepoint {decision.savepoint}: {moment_text(self.batch_at)}"
         yield f"  from  lineage {decision.leaves}, batch {self.newest_batch}; its checkpoint is kept"

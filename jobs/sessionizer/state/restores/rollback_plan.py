@@ -1,7 +1,7 @@
-"""What a rollback would do, as data: the lineage before the active one goes on from where it was left.
+"""Plan of a rollback, as data: the lineage before the active one resumes from where it was left.
 
-Its checkpoint was not touched since. What the active lineage wrote leaves the tables, and the source is read again from
-where the lineage before stood.
+Its checkpoint was not touched since. The rows of the active lineage leave the tables, and the source is read again from
+the position of the lineage before.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ VERB: Final = "rollback"
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``, for ``lineage`` after ``batch_id``.
+    """A decision: ``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``.
 
-    ``tables``: the rows that leave them. ``replay``: what is read again. ``remarks``: on what is left out of it.
+    It resumes ``lineage`` after ``batch_id``. ``tables``: the rows that leave them. ``replay``: what is read again.
+    ``remarks``: on the excluded ranges of it.
     """
 
     stream: str
@@ -41,7 +42,7 @@ class RollbackPlan:
 
     @property
     def digest(self) -> str:
-        """The same for the same decision, on any machine: 16 hex digits."""
+        """Digest of the decision: 16 hex digits, the same on any machine."""
         return rollback_digest(self.stream, self.leaves, self.lineage)
 
     @property
@@ -50,16 +51,16 @@ class RollbackPlan:
         return not self.replay.missing
 
     def require_possible(self) -> None:
-        """Raises EventsGone if the source lacks what would be read again."""
+        """Raise EventsGone if the source lacks events that would be read again."""
         if not self.is_possible:
             raise EventsGone(self.stream, self.replay.missing)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan for programs."""
         return {**asdict(self), "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the plan as text, line by line."""
         yield f"stream {self.stream} goes back to the lineage that it had before the {self.verb}"
         yield f"  from  lineage {self.leaves}, batch {self.newest_batch}; its checkpoint is kept"
         yield f"  to    lineage {self.lineage}, after batch {self.batch_id}: its own state, spec and source"

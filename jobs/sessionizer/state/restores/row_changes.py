@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """Deletes the rows that ``others`` wrote and those behind the end of a segment; brings back those of ``missing``.
+    """Deletion of the rows of ``others`` and of rows behind the end of a segment, and return of the ``missing`` ones.
 
-    ``path``: what the tables hold afterwards. ``others``: the lineages of the stream that are not on it. ``missing``:
+    ``path``: the tables' content afterwards. ``others``: the lineages of the stream that are not on it. ``missing``:
     batches on the path whose rows an earlier command deleted.
     """
 
@@ -36,14 +36,14 @@ class RowChanges:
 
     @property
     def deleted_rows(self) -> str:
-        """The condition, in SQL, of the rows that leave. Raises InvalidSpec for an id that is none."""
+        """Condition, in SQL, of the rows that leave. Raises InvalidSpec for an invalid id."""
         ends = [f"(lineage = {_quoted(each.lineage)} AND batch_id > {each.until})" for each in self._ended()]
         listed = ", ".join(_quoted(name) for name in self.others)
         return " OR ".join([*ends, *([f"lineage IN ({listed})"] if listed else [])]) or "false"
 
     @property
     def missing_rows(self) -> str:
-        """The condition, in SQL, of the rows that come back. Raises InvalidSpec for an id that is none."""
+        """Condition, in SQL, of the rows that come back. Raises InvalidSpec for an invalid id."""
         return " OR ".join(map(_condition, self.missing)) or "false"
 
     def in_table_of(self, lineages: Iterable[str]) -> RowChanges:
@@ -59,8 +59,8 @@ class RowChanges:
 class StreamedTable:
     """A table that batches of the stream write or wrote: ``name`` and ``location``.
 
-    ``version``: the one with the rows that come back; None: the table was not there then. ``has_rows``: whether a
-    lineage noted that it wrote rows there.
+    ``version``: the one with the rows that come back. None means that the table was not there then. ``has_rows``:
+    whether a lineage noted that it wrote rows there.
     """
 
     name: str
@@ -90,10 +90,10 @@ class RowsOfTable:
 
 
 def changes_to(target: Path, active: Path, known: Iterable[str]) -> RowChanges:
-    """Return what the tables need when ``target`` follows ``active``; ``known``: every lineage of the stream.
+    """Return the row changes of the tables when ``target`` follows ``active``. ``known``: every lineage of the stream.
 
-    By the invariant the tables hold the rows on ``active`` now. More rows than these are deleted where a release before
-    this one left them.
+    By the invariant the tables hold the rows on ``active`` now. More rows than these are deleted if an earlier release
+    left them.
     """
     on_path = {segment.lineage for segment in target}
     others = tuple(sorted({*known, *(segment.lineage for segment in active)} - on_path))
@@ -101,7 +101,7 @@ def changes_to(target: Path, active: Path, known: Iterable[str]) -> RowChanges:
 
 
 def deletion_of_all(known: Iterable[str]) -> RowChanges:
-    """Return what the tables need when a stream begins anew: the rows of all ``known`` lineages leave."""
+    """Return the row changes of a stream that begins anew: the rows of all ``known`` lineages leave."""
     return changes_to(NO_ROWS, NO_ROWS, known)
 
 
@@ -111,7 +111,7 @@ def streamed_tables(
     names: Iterable[str],
     versions: Mapping[tuple[SinkFolder, str], int | None],
 ) -> list[StreamedTable]:
-    """Return the tables of these ``names`` in each folder; ``versions``: which one has the rows that come back."""
+    """Return the tables with these ``names`` in each folder. ``versions``: those with the rows that come back."""
     listed, unique = list(names), list(dict.fromkeys(folders))
     return [
         StreamedTable(

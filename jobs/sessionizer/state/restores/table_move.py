@@ -31,14 +31,14 @@ _UNDER_WAY: Final = ".under-way"
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """From the data of ``left`` to that of ``taken``, which are of one stream: the ``tables`` that are there."""
+    """Move of the ``tables`` of a stream from the data of ``left`` to the data of ``taken``."""
 
     left: StreamHome
     taken: StreamHome
     tables: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the plan of the move as text, line by line."""
         yield f"  data  moves from {root_of(self.left)} to {root_of(self.taken)}; what is there now stays, and is kept"
         for table in self.tables:
             found = list(files_below(self.left.table(table)))
@@ -47,10 +47,10 @@ class TableMove:
 
     @contextmanager
     def copied(self, permit: Callable[[], None], *, for_good: Callable[[], bool]) -> Iterator[None]:
-        """In here the tables are at their new place, and afterwards, unless it fails before that was ``for_good``.
+        """Copy the tables to their new place for the block, and keep them unless it fails before it was ``for_good``.
 
-        Those that a run that was killed had copied are taken as they are. Raises DataOwned, UnwritablePath, DiskFull,
-        and LeaseLost before anything is removed that may be another run's by now, whatever had failed.
+        Complete copies of a killed run are kept as they are. Raises DataOwned, UnwritablePath, DiskFull, and LeaseLost
+        before anything is removed that may be another run's by now, after any failure.
         """
         self.taken.prepare_data()
         claim_data(self.taken)
@@ -67,10 +67,10 @@ class TableMove:
 
 
 def move_to(home: StreamHome, root: DataPath | None, written: Collection[str], *, begun: bool) -> TableMove | None:
-    """How the stream of ``home`` gets to the data root ``root``; None where its data is there.
+    """Plan the move of the stream of ``home`` to the data root ``root``, None if its data is there already.
 
-    ``written``: the tables that batches write into its data. Reads only. Raises DataOwned where another home has the
-    stream's data there, InvalidSpec where a table is in the way, unless a move was ``begun``.
+    ``written``: the tables that batches write into its data. Reads only. Raises DataOwned if another home has the
+    stream's data there, InvalidSpec if a table is in the way, unless a move was ``begun``.
     """
     taken = replace(home, data_root=root)
     if root_of(taken) == root_of(home):
@@ -84,18 +84,21 @@ def move_to(home: StreamHome, root: DataPath | None, written: Collection[str], *
 
 
 def move_begun(record: OperationRecord) -> str | None:
-    """The data root that a restore was approved to move to: one that was begun goes where it was told to."""
+    """Return the data root that a restore was approved to move to. A restore that was begun keeps it."""
     words = shlex.split(record.options)
     return words[words.index(FLAG) + 1] if FLAG in words else None
 
 
 def root_of(home: StreamHome) -> str:
-    """The data root as people are shown it."""
+    """Format the data root as text."""
     return str(home.platform) if home.data_root is None else uri_of(home.data_root)
 
 
 def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None:
-    """Whole before its name appears. Not everywhere is a rename one step: a copy that lacks something is made anew."""
+    """Copy a table whole before its name appears.
+
+    A rename is not one step everywhere, so an incomplete copy is made anew.
+    """
     if target.exists():
         if _content(target) == _content(table):
             return
@@ -116,5 +119,5 @@ def _copy(table: DataPath, target: DataPath, permit: Callable[[], None]) -> None
 
 
 def _content(folder: DataPath) -> dict[str, int]:
-    """Length in bytes of each file."""
+    """Return the length in bytes of each file."""
     return {relative_name(file, folder): file.stat().st_size for file in files_below(folder)}

@@ -1,1 +1,1 @@
-"""What a savepoint is made of, which there are, what they are worth, and when one is made or goes."""
+"""Savepoints: their content, their list, their state, and when one is made or removed."""

@@ -1,4 +1,4 @@
-"""``begun.json``, ``failed.json``, ``condemned.json`` and the marks of readers: what else stands beside a savepoint."""
+"""Other files beside a savepoint: ``begun.json``, ``failed.json``, ``condemned.json`` and the marks of readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Engaged(JsonRecord):
-    """A process that makes or reads a savepoint since ``at`` (epoch ms). ``why``: in a person's words."""
+    """A process that makes or reads a savepoint since ``at`` (epoch ms). ``why``: as the user gave it."""
 
     at: int
     why: str
@@ -37,19 +37,19 @@ class Engaged(JsonRecord):
 
     @classmethod
     def now(cls, why: str) -> Self:
-        """This process."""
+        """Describe this process."""
         us = this_process()
         return cls(epoch_ms(), why, us.pid, us.host, us.started, us.boot_id, us.namespace)
 
     @property
     def process(self) -> ProcessIdentity:
-        """Which process it is."""
+        """Identity of the process."""
         return ProcessIdentity(self.pid, self.process_started, self.host, self.boot_id, self.pid_namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure(JsonRecord):
-    """Why a savepoint was not completed."""
+    """The cause why a savepoint was not completed."""
 
     at: int
     cause: str
@@ -63,7 +63,10 @@ class Condemned(JsonRecord):
 
 
 def write_data_record(path: DataPath, record: JsonRecord) -> None:
-    """Write ``record`` with its format and its writer; its folder is made. Raises as ``refused``."""
+    """Write ``record`` with its format and its writer, and make its folder.
+
+    Raises ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
+    """
     try:
         make_private(path.parent)
     except OSError as error:
@@ -72,7 +75,7 @@ def write_data_record(path: DataPath, record: JsonRecord) -> None:
 
 
 def read_engaged(path: DataPath) -> Engaged | None:
-    """Who makes or reads it; None where the file is absent or damaged."""
+    """Read the process that makes or reads the savepoint, None if the file is absent or damaged."""
     value = examine_data_json(path).value
     if value is None or unknown_format(value) is not None:
         return None
@@ -83,23 +86,23 @@ def read_engaged(path: DataPath) -> Engaged | None:
 
 
 def read_failure(home: SavepointHome) -> Failure | None:
-    """Why it failed; None where nothing says so."""
+    """Read the cause of a failure, None if none is recorded."""
     value = examine_data_json(home.failed).value
     return None if value is None else Failure(int(value.get("at") or 0), str(value.get("cause") or "it does not say"))
 
 
 def readers_of(home: SavepointHome) -> list[Engaged]:
-    """Whoever said that they read it. Some may be dead by now. Raises OSError."""
+    """Return the processes that marked themselves as readers. Some may be dead by now. Raises OSError."""
     found = (read_engaged(file) for file in entries_in(home.readers))
     return [each for each in found if each is not None]
 
 
 @contextmanager
 def reading(home: SavepointHome, why: str) -> Iterator[None]:
-    """Nobody removes the savepoint meanwhile. Raises UnusableSavepoint where somebody has begun to.
+    """Keep the savepoint from being removed during the block. Raises UnusableSavepoint if a removal has begun.
 
-    The mark is written first and the other's looked for after; who removes does it the other way round. So one of the
-    two sees the other, whatever the moment.
+    The reader writes its mark first and looks for a removal afterwards. The remover does it the other way round. So one
+    of the two sees the other, whatever the moment.
     """
     mark = home.reader(minted_id(epoch_ms()))
     write_data_record(mark, Engaged.now(why))

@@ -1,4 +1,4 @@
-"""Digest of the code that decides what a session is and what becomes of a row.
+"""Digest of the code that decides the bounds of sessions and the handling of rows.
 
 Two savepoints with the same digest were made by the same rules. Other code, such as a command, leaves it the same.
 """
@@ -35,7 +35,7 @@ def digest_of(package: Traversable) -> str:
 
 
 def deciding_modules(package: Traversable) -> Iterator[tuple[str, Traversable]]:
-    """Give each deciding module with its path in ``package``, always in the same order."""
+    """Yield each deciding module with its path in ``package``, always in the same order."""
     for folder in DECIDING:
         place = package.joinpath(folder)
         if place.is_dir():

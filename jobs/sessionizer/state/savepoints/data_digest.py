@@ -39,12 +39,12 @@ class FoundFiles:
 
 
 def data_files(home: SavepointHome) -> Iterator[DataFile]:
-    """Every file of the savepoint that its manifest covers. Raises OSError."""
+    """Yield every file of the savepoint that its manifest covers. Raises OSError."""
     yield from several_at_a_time(lambda covered: digested(*covered), _covered(home))
 
 
 def found_files(home: SavepointHome) -> FoundFiles:
-    """As ``data_files``, whatever state they are in. Raises OSError for a folder that cannot be listed."""
+    """Read every covered file, whatever its state. Raises OSError for a folder that cannot be listed."""
     found = FoundFiles()
     for name, read, hidden in several_at_a_time(_read_or_refused, _covered(home)):
         if isinstance(read, DataFile):
@@ -86,7 +86,7 @@ def _unfit_checksums(name: str, file: DataPath) -> str | None:
 
 
 def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
-    """Raises UnusableSavepoint where a file is not the one that was written, as ``savepoint verify`` finds it."""
+    """Raise UnusableSavepoint if a file differs from the written one, as ``savepoint verify`` finds it."""
     wrong = found_files(home).findings(manifest.files)
     if wrong:
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
@@ -94,7 +94,7 @@ def require_undamaged(home: SavepointHome, manifest: Manifest) -> None:
 
 
 def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
-    """All but the manifest itself, and what others leave beside it."""
+    """Yield all files but the manifest itself and the marks that processes leave beside it."""
     if home.begun.exists():
         yield home.begun.name, home.begun
     for entry in entries_in(home.root):
@@ -104,7 +104,7 @@ def _covered(home: SavepointHome) -> Iterator[tuple[str, DataPath]]:
 
 
 def digested(name: str, file: DataPath) -> DataFile:
-    """The file, called ``name``. Raises OSError."""
+    """Digest the file, called ``name``. Raises OSError."""
     digest, size = hashlib.sha256(), 0
     with file.open("rb") as opened:
         while chunk := opened.read(_CHUNK):

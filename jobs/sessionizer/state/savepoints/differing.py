@@ -1,4 +1,4 @@
-"""What two savepoints differ in, by their manifests: field by field, as a spec's changes are told. Pure."""
+"""Differences of two savepoints by their manifests: field by field, as a spec's changes are listed. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.manifest import Manifest
 
 _OF_EACH_ONE: Final = ("id", "files", "made_at", "live", "format", "writer", "sha256", "spec")
-"""What differs between any two."""
+"""Fields that differ between any two savepoints."""
 
 
 def differences(before: Manifest, now: Manifest) -> tuple[Change, ...]:
-    """Where the two differ, but for what no two share; the spec is compared by what it decides."""
+    """List the differences, without fields that always differ. The spec is compared by the fields that decide."""
     return changes_between(_told(before), _told(now))
 
 

@@ -1,4 +1,4 @@
-"""How a savepoint comes to be, whatever its kind: begun, filled, completed by its manifest; or failed, and why."""
+"""Making of a savepoint of any kind: begun, filled, completed by its manifest, or failed with a cause."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PACKAGES: Final = {"spark": "pyspark", "delta-spark": "delta-spark", "pyarrow":
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequest:
-    """What a person wants: a savepoint ``id`` (None: made up) in ``folder``. ``live``: the stream may run meanwhile."""
+    """A user's request: a savepoint ``id`` (None: generated) in ``folder``. ``live``: the stream may run meanwhile."""
 
     folder: DataPath
     why: str
@@ -60,7 +60,7 @@ class SavepointRequest:
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """A savepoint of ``stream`` that is being made at ``home``; ``after`` is told each step that is over."""
+    """A savepoint of ``stream`` that is being made at ``home``. ``after`` is called with each finished step."""
 
     stream: StreamHome
     standing: Standing
@@ -72,14 +72,16 @@ class Making:
     def of(
         cls, stream: StreamHome, standing: Standing, asked: SavepointRequest, after: Callable[[str], None]
     ) -> Making:
-        """Of what is asked for. Nothing is written."""
+        """Prepare the requested savepoint. Nothing is written."""
         home = SavepointHome.of(asked.folder, asked.id or minted_id(epoch_ms()))
         return cls(stream, standing, home, asked, after)
 
     def begin(self) -> Manifest | None:
-        """Say that it is being made; what a killed process left of it is removed. The manifest if it is complete.
+        """Mark the savepoint as being made and remove the remains of a killed process.
 
-        Raises UnusableSavepoint where another process makes or removes it, UnwritablePath, DiskFull.
+        Returns the manifest if it is complete.
+
+        Raises UnusableSavepoint if another process makes or removes it, UnwritablePath, DiskFull.
         """
         home = self.home
         if home.root.is_dir():
@@ -101,7 +103,7 @@ class Making:
 
     @contextmanager
     def noting_failure(self) -> Iterator[None]:
-        """What fails inside is noted in the savepoint; it is BatchOutrun where the batch is no longer kept."""
+        """Record a failure of the block in the savepoint. It becomes BatchOutrun if the batch is no longer kept."""
         try:
             yield
         except Exception as error:
@@ -112,7 +114,7 @@ class Making:
     def complete(
         self, kind: Kind, counts: Counts | None, earliest_due_ms: int | None, versions: Mapping[str, str]
     ) -> Manifest:
-        """Write the manifest. ``versions``: of what was used beyond this process. Raises UnwritablePath, DiskFull."""
+        """Write the manifest. ``versions``: of programs used beyond this process. Raises UnwritablePath, DiskFull."""
         standing = self.standing
         manifest = Manifest(
             id=self.home.id,
@@ -157,7 +159,7 @@ class Making:
         return [SinkTable(name, places[name], version) for name, version in versions.items()]
 
     def _former_sinks(self) -> list[FormerSink]:
-        """The tables in folders that the stream wrote to before ``sink.path`` was changed."""
+        """Return the tables in folders that the stream wrote to before ``sink.path`` was changed."""
         now = self.standing.spec["sink"]["path"]
         folders = [each for each in sink_folders(self.stream, origins_of(self.stream)) if each != now]
         return [

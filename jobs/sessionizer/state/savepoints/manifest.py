@@ -1,7 +1,7 @@
-"""``manifest.json`` of a savepoint: what it is of, what is in it, and by what that can be proven.
+"""``manifest.json`` of a savepoint: its origin, its content, and the proof of both.
 
-It is written last. Its own content is covered by a SHA-256, and each file of the savepoint by another, so that whoever
-reads it years later knows whether it is what was written.
+It is written last. Its own content is covered by a SHA-256, and each file of the savepoint by another. So a reader can
+tell years later whether it is unchanged.
 """
 
 from __future__ import annotations
@@ -28,23 +28,26 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 CHECKSUM: Final = "sha256"
-"""Of the manifest's own content, without this field."""
+"""Field with the SHA-256 of the manifest's other fields."""
 
 Part = TypeVar("Part")
 
 
 class Kind(StrEnum):
-    """How the state is kept."""
+    """Form in which the state is kept."""
 
     CANONICAL = "canonical"
-    """As tables of typed rows, which any later release, any number of key groups and any Spark takes."""
+    """Tables of typed rows, which any later release, any number of key groups and any Spark takes."""
     NATIVE = "native"
-    """As the files of the checkpoint, for the same line of Spark and the same key groups."""
+    """Files of the checkpoint, for the same line of Spark and the same key groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTable:
-    """A table of the stream: ``version`` is the newest that has nothing of later batches; None: it was not there."""
+    """A table of the stream.
+
+    ``version`` is the newest without rows of later batches, None if the table was not there.
+    """
 
     name: str
     location: str
@@ -62,9 +65,9 @@ class FormerSink:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the state holds.
+    """Figures of the state.
 
-    ``events`` of ``keys`` in ``groups`` that are not empty; they make so many ``sessions``, duplicates left out.
+    ``events`` of ``keys`` in ``groups`` that are not empty. They make so many ``sessions``, without duplicates.
     ``timeouts``: clients whose timeout was changed. ``seen_files``: of a source of files.
     """
 
@@ -99,13 +102,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that a savepoint says of itself. Times are epoch ms.
+    """The content of a savepoint's manifest. Times are epoch ms.
 
-    ``batch_id`` is the last batch that is in it, begun at ``batch_at``; ``watermark_ms`` is what the next one would
-    get (0 where the stream has none). ``earliest_due_ms``: when the first open session could end; None for never. A
-    native savepoint was not counted: it says neither.
+    ``batch_id`` is the last batch that is in it, begun at ``batch_at``. ``watermark_ms`` is the watermark that the next
+    one would get (0 if the stream has none). ``earliest_due_ms``: when the first open session could end, None for
+    never. A native savepoint was not counted: it has neither ``counts`` nor ``earliest_due_ms``.
+
     ``payload_types``: each column's types so far, oldest first, as Spark writes them in JSON. ``live``: made while the
-    stream ran. ``source_ids``: of the topics that were read; empty in savepoints of earlier releases.
+    stream ran. ``source_ids``: of the topics that were read, empty in savepoints of earlier releases.
     """
 
     id: str
@@ -134,23 +138,23 @@ class Manifest:
 
     @property
     def versions(self) -> Mapping[tuple[str | None, str], int | None]:
-        """The version of each table by its folder, as ``sink.path`` has it, and its name."""
+        """Version of each table by its folder, as ``sink.path`` has it, and its name."""
         folder = self.spec["sink"]["path"]
         here = {(folder, sink.name): sink.version for sink in self.sinks}
         return {**{(each.folder, each.name): each.version for each in self.former_sinks}, **here}
 
     @property
     def key_groups(self) -> int:
-        """The groups that the state was divided into."""
+        """Number of groups that the state was divided into."""
         return int(self.spec["key_groups"])
 
     @property
     def bytes(self) -> int:
-        """Of all its files."""
+        """Size of all its files in bytes."""
         return sum(file.bytes for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as JSON has them."""
+        """Return its fields as JSON values."""
         told = {**asdict(self), "kind": str(self.kind), "files": [asdict(file) for file in self.files]}
         if not self.source_ids:  # as the manifests of earlier releases, whose digests were approved
             del told["source_ids"]
@@ -176,7 +180,7 @@ def write_manifest(home: SavepointHome, manifest: Manifest) -> None:
 
 
 def read_manifest(home: SavepointHome) -> Manifest | None:
-    """The manifest; None if there is none. Raises DamagedFile where it is not as it was written, or too new."""
+    """Read the manifest, None if there is none. Raises DamagedFile if it was changed, or is too new."""
     reading = examine_data_json(home.manifest)
     if reading.damage is not None:
         raise DamagedFile(home.manifest, reading.damage)
@@ -192,12 +196,12 @@ def read_manifest(home: SavepointHome) -> Manifest | None:
 
 
 def saved_spec(home: SavepointHome, manifest: Manifest) -> StreamSpec:
-    """The spec that the savepoint's lineage ran by; raises InvalidSpec when this release would refuse it."""
+    """Read the spec that the savepoint's lineage ran by. Raises InvalidSpec if this release refuses it."""
     return recorded_spec(manifest.spec, Path(uri_of(home.manifest)))
 
 
 def checksum(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a manifest, whatever the order of its fields; its own field does not count."""
+    """Return the SHA-256 of a manifest, independent of the order of its fields and without its own field."""
     return json_digest({name: value for name, value in content.items() if name != CHECKSUM})
 
 
@@ -227,4 +231,4 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "files": partial(_parts, DataFile),
     "former_sinks": partial(_parts, FormerSink),
 }
-"""Fields that JSON does not have as they are."""
+"""Decoders of fields whose values are not plain JSON."""

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 def make_native_savepoint(
     stream: StreamHome, standing: Standing, asked: SavepointRequest, after: Callable[[str], None]
 ) -> Manifest:
-    """Make the savepoint that is asked for; one that is complete already under its id is returned as it is.
+    """Make the requested savepoint, or return the one that is complete already under its id.
 
-    Raises BatchOutrun, UnusableSavepoint, UnwritablePath, DiskFull, and ValueError where Spark's files are not known.
+    Raises BatchOutrun, UnusableSavepoint, UnwritablePath, DiskFull, and ValueError if Spark's files have an unknown
+    format.
     """
     making = Making.of(stream, standing, asked, after)
     done = making.begin()
@@ -51,7 +52,7 @@ def make_native_savepoint(
 
 
 def require_same_line(manifest: Manifest, running: str) -> None:
-    """Raises UnusableSavepoint where the Spark that is ``running`` may read a state otherwise than it was written."""
+    """Raise UnusableSavepoint if the ``running`` Spark may read the state in another way than it was written."""
     wrote = manifest.fingerprint.versions["spark"]
     if wrote.split(".")[:2] != running.split(".")[:2]:
         why = f"it is native, of Spark {wrote}, and this is Spark {running}: another line may read its files otherwise"
@@ -59,7 +60,7 @@ def require_same_line(manifest: Manifest, running: str) -> None:
 
 
 def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> None:
-    """Have a native savepoint be the checkpoint of a lineage that is not active yet: a new, or an empty, folder.
+    """Copy a native savepoint as the checkpoint of a lineage that is not active yet, into a new or empty folder.
 
     The savepoint stays as it is. Raises UnusableSavepoint for one of another kind, UnwritablePath, and ValueError.
     """

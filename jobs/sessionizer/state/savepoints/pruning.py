@@ -1,7 +1,7 @@
-"""Which savepoints may go: a plan, made of what is known of each. Pure.
+"""Plan of the savepoints to remove, from the facts on each. Pure.
 
-One complete savepoint of each kind always stays, and so does each that a lineage started from, that somebody reads, or
-that an operation is to go on from. Those that were never completed go unless they are being made.
+One complete savepoint of each kind always stays. Each one also stays that a lineage started from, that a process reads,
+or that an operation still needs. Those that were never completed go unless they are being made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 LEAST_KEPT: Final = 1
-"""Complete savepoints of each kind."""
+"""Fewest complete savepoints of each kind that stay."""
 STARTED_FROM: Final = "a lineage started from it"
 BEING_READ: Final = "somebody reads it"
 GONE_ON_WITH: Final = "an operation that is not over needs it"
@@ -24,7 +24,7 @@ GONE_ON_WITH: Final = "an operation that is not over needs it"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A savepoint as pruning sees it: ``at`` is when it was completed or begun (epoch ms; None: nothing says).
+    """A savepoint as pruning sees it. ``at``: when it was completed or begun (epoch ms), None if unknown.
 
     ``kind``: of a complete one.
     """
@@ -37,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Complete ones are kept while they are among the newest ``count`` of their kind, or younger than ``age_ms``."""
+    """A limit: complete ones stay while among the newest ``count`` of their kind, or younger than ``age_ms``."""
 
     count: int
     age_ms: int
@@ -45,7 +45,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether savepoint ``id`` goes, and why it does or does not."""
+    """The decision on savepoint ``id``: whether it ``goes``, and the reason."""
 
     id: str
     goes: bool
@@ -61,10 +61,10 @@ def pruning_plan(
     *,
     begun: Collection[str] = (),
 ) -> list[Verdict]:
-    """A verdict on each, in their order.
+    """Decide on each savepoint, in their order.
 
     ``origins``: savepoints that a lineage started from. ``in_use``: those that are being read. ``begun``: those of an
-    operation that is not over, which may have taken rows already, and reads them when it is gone on with.
+    unfinished operation, which may have taken rows already and reads them again when it is resumed.
     """
     rank = _ranks(candidates)
     needed = {
@@ -76,7 +76,7 @@ def pruning_plan(
 
 
 def _ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
-    """The place of each complete one among those of its kind, the newest first."""
+    """Return the place of each complete one among those of its kind, the newest first."""
     found: dict[str, int] = {}
     of_kind = Counter[str]()
     for each in sorted(candidates, key=lambda candidate: (-(candidate.at or 0), candidate.id)):
@@ -87,7 +87,10 @@ def _ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
 
 
 def _verdict(candidate: Candidate, rank: int | None, needed: str | None, policy: Policy, now: int) -> Verdict:
-    """``rank``: of a complete one, from 0. ``needed``: why it must stay, whatever the policy says."""
+    """Decide on a savepoint. ``rank``: of a complete one, from 0.
+
+    ``needed``: why it must stay, whatever the policy says.
+    """
     if candidate.state is SavepointState.MAKING:
         kept: str | None = "it is being made"
     else:

@@ -1,6 +1,6 @@
-"""Removes savepoints in two phases: first each is condemned, so that nobody begins to read it, then its files go.
+"""Removal of savepoints in two phases: each is condemned, so that no process begins to read it, then its files go.
 
-A process that is killed in between leaves a condemned one, or one without a manifest; either is finished by the next.
+A process that is killed in between leaves a condemned one, or one without a manifest. The next removal finishes either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, now: int) -> list[Verdict]:
-    """A verdict on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
+    """Decide on each savepoint of the stream of ``home``, in their order. Raises OSError, DamagedFile."""
     candidates, origins = [candidate(each) for each in savepoints], savepoints_begun_from(home)
     return pruning_plan(candidates, origins, being_read(savepoints, now), policy, now, begun=_gone_on_with(home))
 
@@ -38,7 +38,7 @@ def planned(savepoints: Sequence[Savepoint], home: StreamHome, policy: Policy, n
 def newest_that_stay(
     savepoints: Sequence[Savepoint], verdicts: Sequence[Verdict]
 ) -> list[tuple[SavepointHome, Manifest]]:
-    """Of each kind that something goes of: what there is to fall back on afterwards. The oldest come first."""
+    """Return the newest remaining savepoint of each kind that loses one. The oldest come first."""
     goes = {verdict.id: verdict.goes for verdict in verdicts}
     going = {each.kind for each in savepoints if goes[each.id]}
     staying = [each for each in savepoints if not goes[each.id]]
@@ -47,17 +47,17 @@ def newest_that_stay(
 
 
 def candidate(savepoint: Savepoint) -> Candidate:
-    """A savepoint as pruning sees it."""
+    """Describe a savepoint for pruning."""
     return Candidate(savepoint.id, savepoint.state, savepoint.at, savepoint.kind or "")
 
 
 def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:
-    """Those that a process reads which lives, or may. Raises OSError."""
+    """Return the savepoints that a living process reads, or one that may live. Raises OSError."""
     return {each.id for each in savepoints if any(_at_work(reader, now) for reader in readers_of(each.home))}
 
 
 def remove(home: SavepointHome, stream: StreamHome) -> str | None:
-    """Remove the savepoint; why not, where somebody has come to need it since it was planned. Harmless when repeated.
+    """Remove the savepoint, or return why it is needed since the plan was made. Harmless when repeated.
 
     Raises UnwritablePath.
     """
@@ -75,7 +75,7 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
 
 
 def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
-    """Looked for after it was condemned: who comes later sees that."""
+    """Say why the savepoint is needed. Asked after it was condemned, because later readers see that mark."""
     now = epoch_ms()
     if any(_at_work(reader, now) for reader in readers_of(home)):
         return BEING_READ
@@ -90,7 +90,7 @@ def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
 
 
 def _gone_on_with(stream: StreamHome) -> set[str]:
-    """The savepoint of the operation that is not over, if it has any. Raises DamagedFile, ControlUnreachable."""
+    """Return the savepoint of the unfinished operation, if it has any. Raises DamagedFile, ControlUnreachable."""
     pending = pending_operation(stream)
     return {pending.savepoint} if pending is not None and pending.savepoint else set()
 

@@ -1,4 +1,4 @@
-"""What a savepoint is by what is there of it: complete, failed, abandoned, being made or being removed. Pure."""
+"""State of a savepoint by the files that exist: complete, failed, abandoned, being made or being removed. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from enum import StrEnum
 from typing import Final
 
 UNSEEN_FOR_MS: Final = 6 * 3_600_000
-"""A process of another machine is taken to be at work for so long: from here nobody can tell."""
+"""A process of another machine counts as at work for this long, because it cannot be checked from here."""
 
 
 class SavepointState(StrEnum):
-    """Only a complete one can be gone on from."""
+    """State of a savepoint. A stream can resume only from a complete one."""
 
     COMPLETE = "complete"
     MAKING = "being made"
     FAILED = "failed"
     ABANDONED = "abandoned"
-    """Whoever made it was killed."""
+    """The process that made it was killed."""
     DAMAGED = "damaged"
     """Its manifest cannot be read, or is not as it was written."""
     REMOVING = "being removed"
@@ -25,9 +25,9 @@ class SavepointState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """``manifest``: whether there is a sound one, None for none at all. ``begun_at``: epoch ms, None: nothing says.
+    """Facts about a savepoint. ``manifest``: whether it is sound, None if there is none.
 
-    ``maker_lives``: None where that cannot be told from here.
+    ``begun_at``: epoch ms, None if unknown. ``maker_lives``: None if that cannot be told from here.
     """
 
     manifest: bool | None
@@ -38,7 +38,7 @@ class Evidence:
 
 
 def state_by(evidence: Evidence, now: int) -> SavepointState:
-    """What the savepoint is at ``now`` (epoch ms)."""
+    """Return the state of the savepoint at ``now`` (epoch ms)."""
     if evidence.condemned:
         return SavepointState.REMOVING
     if evidence.manifest is not None:

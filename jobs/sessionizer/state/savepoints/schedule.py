@@ -1,4 +1,4 @@
-"""Which streams are due for a savepoint by their spec, and which of those that were made so may go again."""
+"""Streams that are due for a savepoint by their spec, and scheduled savepoints that may be removed again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.savepoints import Savepoints
 
 SCHEDULED: Final = "scheduled"
-"""With this word begins why such a savepoint was made: by it they are told from those of people."""
+"""First word of a scheduled savepoint's reason, which tells it from savepoints that users made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,19 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether a savepoint is due, and why it is or is not."""
+    """A judgement on a savepoint: whether it is due, and the reason."""
 
     due: bool
     because: str
 
 
 def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, making: bool, now: int) -> Judgement:
-    """Whether a stream that has ``reached`` a batch is due; ``newest`` is its newest complete savepoint that counts.
+    """Judge whether a stream that has ``reached`` a batch is due.
 
-    A stream whose newest batch has been saved is not, however long ago that was: it would be saved once more as it is.
-    ``making``: one is being made. ``now`` is epoch ms.
+    ``newest``: its newest complete savepoint that counts.
+
+    A stream whose newest batch has been saved is never due, because the savepoint would be the same. ``making``: one is
+    being made. ``now`` is epoch ms.
     """
     if reached is None:
         return Judgement(due=False, because="it has no batch that could be saved")
@@ -62,9 +64,9 @@ def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, m
 
 
 def judge(home: StreamHome, every_ms: int, now: int, *, native: bool = False) -> Judgement:
-    """Look at the stream of ``home``, whose savepoints are ``native`` or not. Raises DamagedFile, ControlUnreachable.
+    """Judge the stream of ``home``, whose savepoints are ``native`` or not. Raises DamagedFile, ControlUnreachable.
 
-    Where they are canonical a native one is no substitute: another line of Spark does not take it.
+    If they are canonical, a native one is no substitute, because another line of Spark does not take it.
     """
     found = savepoints_in(home.savepoints, now)
     counting = [manifest for manifest in _complete(found) if native or manifest.kind is Kind.CANONICAL]
@@ -74,7 +76,10 @@ def judge(home: StreamHome, every_ms: int, now: int, *, native: bool = False) ->
 
 
 def reached_by(home: StreamHome) -> Reached | None:
-    """None where no batch is over that could be gone on from: a drained lineage holds nothing. Raises DamagedFile."""
+    """Return the newest batch to resume from, None if there is none. A drained lineage holds nothing.
+
+    Raises DamagedFile.
+    """
     lineage = active_lineage(home)
     if lineage is None or read_drain(home, lineage) is not None:
         return None
@@ -83,12 +88,12 @@ def reached_by(home: StreamHome) -> Reached | None:
 
 
 def reason(every_ms: int) -> str:
-    """Why a savepoint is made that nobody asked for just now."""
+    """Return the reason of a scheduled savepoint."""
     return f"{SCHEDULED}, every {format_duration(every_ms)}"
 
 
 def plan_for_scheduled(home: StreamHome, wanted: Savepoints, now: int) -> tuple[list[Savepoint], list[Verdict]]:
-    """The savepoints that were made by themselves, and a verdict on each; those of people are not looked at."""
+    """Return the scheduled savepoints and a decision on each. Savepoints that users made are not looked at."""
     made = [each for each in savepoints_in(home.savepoints, now) if _is_scheduled(each)]
     return made, planned(made, home, Policy(wanted.at_least, wanted.keep_ms), now)
 

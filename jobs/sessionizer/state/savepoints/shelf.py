@@ -1,4 +1,4 @@
-"""The savepoints of a stream: what is there in their folder, complete or not."""
+"""The savepoints of a stream in their folder, complete or not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """One savepoint: its ``state``, its ``manifest`` if there is a sound one, who ``begun`` it, and what went wrong."""
+    """A savepoint: its ``state``, its ``manifest`` if sound, the process that ``begun`` it, and what went ``wrong``."""
 
     home: SavepointHome
     state: SavepointState
@@ -31,27 +31,27 @@ class Savepoint:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """Id of the savepoint."""
         return self.home.id
 
     @property
     def at(self) -> int | None:
-        """When it was completed, else begun (epoch ms); None where nothing says."""
+        """Time when it was completed, else begun (epoch ms), None if unknown."""
         return self.manifest.made_at if self.manifest else self.begun.at if self.begun else None
 
     @property
     def kind(self) -> Kind | None:
-        """Of one with a sound manifest."""
+        """Kind of a savepoint with a sound manifest, else None."""
         return self.manifest.kind if self.manifest else None
 
     @property
     def is_complete(self) -> bool:
-        """Whether it can be gone on from."""
+        """Whether a stream can resume from it."""
         return self.state is SavepointState.COMPLETE
 
 
 def savepoints_in(folder: DataPath, now: int) -> list[Savepoint]:
-    """All in ``folder``, the oldest first. Raises ControlUnreachable."""
+    """Return all savepoints in ``folder``, the oldest first. Raises ControlUnreachable."""
     try:
         names = [entry.name for entry in entries_in(folder) if is_identifier(entry.name) and entry.is_dir()]
     except OSError as error:
@@ -61,7 +61,7 @@ def savepoints_in(folder: DataPath, now: int) -> list[Savepoint]:
 
 
 def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
-    """The one of this id, whatever its state. Raises UnknownSavepoint, InvalidSpec."""
+    """Return the savepoint with this id in any state. Raises UnknownSavepoint, InvalidSpec."""
     home = SavepointHome.of(folder, savepoint)
     if not home.root.is_dir():
         raise UnknownSavepoint(savepoint, (each.id for each in savepoints_in(folder, now)))
@@ -69,7 +69,10 @@ def savepoint_of(folder: DataPath, savepoint: str, now: int) -> Savepoint:
 
 
 def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[SavepointHome, Manifest]:
-    """The one of this id, which must be complete. Raises UnusableSavepoint as well."""
+    """Return the savepoint with this id, which must be complete.
+
+    Raises UnknownSavepoint, InvalidSpec, UnusableSavepoint.
+    """
     found = savepoint_of(folder, savepoint, now)
     if found.manifest is None or not found.is_complete:
         raise UnusableSavepoint(savepoint, f"it is {found.state}{f': {found.wrong}' if found.wrong else ''}")
@@ -77,7 +80,7 @@ def complete_savepoint(folder: DataPath, savepoint: str, now: int) -> tuple[Save
 
 
 def examined(home: SavepointHome, now: int) -> Savepoint:
-    """What the savepoint at ``home`` is. Never raises what a file of it is to blame for."""
+    """Examine the savepoint at ``home``. Never raises for a damaged file of it."""
     begun, failure = read_engaged(home.begun), read_failure(home)
     try:
         manifest, damage = read_manifest(home), None

@@ -1,4 +1,4 @@
-"""Which version of a table is the last without rows of later batches: told by the table's own log.
+"""The last version of a table without rows of later batches, from the table's own log.
 
 Each commit of a stream names its lineage and batch (Delta's ``txn``). The form of the log is fixed by Delta's protocol.
 """
@@ -18,9 +18,9 @@ COMMIT: Final = re.compile(r"(\d{20})\.json")
 
 
 def version_with_batch(table: DataPath, lineage: str, batch_id: int) -> int | None:
-    """The newest version of ``table`` that has nothing of ``lineage`` after ``batch_id``; None if there is no table.
+    """Return the newest version of ``table`` without rows of ``lineage`` after ``batch_id``, None if there is no table.
 
-    Looks back no further than to what ``lineage`` wrote up to that batch, or to what another wrote before it.
+    Looks back no further than to the rows of ``lineage`` up to that batch, or to another lineage's rows before it.
     """
     commits = _commits(table)
     if not commits:
@@ -42,6 +42,6 @@ def _commits(table: DataPath) -> dict[int, DataPath]:
 
 
 def _transactions(commit: DataPath) -> dict[str, int]:
-    """Application to version."""
+    """Return the version by application."""
     actions = (json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if '"txn"' in line)
     return {str(action["txn"]["appId"]): int(action["txn"]["version"]) for action in actions if "txn" in action}

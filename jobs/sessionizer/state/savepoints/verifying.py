@@ -1,6 +1,7 @@
-"""Whether a savepoint is what was written: what is missing, shorter, changed or strange, and what to do about it. Pure.
+"""Verification of a savepoint: files that are missing, shorter, changed or foreign, and the remedy. Pure.
 
-A savepoint that lost a file is lost as a whole: half of what was open is worse than none. The way out is another one.
+A savepoint that lost a file is lost as a whole, because half of the open events is worse than none. The remedy is
+another one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NOT_OURS: Final = ".crc"
 
 
 class Damage(StrEnum):
-    """What may be wrong with a file."""
+    """Damage that a file can have."""
 
     MISSING = "missing"
     CUT = "of another length"
@@ -42,7 +43,7 @@ class Damage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with the file at ``path``: ``damage``, and ``detail`` in words."""
+    """A ``damage`` of the file at ``path``, with ``detail`` in words."""
 
     path: str
     damage: Damage
@@ -97,7 +98,7 @@ def _difference(file: DataFile, now: DataFile | None) -> Finding | None:
 
 
 def content_of_file(path: str) -> str:
-    """What a file of a savepoint holds, in words."""
+    """Describe the content of a savepoint's file in words."""
     part = path.split("/", 1)[0]
     held = WHAT_IT_HOLDS.get(part, part)
     return f"the log of the table of {held}" if _LOG in path else held

@@ -1,1 +1,1 @@
-"""What a seed would do, as data: a history, up to which moment, and where the live source begins."""
+"""Plan of a seed, as data: a history, its end, and the position at which the live source begins."""

@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 DATABASE: Final = "jdbc:"
-"""What begins the address of a database."""
+"""Beginning of a database's address."""
 PASSWORD: Final = "JDBC_PASSWORD"  # noqa: S105  the name of the variable
-"""In the environment of the job, and nowhere else."""
+"""Variable in the environment of the job, the only place of the password."""
 _SECRET: Final = re.compile(r"password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
 
 _PLAIN: Final = re.compile(r"jdbc:[a-z0-9]+://([\w.-]+|\[[0-9a-fA-F:]+\])(?::(\d+))?(?:/[\w$-]*)?")
@@ -16,7 +16,7 @@ _PLAIN: Final = re.compile(r"jdbc:[a-z0-9]+://([\w.-]+|\[[0-9a-fA-F:]+\])(?::(\d
 
 
 def leads_to(url: str, host: str, port: int | None) -> bool:
-    """Whether who reads ``url`` gives a password to ``host`` and ``port`` alone. ``host`` may be a whole address."""
+    """Whether a reader of ``url`` gives a password to ``host`` and ``port`` alone. ``host`` may be a whole address."""
     if host.startswith(DATABASE):
         return url == host
     found = _PLAIN.fullmatch(url)
@@ -24,5 +24,5 @@ def leads_to(url: str, host: str, port: int | None) -> bool:
 
 
 def without_secret(url: str) -> str | None:
-    """The part of ``url`` before a password in it; None where there is none."""
+    """Return the part of ``url`` before a password in it, None if it has no password."""
     return f"{_SECRET.split(url)[0]}…" if _SECRET.search(url) else None

@@ -1,7 +1,7 @@
-"""What a seed would do, as data: shown first, approved by its digest, carried out as it was shown.
+"""Plan of a seed, as data: shown first, approved by its digest, carried out as it was shown.
 
-The digest covers what is decided (the history, up to which moment, where the live source begins, the spec, the lineage
-that is left), not the figures: a history may be long, and is read anew when the seed is carried out.
+The digest covers the decision (the history, its end, where the live source begins, the spec, the lineage that is left),
+not the figures: a history may be long, and is read anew when the seed is carried out.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 VERB: Final = "seed"
 BEGINNING: Final = "beginning"
-"""The live source from its beginning: it brings again what the history has, and what is up to the moment is late."""
+"""The live source from its beginning. It brings the history's events again, and those up to the moment are late."""
 NOW: Final = "now"
-"""The live source from where it stands when the seed is carried out."""
+"""The live source from its position at the time of the seed."""
 SOURCE: Final = "source"
-"""As a history: what the stream's own source has now. It goes on after that."""
+"""History from the stream's own source as it is now. The stream goes on after it."""
 CHECKPOINT: Final = "checkpoint:"
-"""What begins the address of a history that is the state of another query."""
+"""Beginning of the address of a history that is the state of another query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Where a history is. ``version``: what tells it from the same place at another time, as far as it can be told."""
+    """Place of a history. ``version`` tells it from the same place at another time, as far as possible."""
 
     format: str
     place: str
     version: str = ""
 
     def __str__(self) -> str:
-        """For people."""
+        """Format the place as text."""
         if self.format == SOURCE:
             return f"the stream's own source, {self.place}"
         return f"{self.format} at {self.place}{f', {self.version}' if self.version else ''}"
@@ -46,11 +46,11 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is approved.
+    """The approved decision.
 
-    ``spec``: its fingerprint. ``until_ms``: the moment asked for (epoch ms), None for the watermark that the history
+    ``spec``: its fingerprint. ``until_ms``: the requested moment (epoch ms), None for the watermark that the history
     leads to. ``live_from``: ``BEGINNING``, ``NOW``, ``SOURCE`` or a position in JSON, as Spark writes it. ``backfill``:
-    whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any; then the
+    whether the tables get the finished sessions. ``leaves``: the lineage that the new one replaces, if any. Then the
     new one is on ``trial``.
     """
 
@@ -65,12 +65,12 @@ class Decision:
 
     @property
     def keeps_later(self) -> bool:
-        """Whether events after the moment are the history's: nobody else brings them."""
+        """Whether the history keeps events after the moment, because the live source does not bring them."""
         return self.live_from != BEGINNING
 
     @property
     def digest(self) -> str:
-        """The same for the same decision, on any machine: 16 hex digits."""
+        """Digest of the decision: 16 hex digits, the same on any machine."""
         decided = asdict(self)
         del decided["trial"]
         return typed_digest({**decided, **(approved_terms(self.trial) if self.leaves else {})})
@@ -78,9 +78,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the history comes to at ``watermark_ms`` (epoch ms).
+    """Figures of the history at ``watermark_ms`` (epoch ms).
 
-    ``events`` of the history are those of finished sessions, open ones, ``repeated`` ones and conflicting ones;
+    ``events`` of the history are those of finished sessions, open ones, ``repeated`` ones and conflicting ones.
     ``later`` ones are left to the live source. ``refused``: rows by the reason why they are no events.
     """
 
@@ -104,11 +104,11 @@ class SeedPlan:
     leaving: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan for programs."""
         return {**asdict(self), "digest": self.decision.digest}
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the plan as text, line by line."""
         decision, figures = self.decision, self.figures
         yield f"stream {decision.stream} begins with a history, up to {_moment(figures.watermark_ms)}"
         yield f"  history {decision.past}: {figures.events:,} events{_refused(figures.refused)}"
