@@ -1,4 +1,4 @@
-"""The application that spark-submit runs; the same as the command ``sessionizer``."""
+"""The application that spark-submit runs. It is the same as the command ``sessionizer``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What looks like a credential is hidden, whoever is about to show it: one list, for logs, records, alerts and pages.
+"""The redaction of credentials in text: a single list for logs, records, alerts and pages.
 
-It errs on the side of hiding. Redact first and shorten after: of a credential that was cut, the part that gives it away
-may be gone.
+It errs on the side of hiding. Redact first and shorten afterwards, because a shortened credential may lack the part by
+which it is recognized.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECRET_WORDS: Final = (
     "account[._-]?key", "auth[._-]?key", "signing[._-]?key", "encryption[._-]?key", "shared[._-]?access",
     "connection[._-]?string", "webhook", "fernet", r"sas[._-]?token", r"fixed\.token",
 )  # fmt: skip
-"""In the name of a setting they say that its value is a secret: regular expressions, case does not count."""
+"""Words in a setting's name by which its value is a secret: regular expressions, case does not count."""
 
 _NAMED: Final = rf"(?:{'|'.join(SECRET_WORDS)}|(?<![a-z])sig(?:nature)?(?![a-z]))[\w.\-]{{0,80}}"
 _QUOTED: Final = r"""(?:"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)"""
@@ -32,7 +32,7 @@ a an the not no none null missing wrong required expired invalid empty stale too
 hidden rejected refused held incorrect deprecated older newer in at for by of to sent read
 """
 _STATE: Final = rf"(?:{'|'.join(_STATE_TEXT.split())})\b"
-"""Words after ``password is`` that tell of the password, and are none."""
+"""Words after ``password is`` that describe the password, and are none."""
 
 _SCHEME: Final = r"\b[\w+.-]{1,40}://"
 _PORT: Final = r"(?:\d{1,5}|port)(?:[/?#,;)\s\"'\]}<>|…]|[.:](?:\s|$)|$)"
@@ -45,7 +45,7 @@ _KEYS: Final = (
     # the shape of an Azure account key: 64 bytes in base 64
     r"(?<![\w/+])[\w/+]{86}==(?!=)",
 )
-"""Keys that are told by how they begin."""
+"""Keys that are recognized by their first characters."""
 
 _BEFORE: Final = (
     # a pem block, whole or begun
@@ -63,7 +63,7 @@ _BEFORE: Final = (
     rf"""(?i)({_NAMED}{_QUOTE}[ \t]+(?:is|was)[ \t]+(?:now[ \t]+)?)(?!{_STATE}){_VALUE}""",
     rf"""(?i)((?:pass(?:word|wd|phrase)|\bpwd|\bsecret)[ \t]+){_QUOTED}""",
 )
-"""Shapes of which a part would be taken for a name and its value: what group 1 has stays."""
+"""Patterns that go first, because a part of them would be taken for a name and its value. Group 1 stays."""
 _AFTER: Final = (
     # --name value
     rf"(?i)(--?[\w.-]{{0,40}}{_NAMED}[ \t]+){_VALUE}",
@@ -88,14 +88,14 @@ def _compiled(patterns: Iterable[str]) -> list[tuple[re.Pattern[str], str]]:
 
 _FIRST: Final = _compiled(_BEFORE)
 _NAMED_VALUE: Final = re.compile(rf"""(?i)({_NAMED}{_QUOTE}{_MEANS}){_VALUE}""")
-"""name=value, name: value, "name": "value", name => value, with or without quotes."""
+"""Pattern of name=value, name: value, "name": "value", name => value, with or without quotes."""
 _LAST: Final = _compiled(_AFTER)
 _IN_HOST: Final = re.compile(rf"{_SCHEME}[\w.-]{{0,200}}$")
 _BEGINS_PORT: Final = re.compile(_PORT)
 
 
 def redacted(text: str) -> str:
-    """Replace whatever looks like a credential in ``text``, a line or several, by asterisks."""
+    """Replace all text that looks like a credential in ``text``, which may have several lines, by asterisks."""
     for pattern, shown in _FIRST:
         text = pattern.sub(shown, text)
     text = _NAMED_VALUE.sub(_named_hidden, text)
@@ -113,5 +113,5 @@ def _named_hidden(found: re.Match[str]) -> str:
 
 
 def redacted_and_cut(text: str, limit: int) -> str:
-    """At most ``limit`` characters of ``text``, without credentials."""
+    """Return at most ``limit`` characters of ``text``, without credentials."""
     return redacted(text)[:limit]

@@ -1,1 +1,1 @@
-"""Why a driver ended or did not start, whether trying again helps, and what to do."""
+"""The causes of a driver's end or failed start, whether a retry helps, and what to do."""

@@ -1,4 +1,4 @@
-"""What a cause is: how it is called, whether trying again helps, and what to do."""
+"""The type of a cause: its name, whether a retry helps, and what to do."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Final
 
 
 class Verdict(StrEnum):
-    """Whether trying again helps."""
+    """The effect of a retry."""
 
     TERMINAL = "terminal"
-    """It would end the same way until somebody has changed something: it is not tried again."""
+    """A retry ends the same way until the user has changed something, so none is made."""
     TRANSIENT = "transient"
-    """Its surroundings explain it. It is tried again for as long as they last, and never given up."""
+    """The surroundings explain it. Retries go on for as long as they last, and are never given up."""
     UNCLEAR = "unclear"
-    """Another try may help. If several in a row do not, somebody has to look."""
+    """A retry may help. If several in a row do not, the operator must look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``name`` is what exit records say; ``called`` is its name in a sentence; ``remedy`` is one line.
+    """The cause of an error or of a driver's end.
 
+    ``name`` is the word in exit records. ``called`` is its name in a sentence. ``remedy`` is a line of advice.
     ``for_good``: the stream is over, and nothing is to be started again.
     """
 
@@ -35,11 +36,11 @@ class Cause:
 TERMINAL, TRANSIENT, UNCLEAR = Verdict
 
 _NAMELESS: Final = " …`"
-"""How a command ends, in a remedy, that takes the name of the stream."""
+"""End of a command in a remedy that takes the name of the stream."""
 
 
 def with_name(remedy: str, stream: str) -> str:
-    """The ``remedy`` with its commands as they are typed for ``stream``."""
+    """Return the ``remedy`` with its commands as they are typed for ``stream``."""
     return remedy.replace(_NAMELESS, f" {stream}`")
 
 

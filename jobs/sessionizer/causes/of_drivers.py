@@ -1,4 +1,4 @@
-"""Why a driver ended: its query died of something, or it left no word and others saw what became of it."""
+"""The causes of a driver's end: a failure of its query, or an end without an exit record that others observed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ OF_QUERIES: Final = (
     Cause("private_door", "this Spark or Delta has moved what is private in it", TERMINAL, PLAIN_SPARK),
     Cause("unknown", "it is not known why", UNCLEAR, "read the driver's log: it has the whole story"),
 )  # fmt: skip
-"""Of the death of a query, as ``sessionizer.spark.failures.query_failure`` names them."""
+"""Causes of a query's death, as ``sessionizer.spark.failures.query_failure`` names them."""
 
 KILLED: Final = Cause(
     "killed",
@@ -97,4 +97,4 @@ OUT_OF_SIGHT: Final = Cause(
     "see what became of the machine or container that it ran on",
 )  # fmt: skip
 OF_PROCESSES: Final = (KILLED, HUNG, NO_PROGRESS, NO_START, HALF_GONE, NOT_LEAVING, OUT_OF_SIGHT)
-"""Of drivers that did not end by themselves, or left no word."""
+"""Causes for drivers that did not end by themselves, or left no exit record."""

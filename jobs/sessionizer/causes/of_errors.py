@@ -1,4 +1,4 @@
-"""What each of our errors means to whoever reads it, by the name of its class."""
+"""The cause of each of our errors, by the name of its class."""
 
 from __future__ import annotations
 

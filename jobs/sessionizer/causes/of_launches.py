@@ -1,4 +1,4 @@
-"""What keeps a driver from starting, or from being launched or ended."""
+"""The causes that keep a driver from starting, or from being launched or ended."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OF_STARTS: Final = (
         "no_resources", "the cluster has no room", TRANSIENT, "start workers, or free cores and memory in the cluster"
     ),
 )  # fmt: skip
-"""What keeps a driver from starting, by what it printed (``causes/start_problem.py``)."""
+"""Causes that keep a driver from starting, recognized in its output (``causes/start_problem.py``)."""
 
 OF_LAUNCHES: Final = (
     Cause(
@@ -75,4 +75,5 @@ OF_LAUNCHES: Final = (
     ),
     Cause("OSError", "the system refuses something", TRANSIENT, "see to what the message names"),
 )  # fmt: skip
-"""By the name of the error's class, of launching and ending a driver; ``{error.…}`` are fields of the error."""
+"""Causes by the name of the error's class, when launching and ending a driver. ``{error.…}`` are fields of the
+error."""

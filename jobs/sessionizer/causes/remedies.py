@@ -1,4 +1,4 @@
-"""What to do about an error, shown below its message: see ``sessionizer.causes.table``."""
+"""The advice about an error, shown below its message: see ``sessionizer.causes.table``."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def remedy_for(error: SessionizerError) -> str:
-    """One line of advice: that of its cause, but where the command line knows more than the cause."""
+    """Return a line of advice: the cause's remedy, unless the command line knows more than the cause."""
     known = next((ON_COMMAND_LINE[kind](error) for kind in type(error).__mro__ if kind in ON_COMMAND_LINE), None)
     remedy, stream = known or cause_of_error(error).remedy, getattr(error, "stream", None)
     return with_name(remedy, stream) if isinstance(stream, str) else remedy
 
 
 def cause_of_error(error: SessionizerError | OSError) -> Cause:
-    """How the error is called, whether to try again, and what to do.
+    """Return the cause of the error: its name, whether to retry, and what to do.
 
-    A new class is judged like what it is a kind of.
+    A class without a cause of its own has the cause of its base class.
     """
     if isinstance(error, OSError):
-        # What the system refuses is a matter of the machine: room, memory, open files.
+        # A refusal by the system concerns the machine: disk space, memory, open files.
         return CAUSES["disk_full" if error.errno in NO_ROOM else "OSError"]
     if isinstance(error, StoreUnreachable):
         return CAUSES[error.cause]

@@ -1,4 +1,7 @@
-"""Why a driver never came to its first batch, by what it printed: pure. The texts are those of the pinned Spark."""
+"""The reason why a driver never came to its first batch, from its output: pure.
+
+The texts are those of the pinned Spark.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StartFault(StrEnum):
-    """What keeps drivers from starting."""
+    """The faults that keep drivers from starting."""
 
     NO_JAVA = "no_java"
     OLD_JAVA = "old_java"
@@ -61,24 +64,24 @@ SYMPTOMS: tuple[tuple[StartFault, str, str], ...] = (
     ),
     (StartFault.NO_RESOURCES, r"Initial job has not accepted any resources", "the cluster gives it no executor"),
 )
-"""Fault, what tells of it, and how to say so; an earlier one explains a later one."""
+"""Fault, its symptom, and its description. An earlier one explains a later one."""
 
 
 @dataclass(frozen=True)
 class StartProblem:
-    """``fault``, and what is known of it, in words."""
+    """A ``fault``, and its description in words."""
 
     fault: StartFault
     said: str
 
     @property
     def cause(self) -> Cause:
-        """What it is called, and what to do."""
+        """The cause in the table, with its name and its remedy."""
         return CAUSES[str(self.fault)]
 
 
 def start_problem(printed: str) -> StartProblem | None:
-    """What the beginning of a driver's log says; None if none of the known symptoms is in it."""
+    """Find a known symptom in the beginning of a driver's log, or return None."""
     for fault, symptom, words in SYMPTOMS:
         found = re.search(symptom, printed, re.MULTILINE)
         if found is not None:
@@ -87,13 +90,13 @@ def start_problem(printed: str) -> StartProblem | None:
 
 
 VAGUE: Final = frozenset({"unknown", "executor_lost", "driver_jvm_died"})
-"""What a driver may have called its end before its first batch while what it printed says more."""
+"""Causes that a driver may have recorded before its first batch while its output says more."""
 LOG_HEAD = 256 * 1024
-"""Bytes of a log that are read for what kept the driver from starting."""
+"""Bytes of a log that are searched for the fault."""
 
 
 def start_problem_in(log: Path) -> StartProblem | None:
-    """As ``start_problem``, of the log of a driver; None if it cannot be read."""
+    """Find a known symptom in the beginning of a log file. None if there is none or the file cannot be read."""
     try:
         with log.open("rb") as opened:
             return start_problem(opened.read(LOG_HEAD).decode(errors="replace"))

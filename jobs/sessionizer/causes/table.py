@@ -1,7 +1,7 @@
-"""Why a driver ended or did not start: how each cause is called, whether trying again helps, and what to do.
+"""The table of all causes: the name of each, whether a retry helps, and what to do.
 
-There is one remedy for one cause, whoever tells it: ``status``, ``run``, the task log, an alert. How to go on
-afterwards is added where it is known: the command line says ``sessionizer run``, Airflow says unpause.
+Each cause has a single remedy, wherever it is shown: ``status``, ``run``, the task log, an alert. The next step is
+added by the program that knows it: the command line says ``sessionizer run``, Airflow says unpause.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DISK_FULL_SIGNS: Final = ("No space left on device", "Disk quota exceeded")
 
 
 def cause_of(name: str | None, message: str = "", *, terminal: bool = False) -> Cause:
-    """The cause that an exit record or an error's class names. ``terminal`` decides about one that is not known."""
+    """Return the cause for the name in an exit record or of an error's class. ``terminal`` decides if it is unknown."""
     if name == "UnwritablePath" and any(sign in message for sign in DISK_FULL_SIGNS):
         return CAUSES["disk_full"]
     known = CAUSES.get(name or "")

@@ -1,4 +1,4 @@
-"""Everything this module raises on purpose.
+"""The errors that this package raises on purpose.
 
 ::
 
@@ -9,47 +9,47 @@
     │   ├── DuplicateStream      two specs of one name
     │   ├── UnwritablePath       a directory we must write to
     │   ├── LeaseHeld            another live driver owns the stream
-    │   ├── LeaseLost            this driver was replaced: it writes nothing more
+    │   ├── LeaseLost            another driver replaced this one, which writes nothing more
     │   ├── TableOwned           a table that another stream writes
     │   ├── DataOwned            a stream's data that the same stream of another home writes
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── UnreadableLineage    a checkpoint of another release or stream
-    │   ├── OperationPending     a restore or the like that was begun and is not over
+    │   ├── OperationPending     an operation, such as a restore, that is not over
     │   ├── UnknownSavepoint     no savepoint of that id
-    │   ├── UnusableSavepoint    a savepoint that nothing can be started from
-    │   ├── NothingToSave        a stream without a batch that a savepoint could be of
-    │   ├── NothingToShow        a stream without a batch that could be looked into
+    │   ├── UnusableSavepoint    a savepoint from which no stream can start
+    │   ├── NothingToSave        a stream without a batch to make a savepoint of
+    │   ├── NothingToShow        a stream without a batch to inspect
     │   ├── DamagedCheckpoint    a checkpoint with a file that is cut, changed or gone
-    │   ├── DataElsewhere        a lineage whose data root is not the one that is given
+    │   ├── DataElsewhere        a lineage whose data is in another data root
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
-    │   ├── UnfaithfulState      a new lineage that does not hold what it was given
-    │   ├── StreamBegun          a stream that cannot begin with a history, as it has begun
-    │   ├── NoWayBack            a lineage whose predecessor cannot go on
-    │   ├── LineageUnfit         a lineage that did not pass its trial, for a person to decide about
-    │   ├── PlanChanged          a plan that is not the one that was approved
+    │   ├── UnfaithfulState      a new lineage that differs from the state that it was given
+    │   ├── StreamBegun          a stream that has begun already, so no history can precede it
+    │   ├── NoWayBack            a lineage to whose predecessor the stream cannot go back
+    │   ├── LineageUnfit         a lineage that did not pass its trial: a user decides
+    │   ├── PlanChanged          a plan that differs from the approved one
     │   ├── StreamMovedOn        a stream that was changed since the plan of a command was made
-    │   ├── OperationPastReturn  an operation that can only go on to its end
+    │   ├── OperationPastReturn  an operation that can only be completed
     │   ├── StreamRunsAgain      a stream that was started while a savepoint needed it stopped
-    │   ├── EventsGone           what a restore would have to read again is no longer in the source
-    │   ├── EventsUnread         what a switch would leave in the old source
-    │   ├── RowsGone             rows that should come back into a table cannot be read any more
+    │   ├── EventsGone           events that a restore must read again and that left the source
+    │   ├── EventsUnread         unread events that a switch would leave in the old source
+    │   ├── RowsGone             deleted rows that cannot come back, because nothing can read them
     │   ├── SourceMissing        a topic that the broker does not have
     │   ├── SourceForbidden      a topic that the driver may not read
     │   ├── SourceReplaced       a topic or table that was made anew under its old name
-    │   ├── RowsLeft             rows that were to leave a table and are there again
-    │   ├── StateBehindTables    a state that is older than the tables that it writes
+    │   ├── RowsLeft             rows that a command deleted and that are there again
+    │   ├── StateBehindTables    a state that is older than its tables
     │   ├── RowsMissing          a table without rows that the stream wrote
     │   ├── HomeCopied           a home that was copied, or moved, and writes outside of itself
-    │   ├── HomeNotShared        a driver whose home is not that of its launcher
+    │   ├── HomeNotShared        a driver whose home is not its launcher's
     │   ├── ExecutorsUnfit       executors without a package, with another Python, or writing elsewhere
     │   ├── SourceFilesGone      files of the source that a batch needs and that are gone
     │   ├── SourceFileUnfit      a file of a history that cannot be read
     │   ├── DamagedFile          a control file whose content is lost, and must not be guessed
-    │   ├── PrivateDoorBroken    this Spark or Delta no longer has what is used of it without a public name
+    │   ├── PrivateDoorBroken    a private part that this Spark or Delta no longer has
     │   └── QueryFailed          the streaming query failed, and would again
     └── TransientError           the same call may succeed later
         ├── ControlUnreachable   the control directory cannot be reached just now
-        ├── DataAway             a table or a checkpoint that is not where it was
+        ├── DataAway             a table or a checkpoint that is not in its place
         ├── DriverStillRuns      a driver that was asked to stop and has not ended yet
         ├── LineageLeft          a lineage that did not pass its trial: the next driver goes back by itself
         ├── DiskFull             a path that has no room just now
@@ -58,8 +58,8 @@
         ├── SourceUnreachable    a broker or socket that does not answer
         └── QueryInterrupted     the streaming query failed through its surroundings (disk, memory, network)
 
-The facts are fields; the message is composed from them. What to do about it is not said here but at the edge
-(``sessionizer.causes.remedies``), where it is known who reads it.
+The facts are fields, and the message is composed from them. The advice is added at the edge
+(``sessionizer.causes.remedies``), which knows its reader.
 """
 
 from __future__ import annotations

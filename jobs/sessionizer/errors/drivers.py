@@ -1,4 +1,4 @@
-"""Who may drive a stream and write its tables, and what a query ends of."""
+"""Errors about the right to drive a stream or write its tables, and about the end of a query."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sessionizer.errors.tree import TerminalError, TransientError
 
 
 class LeaseHeld(TerminalError):
-    """The stream already has a live driver: starting a second one would corrupt nothing, so it is refused."""
+    """The stream already has a live driver. A second one would corrupt nothing, and is refused."""
 
     exit_code = 14
 
@@ -16,7 +16,7 @@ class LeaseHeld(TerminalError):
 
 
 class LeaseLost(TerminalError):
-    """A newer driver took over (``newest`` token > ours): whatever we wrote now could be written twice."""
+    """A newer driver took over (``newest`` token > ours). Rows that we write now could be written twice."""
 
     exit_code = 15
 
@@ -27,7 +27,7 @@ class LeaseLost(TerminalError):
 
 
 class DriverStillRuns(TransientError):
-    """Driver ``uid`` of ``stream`` was asked to stop, and its batch was not over after ``waited_s`` seconds."""
+    """A driver (``uid``) of ``stream`` was asked to stop, and its batch was not over after ``waited_s`` seconds."""
 
     exit_code = 3
 
@@ -37,9 +37,9 @@ class DriverStillRuns(TransientError):
 
 
 class TableOwned(TerminalError):
-    """The table at ``location`` belongs to ``owner``: a second writer would put every session into it once more.
+    """The table at ``location`` belongs to ``owner``. A second writer would write every session into it once more.
 
-    ``stream`` is who was refused; owners are streams of a platform home, such as ``clicks@1f2e…``.
+    ``stream`` is the refused stream. Owners are streams of a platform home, such as ``clicks@1f2e…``.
     """
 
     exit_code = 18
@@ -52,7 +52,7 @@ class TableOwned(TerminalError):
 class DataOwned(TerminalError):
     """The stream's data at ``location`` belongs to ``owner``, the stream of another ``home`` (a path on a host).
 
-    ``stream`` is who was refused, as in ``TableOwned``.
+    ``stream`` is the refused stream, as in ``TableOwned``.
     """
 
     exit_code = 18
@@ -63,7 +63,7 @@ class DataOwned(TerminalError):
 
 
 class QueryFailed(TerminalError):
-    """The streaming query ended with ``cause`` (a condition name) and would end the same way again."""
+    """The streaming query ended with ``cause`` (a condition name), and would end the same way again."""
 
     exit_code = 16
 
@@ -73,7 +73,7 @@ class QueryFailed(TerminalError):
 
 
 class QueryInterrupted(TransientError):
-    """The streaming query ended with ``cause`` that its surroundings, not its input or code, explain."""
+    """The streaming query ended with a ``cause`` in its surroundings, not in its input or code."""
 
     exit_code = 22
 
@@ -83,7 +83,7 @@ class QueryInterrupted(TransientError):
 
 
 class PrivateDoorBroken(TerminalError):
-    """What ``door`` uses of Spark, Delta or PySpark without a public name is not there: ``missing`` says what."""
+    """A private part of Spark, Delta or PySpark that ``door`` uses is not there: ``missing`` names it."""
 
     exit_code = 16
 

@@ -1,4 +1,4 @@
-"""What keeps a stream's state from being gone on with, saved or brought back."""
+"""Errors that keep a stream's state from being resumed, saved or restored."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OperationPending(TerminalError):
 
 
 class StreamBegun(TerminalError):
-    """``stream`` cannot begin with a history: it has ``lineage`` already, and nobody said to start over."""
+    """The ``stream`` cannot begin with a history: it has ``lineage`` already, and ``--start-over`` was not given."""
 
     def __init__(self, stream: str, lineage: str) -> None:
         self.stream, self.lineage = stream, lineage
@@ -61,7 +61,7 @@ class StreamBegun(TerminalError):
 
 
 class NothingToSave(TerminalError):
-    """There is no batch of ``stream`` that a savepoint could be of: ``cause``."""
+    """The ``stream`` has no batch that a savepoint could be made of: ``cause``."""
 
     def __init__(self, stream: str, cause: str) -> None:
         self.stream, self.cause = stream, cause
@@ -69,7 +69,7 @@ class NothingToSave(TerminalError):
 
 
 class NothingToShow(TerminalError):
-    """There is no batch of ``stream`` that could be looked into: ``cause``."""
+    """The ``stream`` has no batch that could be inspected: ``cause``."""
 
     def __init__(self, stream: str, cause: str) -> None:
         self.stream, self.cause = stream, cause
@@ -77,7 +77,7 @@ class NothingToShow(TerminalError):
 
 
 class DamagedCheckpoint(TerminalError):
-    """Files of the checkpoint at ``location`` are damaged, so many of them that matter: ``count``."""
+    """The checkpoint at ``location`` has damaged files, of which ``count`` matter."""
 
     exit_code = 17
 
@@ -104,7 +104,7 @@ class HalfWrittenBatch(TerminalError):
 
 
 class UnfaithfulState(TerminalError):
-    """A new lineage of ``stream`` did not come to hold what it was given: ``difference``. It was not activated."""
+    """A new lineage of ``stream`` differs from the state that it was given: ``difference``. It was not activated."""
 
     exit_code = 17
 
@@ -114,7 +114,7 @@ class UnfaithfulState(TerminalError):
 
 
 class UnknownSavepoint(TerminalError):
-    """No savepoint is called ``savepoint``; ``known`` are those that are there."""
+    """No savepoint has the id ``savepoint``. ``known`` are the existing ones."""
 
     exit_code = 12
 
@@ -124,7 +124,7 @@ class UnknownSavepoint(TerminalError):
 
 
 class UnusableSavepoint(TerminalError):
-    """Nothing can be started from ``savepoint``: ``cause``."""
+    """The ``savepoint`` cannot start a stream: ``cause``."""
 
     exit_code = 17
 
@@ -144,7 +144,7 @@ class NoWayBack(TerminalError):
 
 
 class PlanChanged(TerminalError):
-    """What would be done to ``stream`` now has the digest ``now``, not ``approved``."""
+    """The plan for ``stream`` now has the digest ``now``, not ``approved``."""
 
     def __init__(self, stream: str, approved: str, now: str) -> None:
         self.stream, self.approved, self.now = stream, approved, now
@@ -162,7 +162,7 @@ class StreamMovedOn(TerminalError):
 
 
 class OperationPastReturn(TerminalError):
-    """``verb`` of ``stream`` has come to ``step``: it can only go on to its end, by ``command``."""
+    """The operation ``verb`` of ``stream`` has come to ``step``. It can only be completed, by ``command``."""
 
     exit_code = 43
 
@@ -182,7 +182,7 @@ class StreamRunsAgain(TerminalError):
 
 
 class EventsGone(TerminalError):
-    """``missing`` are the parts of the source that a restore of ``stream`` would have to read again and cannot."""
+    """The parts of the source in ``missing`` are gone, and a restore of ``stream`` would have to read them again."""
 
     exit_code = 31
 
@@ -193,7 +193,7 @@ class EventsGone(TerminalError):
 
 
 class EventsUnread(TerminalError):
-    """The source that ``stream`` was to leave has ``items`` (such as files: ``unit``) that it has not read."""
+    """The source that ``stream`` was to leave has ``items`` unread (such as files: ``unit``)."""
 
     exit_code = 34
 

@@ -8,8 +8,8 @@ from sessionizer.errors.tree import TerminalError, TransientError
 class StateBehindTables(TerminalError):
     """The table at ``location`` has rows of ``lineage`` up to ``batch_id``, which the state of ``stream`` lacks.
 
-    ``known``: the newest batch of that lineage that its checkpoint has begun, -1 for none, None where the lineage is
-    not known here at all.
+    ``known`` is the newest batch of that lineage that its checkpoint has begun: -1 for none, None if the lineage is
+    unknown here.
     """
 
     exit_code = 38
@@ -24,9 +24,9 @@ class StateBehindTables(TerminalError):
 
 
 class RowsMissing(TerminalError):
-    """``lineage`` of ``stream`` wrote rows of ``batch_id`` to the table at ``location``, which has ``found`` at most.
+    """The table at ``location`` lacks rows that ``lineage`` of ``stream`` wrote in ``batch_id``.
 
-    ``found``: the newest batch of the lineage that the table knows, None where it knows none.
+    ``found`` is the newest batch of the lineage that the table knows, None if it knows none.
     """
 
     exit_code = 39
@@ -41,7 +41,7 @@ class RowsMissing(TerminalError):
 
 
 class HomeCopied(TerminalError):
-    """The home at ``path`` has the ``home`` id of one that was made at another place, ``noted``: it may be a copy."""
+    """The home at ``path`` may be a copy of one with the same id (``home``), made elsewhere, at ``noted``."""
 
     exit_code = 41
 
@@ -51,7 +51,7 @@ class HomeCopied(TerminalError):
 
 
 class DataAway(TransientError):
-    """``what`` (a table, a checkpoint) that ``stream`` wrote at ``location`` is not there: a mount that is away."""
+    """A table or a checkpoint (``what``) that ``stream`` wrote is not at ``location``: perhaps a mount is away."""
 
     exit_code = 40
 

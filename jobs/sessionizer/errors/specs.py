@@ -1,4 +1,4 @@
-"""What is wrong with a spec, or an option, before anything of a stream is touched."""
+"""Errors in a spec or an option, raised before anything of a stream is touched."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 
 _TO_DO: Final = ("Omit ", "Run ")
-"""How an ``allowed`` begins that says what to do, where no other value is allowed."""
+"""First words of an ``allowed`` that says what to do, if no other value is allowed."""
 
 
 class InvalidSpec(TerminalError):
-    """A stream spec that must not start: ``field`` (dotted path), its ``value`` and what is ``allowed``.
+    """A stream spec that must not start: ``field`` (dotted path), its ``value`` and the ``allowed`` values.
 
-    ``file`` and ``line`` (from 1) say where, as far as it is known. ``others``: what else is wrong with the same spec.
+    ``file`` and ``line`` (from 1) are the place, as far as it is known. ``others`` are further problems of the same
+    spec.
     """
 
     exit_code = 11
@@ -50,7 +51,7 @@ def every_problem(error: SessionizerError) -> tuple[SessionizerError, ...]:
 
 
 class Misfits:
-    """Problems of one spec, collected so that all of them are told at once."""
+    """Problems of a spec, collected so that all of them are reported at once."""
 
     def __init__(self) -> None:
         self._found: list[InvalidSpec] = []
@@ -72,7 +73,7 @@ class Misfits:
 
 
 class UnknownStream(TerminalError):
-    """No spec of this ``name``; ``known`` are those that exist."""
+    """No spec has this ``name``. ``known`` are the existing ones."""
 
     exit_code = 12
 

@@ -1,4 +1,4 @@
-"""What a file, a disk, a store or a source says no to, now or until somebody mends it."""
+"""Errors of a file, a disk, a store or a source, either for now or until they are repaired."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class DamagedFile(TerminalError):
 
 
 class HomeNotShared(TerminalError):
-    """The driver on ``host`` was launched from a home that is not the one at this ``path`` there: it lacks ``missing``.
+    """The driver on ``host`` was launched from another home than the one at ``path`` there: it lacks ``missing``.
 
-    Its exit code is its own: all that its launcher will know of it is what the cluster tells.
+    It has an exit code of its own, because the launcher only knows what the cluster reports.
     """
 
     exit_code = 33
@@ -59,7 +59,7 @@ class ExecutorsUnfit(TerminalError):
 
 
 class ControlUnreachable(TransientError):
-    """What is at ``path`` cannot be reached just now: ``cause`` (a stale mount, too many open files)."""
+    """The file or folder at ``path`` cannot be reached just now: ``cause`` (a stale mount, too many open files)."""
 
     exit_code = 23
 
@@ -95,7 +95,7 @@ NAMED: Final = 3
 
 
 class SourceFilesGone(TerminalError):
-    """Files of the source that a batch was planned with are gone before they were read."""
+    """Files of the source that a batch was planned with are gone, before the batch read them."""
 
     exit_code = 50
 
@@ -106,7 +106,7 @@ class SourceFilesGone(TerminalError):
 
 
 class SourceFileUnfit(TerminalError):
-    """A file of a history that cannot be read as the others."""
+    """A file of a history that cannot be read in the way that the others are."""
 
     exit_code = 51
 

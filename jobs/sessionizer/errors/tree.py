@@ -1,4 +1,4 @@
-"""The roots of the tree: whether a retry can help is a type."""
+"""The roots of the tree. The type of an error tells whether a retry can help."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import ClassVar
 
 
 class SessionizerError(Exception):
-    """Root of the tree. ``exit_code`` is what the command line ends with."""
+    """The root of the tree. ``exit_code`` is the exit code of the command line."""
 
     exit_code: ClassVar[int] = 1
 
 
 class TerminalError(SessionizerError):
-    """A retry cannot help: somebody has to change something first."""
+    """A retry cannot help: the user must change something first."""
 
     exit_code = 10
 

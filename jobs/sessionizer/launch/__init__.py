@@ -1,1 +1,1 @@
-"""What a driver is started with, whoever starts it."""
+"""The settings with which a driver is started, by any launcher."""

@@ -1,7 +1,7 @@
-"""Has a command take what its machine has to spare, beside a driver that is to feel nothing of it.
+"""Low priority for a command, so that a driver on the same machine is not slowed down.
 
-Linux weighs niceness among the processes of one session; among sessions, where the kernel groups by them
-(``sched_autogroup_enabled``), it weighs that of the group, which only a whole session can be given (man 7 sched).
+Linux weighs niceness among the processes of one session. Among sessions, where the kernel groups by them
+(``sched_autogroup_enabled``), it weighs the niceness of the group, which only a whole session can have (man 7 sched).
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final
 
 NICENESS: Final = 10
-"""A tenth of the claim of others: with the lowest, 19, it would get next to nothing on a machine that is never idle."""
+"""Niceness of a command: a tenth of the claim of others. With the lowest, 19, it would get next to nothing on a machine
+that is never idle."""
 _GROUP: Final = Path("/proc/self/autogroup")
 _STARTED_BY_JVM: Final = "PYSPARK_GATEWAY_PORT"
-"""Set for a Python program whose parent is the JVM of its spark-submit."""
+"""Variable that is set for a Python program whose parent is the JVM of its spark-submit."""
 
 
 def give_way() -> None:
@@ -36,7 +37,10 @@ def give_way() -> None:
 
 
 def _lower_threads(pid: int) -> None:
-    """Linux has a priority for each thread: those that begin later have that of the one that begins them."""
+    """Lower the priority of the process's threads.
+
+    Linux has one for each thread, and a new thread inherits its creator's.
+    """
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             _lower(int(thread.name))

@@ -1,7 +1,7 @@
-"""Which environment variables a driver on this machine is started with: those on a list, not all that Airflow has.
+"""The environment variables of a driver on this machine: a list of them, not all that Airflow has.
 
-Airflow's processes hold the address of its database, the key of its secrets and whatever else an installation gives
-them. A driver runs the SQL of a spec; what it does not have, no spec can reach.
+Airflow's processes hold the address of its database, the key of its secrets, and whatever else an installation sets. A
+driver runs the SQL of a spec, and a spec cannot reach a variable that the driver lacks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 MORE: Final = "SESSIONIZER_DRIVER_ENVIRONMENT"
-"""Names further variables for drivers, separated by commas or blanks; ``*`` stands for any letters (``AWS_*``)."""
+"""Variable with further names for drivers, separated by commas or blanks. ``*`` stands for any letters (``AWS_*``)."""
 
 ALLOWED: Final = "SESSIONIZER_ALLOWED_VARIABLES"
-"""Names the variables that a spec may hand to a source, as ``MORE`` does. The operator sets it, no spec can."""
+"""Variable with the names that a spec may hand to a source, written as in ``MORE``. Only the operator sets it."""
 
 ALLOWED_BY_DEFAULT: Final = ("KAFKA_*", "*_KAFKA_*", "*_KAFKA", "*JAAS*", "SASL_*", "*_SASL_*")
 
@@ -26,21 +26,21 @@ GIVEN: Final = (
     "JAVA_HOME", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "PYTHON*", "PYSPARK_*", "VIRTUAL_ENV",
     "SPARK_*", "HADOOP_*", "HDFS_*", "YARN_*", "KRB5*", "KUBECONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR", "SESSIONIZER_*",
 )  # fmt: skip
-"""What Java, Python, Spark and Hadoop need to run at all, and our own settings."""
+"""Variables that Java, Python, Spark and Hadoop need to run at all, and our own settings."""
 
 NEVER: Final = ("AIRFLOW_*", "_AIRFLOW*", "__AIRFLOW*", "SESSIONIZER_NOTIFIER*")
-"""Whoever asks for them: these are Airflow's own, and how people are told."""
+"""Variables that no driver gets, even if a spec or the operator names them: Airflow's own, and the notifier's."""
 
 
 def driver_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
-    """Return the part of ``environment`` for a driver whose spec has ``named`` variables."""
+    """Return the part of ``environment`` for a driver whose spec names the variables ``named``."""
     allowed = allowed_patterns(environment)
     wanted = (*GIVEN, *(name for name in named if _fits(name, allowed)), *_patterns(environment.get(MORE, "")))
     return {name: value for name, value in environment.items() if _fits(name, wanted) and not _fits(name, NEVER)}
 
 
 def allowed_patterns(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that a spec may name, as the operator of this ``environment`` has it."""
+    """Return the variables that a spec may name, according to the operator of this ``environment``."""
     return _patterns(environment[ALLOWED]) if ALLOWED in environment else ALLOWED_BY_DEFAULT
 
 

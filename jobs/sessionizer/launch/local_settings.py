@@ -1,6 +1,6 @@
-"""The Spark settings of a driver on this machine, whoever starts it: the command line, or Airflow through spark-submit.
+"""The Spark settings of a driver on this machine, started by the command line, or by Airflow through spark-submit.
 
-On a cluster none of them is ours to give: how many cores and how much memory there are is known to whoever runs it.
+On a cluster we set none of them, because only its operator knows how many cores and how much memory there are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKER_DAEMON: Final = "sessionizer.spark.driver.worker_daemon"
-"""Forks Python workers with everything imported; on a cluster our package comes to a worker only after the fork."""
+"""Module that forks Python workers with everything imported. On a cluster our package comes to a worker only after the
+fork."""
 
 
 def is_local(master: str) -> bool:
@@ -24,7 +25,7 @@ def is_local(master: str) -> bool:
 
 
 def launch_settings(jars: Path) -> dict[str, str]:
-    """Those that cannot change any more once the JVM runs, whose class path is ``jars``.
+    """Return the settings that cannot change once the JVM runs, whose class path is ``jars``.
 
     A site's ``spark.driver.extraJavaOptions`` come after the JVM's options and win.
     """
@@ -37,9 +38,9 @@ def launch_settings(jars: Path) -> dict[str, str]:
 
 
 def session_settings() -> dict[str, str]:
-    """Those that a session may set for itself, where nobody submitted others."""
+    """Return the settings that a session may set for itself, unless others were submitted."""
     return {
-        # one task per core and stage
+        # a task per core and stage
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         # Delta's default of 50 costs seconds per commit on a laptop; each task of it generates its code anew
         "spark.databricks.delta.snapshotPartitions": "1",

@@ -1,4 +1,4 @@
-"""This package as one archive, which a cluster hands to the driver and the executors of a job (docs/adr/0078)."""
+"""This package as an archive, which a cluster gives to the driver and the executors of a job (docs/adr/0078)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 NOT_SOURCE: Final = "__pycache__"
 DIGEST_DIGITS: Final = 12
 A_DAY: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in it: the same files give the same bytes."""
+"""The time of every file in the archive: the same files give the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageArchive:
-    """The archive of the folder ``package`` in another ``folder``. Reading what is in it takes some milliseconds."""
+    """The archive of the folder ``package`` in another ``folder``. Reading its content takes some milliseconds."""
 
     package: Path
     folder: Path
 
     @property
     def place(self) -> Path:
-        """Where it is once it is made; what is in the package gives it its name."""
+        """The place of the archive once it is made. Its name contains a digest of the package."""
         digest = hashlib.sha256()
         for name, file in _files(self.package):
             content = file.read_bytes()
@@ -40,7 +40,7 @@ class PackageArchive:
         return self.folder / f"{self.package.name}-{digest.hexdigest()[:DIGEST_DIGITS]}.zip"
 
     def make(self) -> None:
-        """Write it, unless it is there. Raises UnwritablePath, DiskFull."""
+        """Write the archive, unless it exists. Raises UnwritablePath, DiskFull, ControlUnreachable."""
         place = self.place
         if place.exists():
             return
@@ -59,7 +59,7 @@ class PackageArchive:
 
 
 def _files(package: Path) -> Iterator[tuple[str, Path]]:
-    """Name in the archive and place of each file, always in the same order."""
+    """Yield the name in the archive and the place of each file, always in the same order."""
     for folder, folders, names in os.walk(package):
         folders[:] = sorted(name for name in folders if name != NOT_SOURCE)
         for name in sorted(names):

@@ -1,4 +1,4 @@
-"""The switch that takes the public way at every door: the environment variable ``SESSIONIZER_PLAIN_SPARK``."""
+"""The environment variable ``SESSIONIZER_PLAIN_SPARK``, which switches every door to the public way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN_SPARK: Final = "SESSIONIZER_PLAIN_SPARK"
 
 
 def plain(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether nothing private may be used. Raises InvalidSpec for a value that is neither 1 nor 0 nor empty."""
+    """Whether only public interfaces may be used. Raises InvalidSpec for a value that is neither 1 nor 0 nor empty."""
     value = environment.get(PLAIN_SPARK, "")
     if value not in ("", "0", "1"):
         raise InvalidSpec(PLAIN_SPARK, value, "1 (the public way everywhere), 0 or nothing")

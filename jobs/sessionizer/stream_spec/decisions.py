@@ -1,4 +1,4 @@
-"""What a spec decides: all that has an effect on the results of a stream or on its query, field by field."""
+"""The decisions of a spec: all fields that affect the results of a stream or its query."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Decisions: TypeAlias = "dict[str, Any]"
 WITHOUT_EFFECT: Final = frozenset(
     {"description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least"}
 )
-"""Fields that only people read, or that say what is done beside the stream."""
+"""Fields that only people read, or that configure work beside the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A ``field`` whose value is another ``now`` than ``before``; None where a spec says nothing of it."""
+    """A ``field`` with its value ``before`` and ``now``. None if a spec does not set it."""
 
     field: str
     before: Any
@@ -38,22 +38,22 @@ class Change:
 
 
 def document_of(spec: StreamSpec) -> Document:
-    """The spec as its file could say it, defaults included; ``StreamSpec.model_validate`` takes it back."""
+    """Return the spec in the words of its file, defaults included. ``StreamSpec.model_validate`` reads it back."""
     return spec.model_dump(mode="json", by_alias=True)
 
 
 def decisions_of(spec: StreamSpec) -> Decisions:
-    """All that ``spec`` decides, defaults included."""
+    """Return all decisions of ``spec``, defaults included."""
     return decided_by(document_of(spec))
 
 
 def decided_by(document: Mapping[str, Any]) -> Decisions:
-    """As ``decisions_of``, of a spec as JSON: also of one that this release would refuse."""
+    """Return all decisions of a spec as JSON, also of one that this release would refuse."""
     return {field: value for field, value in leaves(document) if field not in WITHOUT_EFFECT}
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What differs between two sets of decisions, in the order of the newer; null is as not there."""
+    """Return the differences between two sets of decisions, in the order of the newer. Null counts as absent."""
     fields = {**now, **before}
     return tuple(
         Change(field, before.get(field), now.get(field)) for field in fields if before.get(field) != now.get(field)
@@ -61,7 +61,7 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
 
 
 def leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value in nested objects, by its dotted path."""
+    """Yield each value in nested objects, with its dotted path."""
     for name, value in block.items():
         if isinstance(value, dict):
             yield from leaves(value, f"{prefix}{name}.")
@@ -70,9 +70,9 @@ def leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def spec_fingerprint(spec: StreamSpec) -> str:
-    """Return the SHA-256 (64 hex digits) of what ``spec`` decides (``decisions_of``).
+    """Return the SHA-256 (64 hex digits) of the decisions of ``spec`` (``decisions_of``).
 
-    The order of keys does not count, nor whether a default was written out, nor what is null.
+    The order of keys does not count, nor whether a default was written out, nor a null.
     """
     decisive = {field: value for field, value in decisions_of(spec).items() if value is not None}
     return json_digest(decisive)

@@ -1,7 +1,7 @@
-"""What the SQL of a spec may not do, decided on its parts: pure.
+"""The limits of SQL in a spec, decided on the parts of an expression: pure.
 
-A spec says what a row means. It does not run code, reads nothing but the row, and gives the same value when the row is
-read again: else a replayed batch would write other rows than the batch that it repeats.
+A spec describes the meaning of a row. It does not run code, reads only the row, and gives the same value when the row
+is read again. Otherwise a replayed batch would write other rows than the batch that it repeats.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ BEYOND_THE_ROW: Final = {
     "from_protobuf": "a file that describes a message",
     "to_protobuf": "a file that describes a message",
 }
-"""Functions of Spark's own that read more than their arguments, and what they read."""
+"""Functions of Spark that read more than their arguments, and what they read."""
 
 HIDDEN_COLUMN: Final = "_metadata"
-"""Spark's, of the file that a row is in: where it is and when it was changed."""
+"""A column that Spark adds: the place of the row's file and the time of its last change."""
 
 QUERIES: Final = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
 WINDOWS: Final = frozenset({"WindowExpression", "UnresolvedWindowExpression"})
@@ -35,7 +35,7 @@ CLOCK: Final = (
 )
 _DATETIME: Final = re.compile("date|timestamp")
 SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-"""A text that Spark takes for a moment where it reads it as a date or a time."""
+"""Pattern of a text that Spark reads as a date or time relative to now."""
 _TYPED_SPECIAL: Final = re.compile(
     r"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b[^'\"]*\1", re.IGNORECASE
 )
@@ -45,8 +45,9 @@ _TYPED_SPECIAL: Final = re.compile(
 class Node:
     """A part of an expression.
 
-    ``kind``: the name of Spark's class for it. ``parent``: the position of the part that it is in, -1 for none.
-    ``function``: what it calls by name. ``value``: a literal's. ``type``: that of a literal or a cast.
+    ``kind``: the name of Spark's class for it. ``parent``: the position of the enclosing part, -1 for none.
+    ``function``: the function that it calls by name. ``value``: a literal's value. ``type``: the type of a literal or a
+    cast.
     """
 
     kind: str
@@ -57,7 +58,7 @@ class Node:
 
 
 def nodes_of(parts: Iterable[dict[str, Any]]) -> list[Node]:
-    """The nodes of an expression that Spark wrote as JSON: parents first, each with the number of its children."""
+    """Return the nodes of an expression from Spark's JSON. Parents come first, each with the number of its children."""
     nodes: list[Node] = []
     owed: list[list[int]] = []
     for part in parts:
@@ -84,9 +85,9 @@ def _node(part: dict[str, Any], parent: int) -> Node:
 
 
 def forbidden_part(nodes: Sequence[Node], built_in: Collection[str]) -> str | None:
-    """What is allowed instead of a part that reaches beyond the row; None if there is no such part.
+    """Return the refusal of a part that reads more than the row, or None.
 
-    ``nodes``: as parsed, before anything that they name is looked up. ``built_in``: names of Spark's own functions.
+    ``nodes`` are as parsed, before names are resolved. ``built_in`` are names of Spark's own functions.
     """
     for node in nodes:
         if node.kind in QUERIES:
@@ -102,23 +103,23 @@ def forbidden_part(nodes: Sequence[Node], built_in: Collection[str]) -> str | No
 
 
 def beyond_the_row(name: str) -> str:
-    """Say that the function ``name`` reads more than the row."""
+    """Return the refusal of the function ``name``, which reads more than the row."""
     return f"an expression over the row alone, so not {name}(): it reads {BEYOND_THE_ROW[name]}"
 
 
 def shown_columns(columns: Iterable[str]) -> str:
-    """Name the columns of a source for people, without the stream's own, which begin with ``_``."""
+    """Return the names of a source's columns for people, without the stream's own, which begin with ``_``."""
     return ", ".join(name for name in columns if not name.startswith("_"))
 
 
 def _own_name(function: str) -> str:
-    """The bare name of one of Spark's own functions."""
+    """Return the bare name of a function of Spark's own, else ``function`` unchanged."""
     schema, dot, name = function.rpartition(".")
     return name if schema + dot in BUILT_IN else function
 
 
 def clock_word(nodes: Sequence[Node], sql: str) -> str | None:
-    """The word for a moment that Spark takes from the clock in ``sql``; None if there is none. ``nodes``: resolved."""
+    """Return the word in ``sql`` that Spark reads as a moment of the clock, or None. ``nodes`` are resolved."""
     for node in nodes:
         parent = nodes[node.parent].kind if node.parent >= 0 else ""
         is_moment = parent.startswith("ParseTo") or (parent == "Cast" and _DATETIME.match(nodes[node.parent].type))

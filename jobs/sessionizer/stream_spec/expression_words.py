@@ -1,7 +1,7 @@
-"""What the SQL of a spec may not do, decided on its words alone: for a Spark whose parser cannot be asked. Pure.
+"""The limits of SQL in a spec, decided on its words alone, for a Spark whose parser cannot be called. Pure.
 
-Words tell less than a tree. What they leave open is refused, never let through: a comment, a character that is none of
-SQL's, a call by anything but a plain name. The rules are those of ``expression_rules``.
+Words tell less than a tree. An unclear word is refused, never let through: a comment, a character that is not SQL's, a
+call by anything but a plain name. The rules are those of ``expression_rules``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """Of a word."""
+    """The kinds of words."""
 
     TEXT = "text"
     NAME = "name"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of SQL as it is written, from ``start`` to ``end`` of the whole."""
+    """A word of SQL as written, at positions ``start`` to ``end`` of the text."""
 
     kind: Kind
     written: str
@@ -50,15 +50,15 @@ class Word:
 
     @property
     def name(self) -> str:
-        """In lower case and without quotes."""
+        """The word in lower case and without quotes."""
         return self.written.strip("`").lower()
 
     def is_symbol(self, *symbols: str) -> bool:
-        """Whether it is one of ``symbols``."""
+        """Whether it is a symbol among ``symbols``."""
         return self.kind is Kind.SYMBOL and self.written in symbols
 
     def is_name(self, *names: str) -> bool:
-        """Whether it is one of ``names``, not in quotes."""
+        """Whether it is a name among ``names``, not in quotes."""
         return self.kind is Kind.NAME and self.name in names
 
 
@@ -89,7 +89,7 @@ regexp rlike separator similar some string struct substring then timestampadd ti
 varchar when where within
 """
 _GRAMMAR: Final = frozenset(_GRAMMAR_TEXT.split())
-"""Words that stand before a bracket and call nothing, and calls that are part of the language."""
+"""Words that may precede a bracket without a call, and calls that are part of the language."""
 _VARYING_TEXT: Final = """
 input_file_block_length input_file_block_start input_file_name monotonically_increasing_id rand randn random
 randstr shuffle spark_partition_id uniform uuid
@@ -104,7 +104,7 @@ _CLOCK_WITHOUT_ARGUMENTS: Final = frozenset({"unix_timestamp", "to_unix_timestam
 
 
 def words_of(sql: str) -> list[Word]:
-    """The words of ``sql``; what is none is UNKNOWN."""
+    """Return the words of ``sql``. Text that is no word has the kind UNKNOWN."""
     return [
         Word(_KINDS[found.lastgroup], found.group(), found.start(), found.end())
         for found in _PATTERN.finditer(sql)
@@ -113,9 +113,9 @@ def words_of(sql: str) -> list[Word]:
 
 
 def forbidden_word(sql: str, built_in: Collection[str]) -> str | None:
-    """What is allowed instead of what reaches beyond the row; None if there is no such word.
+    """Return the refusal of a word that reads more than the row, or None.
 
-    ``built_in``: names of Spark's own functions.
+    ``built_in`` are names of Spark's own functions.
     """
     words = words_of(sql)
     for at, word in enumerate(words):
@@ -135,16 +135,16 @@ def forbidden_word(sql: str, built_in: Collection[str]) -> str | None:
 
 
 def window_word(sql: str) -> str | None:
-    """The word that makes ``sql`` a window over several rows; None if there is none."""
+    """Return the word that makes ``sql`` a window over several rows, or None."""
     words = words_of(sql)
     after = (word for before, word in pairwise(words) if before.is_symbol(")"))
     return "over" if any(word.is_name("over") for word in after) else None
 
 
 def changing_word(sql: str, columns: Collection[str]) -> str | None:
-    """What in ``sql`` may be another when the row is read again, as it is refused; None if nothing is.
+    """Return the refusal of a part of ``sql`` whose value may change when the row is read again, or None.
 
-    ``columns``: names that stand for themselves where they are not called.
+    ``columns`` are names that count as columns if they are not called.
     """
     words, own = words_of(sql), {name.lower() for name in columns}
     for at, word in enumerate(words):
@@ -164,9 +164,9 @@ def changing_word(sql: str, columns: Collection[str]) -> str | None:
 
 
 def no_column_word(sql: str, columns: Collection[str]) -> str | None:
-    """Find a word that is no column and that Spark takes for something else. Return the refusal, or None.
+    """Find a word that is no column and that Spark reads as something else. Return the refusal, or None.
 
-    ``user`` is ``current_user()`` then, and ``_metadata`` the file of the row.
+    Then ``user`` is ``current_user()``, and ``_metadata`` the file of the row.
     """
     words, own = words_of(sql), {name.lower() for name in columns}
     for at, word in enumerate(words):
@@ -178,13 +178,13 @@ def no_column_word(sql: str, columns: Collection[str]) -> str | None:
 
 
 def no_column(name: str, columns: Collection[str]) -> str:
-    """Say that ``name`` is no column, and which there are."""
+    """Return the refusal of ``name``, which is no column, with the columns that exist."""
     means = "a hidden column of files" if name == HIDDEN_COLUMN else f"{name}()"
     return f"a column: {shown_columns(columns)}. None is called {name}, which Spark would take for {means}"
 
 
 def called(words: Sequence[Word]) -> Iterator[str]:
-    """The names that ``words`` call, those of Spark's own functions without what qualifies them."""
+    """Yield the names that ``words`` call. Spark's own functions come without their schema."""
     for at in range(len(words)):
         if not _calls(words, at):
             if words[at].is_symbol("(") and at and words[at - 1].is_symbol(")", "]"):

@@ -1,4 +1,4 @@
-"""The JSON Schema of stream specs: editors complete and check from it."""
+"""The JSON Schema of stream specs, with which editors complete and check them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SpecJsonSchema(GenerateJsonSchema):
         return False
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Return the schema with its dialect and the defaults of durations as one would write them."""
+        """Return the schema with its dialect, and with the defaults of durations as text."""
         generated = super().generate(schema, mode)
         durations_as_text(generated)
         return {"$schema": self.schema_dialect, **generated, "title": "Stream spec"}

@@ -1,1 +1,1 @@
-"""What may stand in a stream spec, section by section, and what each field allows."""
+"""The sections and fields of a stream spec, and the values that each field allows."""

@@ -28,7 +28,7 @@ def _is_address(address: str) -> bool:
 
 
 def _example(address: str) -> str:
-    """The port 9092 is the one that Kafka's own settings name."""
+    """Return an example for ``address``. Its port, 9092, is the one in Kafka's own settings."""
     host = address.rpartition("/")[2].partition(":")[0]
     return f"{host or 'localhost'}:9092"
 

@@ -27,7 +27,7 @@ SECOND: Final = MILLISECONDS_OF["second"]
 MINUTE: Final = MILLISECONDS_OF["minute"]
 HOUR: Final = MILLISECONDS_OF["hour"]
 LONGEST: Final = 36_500 * MILLISECONDS_OF["day"]
-"""A century: a longer one is a slip, and sums with event times stay far from the limits of 64 bits."""
+"""A century. A longer duration is a slip, and sums with event times stay far from the limits of 64 bits."""
 
 DURATION_PATTERN: Final = f"^([1-9][0-9]{{0,14}}) ({'|'.join(MILLISECONDS_OF)})s?$"
 DURATION_ALLOWED: Final = (
@@ -37,7 +37,7 @@ DURATION_ALLOWED: Final = (
 
 
 def parse_duration(text: object) -> int:
-    """Return the milliseconds that ``text`` stands for; refuses anything but a positive duration with a unit."""
+    """Return the milliseconds that ``text`` stands for. Refuses anything but a positive duration with a unit."""
     match = re.fullmatch(DURATION_PATTERN.strip("^$"), text) if isinstance(text, str) else None
     milliseconds = int(match[1]) * MILLISECONDS_OF[match[2]] if match else 0
     if not 0 < milliseconds <= LONGEST:
@@ -46,7 +46,7 @@ def parse_duration(text: object) -> int:
 
 
 def format_duration(milliseconds: int) -> str:
-    """Return the text for ``milliseconds`` in the longest unit that needs no fraction; inverse of the parser."""
+    """Format ``milliseconds`` in the longest unit that needs no fraction. The inverse of ``parse_duration``."""
     unit, size = next((unit, size) for unit, size in MILLISECONDS_OF.items() if milliseconds % size == 0)
     count = milliseconds // size
     return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
@@ -72,7 +72,10 @@ PREFIX: Final = "SESSIONIZER_"
 
 
 def duration_from(environment: Mapping[str, str], name: str) -> int:
-    """``SESSIONIZER_STALE_LIMIT="5 minutes"`` as ms, for the name ``stale_limit``. Raises InvalidSpec, KeyError."""
+    """Parse ``SESSIONIZER_STALE_LIMIT="5 minutes"`` into ms, for the name ``stale_limit``.
+
+    Raises InvalidSpec, KeyError.
+    """
     variable = variable_of(name)
     try:
         return parse_duration(environment[variable])
@@ -81,5 +84,5 @@ def duration_from(environment: Mapping[str, str], name: str) -> int:
 
 
 def variable_of(name: str) -> str:
-    """The variable that sets ``name``."""
+    """Return the variable that sets ``name``."""
     return PREFIX + name.upper()

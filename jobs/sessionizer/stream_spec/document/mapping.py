@@ -1,4 +1,4 @@
-"""What the columns of a source mean: SQL expressions that make events of its rows."""
+"""The meaning of a source's columns: SQL expressions that make events of its rows."""
 
 from __future__ import annotations
 

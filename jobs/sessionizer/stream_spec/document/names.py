@@ -30,7 +30,7 @@ SESSION_COLUMNS: Final = frozenset(
         "date",
     },
 )
-"""Columns that every ``sessions`` table has; a measure would hide one of that name."""
+"""Columns of every ``sessions`` table. A measure of the same name would hide one."""
 
 EVENT_FIELDS: Final = frozenset({"event_time", "event_id", "closes"})
 """Fields that every event in ``sessions.events`` has beside its payload."""
@@ -46,7 +46,7 @@ def check_name(name: str) -> str:
 
 
 def check_column(name: str) -> str:
-    """Return ``name`` if a payload column or a measure may be called so."""
+    """Return ``name`` if it is a valid name of a payload column or a measure."""
     if name in RESERVED_NAMES:
         raise refusal(name, f"a name other than the built-in ones: {', '.join(sorted(RESERVED_NAMES))}")
     return check_name(name)
@@ -69,12 +69,12 @@ EnvironmentVariable = Annotated[
     Field(json_schema_extra={"pattern": "^[A-Z][A-Z0-9_]*$"}),
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-"""Text that says something: surrounding white space does not count."""
+"""Text that is not empty. Surrounding white space is removed."""
 
 Expression = Text
-"""SQL of Spark's dialect. It is parsed when the stream starts: nothing here knows SQL."""
+"""SQL in Spark's dialect. It is parsed when the stream starts, because this package knows no SQL."""
 
 COLUMN_NAMES_SCHEMA: Final[dict[str, JsonValue]] = {
     "propertyNames": {"pattern": ANCHORED, "not": {"enum": [*sorted(RESERVED_NAMES)]}},
 }
-"""What a JSON Schema says of a block whose keys are column names."""
+"""JSON Schema of a block whose keys are column names."""

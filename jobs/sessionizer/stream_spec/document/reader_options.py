@@ -40,9 +40,9 @@ _ENDS_THE_QUERY: Final = ("unescapedquotehandling", "raise_error")
 
 
 def unfit_option(option: str, value: str, encoding: str) -> str | None:
-    """Say what to write instead of an ``option`` that does nothing with files of that ``encoding``.
+    """Return the advice about an ``option`` that does nothing with files of that ``encoding``, or None.
 
-    Or instead of one that ends the stream for one line.
+    An option that ends the stream at a single bad line gets advice, too.
     """
     if (option.lower(), value.lower()) == _ENDS_THE_QUERY:
         return "another value: with this one a single line ends the stream"

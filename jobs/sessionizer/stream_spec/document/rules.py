@@ -1,4 +1,4 @@
-"""When a session ends, and what is done about time."""
+"""The rules about the end of a session, and about time."""
 
 from __future__ import annotations
 

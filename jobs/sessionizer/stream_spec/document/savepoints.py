@@ -1,4 +1,4 @@
-"""When savepoints of the stream are made by themselves, and how long those are kept."""
+"""The automatic savepoints of a stream: their interval, their form and how long they are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEEK: Final = 7 * MILLISECONDS_OF["day"]
 
 
 class Savepoints(Section):
-    """Nothing of it has an effect on the results: a change needs no new start."""
+    """Automatic savepoints. They have no effect on the results, so a change of a field needs no new start."""
 
     every_ms: Duration | None = Field(
         default=None,

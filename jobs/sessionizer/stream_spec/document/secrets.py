@@ -1,4 +1,4 @@
-"""Which options carry a secret or name code, going by their name: those must not stand in a file that is checked in."""
+"""Recognition, by name, of options that carry a secret or name code. They must not be in a file that is checked in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SECRET_WORD: Final = re.compile("|".join((*SECRET_WORDS, "private")), re.IGNORECASE)
 KEY_WORD: Final = re.compile("key(?![a-z])", re.IGNORECASE)
-"""``fs.s3a.access.key``, ``accessKey`` and ``ssl.key.location``, but not ``keystore``."""
+"""Pattern that matches ``fs.s3a.access.key``, ``accessKey`` and ``ssl.key.location``, but not ``keystore``."""
 
 _CLASS_WORDS: Final = (
     "class", "classes", "impl", "reporters", "strategy", "serializer", "deserializer", "serializations", "codecs",
@@ -32,7 +32,7 @@ def looks_secret(option: str) -> bool:
 def holds_secret(path: Sequence[str]) -> bool:
     """Tell whether the value at ``path`` (YAML keys) must be kept out of messages and logs.
 
-    Outside of options the word "key" is innocent: ``mapping.key`` says who the user is.
+    Outside of options the word "key" is harmless: ``mapping.key`` names the user's column.
     """
     among_options = any(step.startswith("options") for step in path[:-1])
     return bool(path) and bool(looks_secret(path[-1]) if among_options else SECRET_WORD.search(path[-1]))

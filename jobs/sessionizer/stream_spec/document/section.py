@@ -1,4 +1,4 @@
-"""What all parts of a stream spec have in common, and how a validator of theirs says no."""
+"""The base of all sections of a stream spec, and the refusal that their validators raise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 
 class Section(BaseModel):
-    """A block of the YAML file: no unknown keys, no conversion between types, never changed once read."""
+    """A block of the YAML file: no unknown keys, no conversion between types, unchanged after reading."""
 
     model_config = ConfigDict(
         extra="forbid",

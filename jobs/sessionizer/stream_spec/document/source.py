@@ -1,4 +1,4 @@
-"""Where the events of a stream come from."""
+"""The sources of a stream's events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SourceWithOptions(Section):
     settled_options: ClassVar[frozenset[str]] = frozenset()
     """Options, in lower case, that the stream sets itself."""
     where_else: ClassVar[str] = BY_SPARK
-    """What to do with an option that a file which is checked in must not hold."""
+    """Advice for an option that must not be in a file that is checked in."""
 
     options: dict[str, OptionValue] = Field(
         default_factory=dict,
@@ -69,7 +69,7 @@ class SourceWithOptions(Section):
 
 
 class FilesSource(SourceWithOptions):
-    """A folder into which files are moved; each is read once."""
+    """A folder into which files are moved. Each file is read once."""
 
     settled_options = frozenset({"path", "columnnameofcorruptrecord", "mode"})
 
@@ -115,7 +115,7 @@ class DeltaSource(SourceWithOptions):
 
 
 class KafkaSource(SourceWithOptions):
-    """One or more Kafka topics."""
+    """Kafka topics: one, or several."""
 
     # failOnDataLoss stays true: with false, aged-out offsets are lost without a word
     settled_options = frozenset(
@@ -184,7 +184,7 @@ class KafkaSource(SourceWithOptions):
 
 
 class SocketSource(Section):
-    """Lines of text from a TCP socket. Nothing can be read twice from it: for trying things out."""
+    """Lines of text from a TCP socket. They cannot be read twice, so it is for trials only."""
 
     format: Literal["socket"] = Field(description="A TCP socket. Lines lost in a crash stay lost: for trials only.")
     host: Text = Field(description="Host to connect to.", examples=["localhost"])

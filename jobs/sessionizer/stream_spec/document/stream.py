@@ -1,4 +1,4 @@
-"""The stream spec: everything there is to say about one stream."""
+"""The stream spec: the full description of a stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_KEY_GROUPS: Final = 32_768
 
 
 class StreamSpec(Section):
-    """One stream: its source, what a row means, when a session ends, what is computed of it."""
+    """A stream: its source, the meaning of its rows, the end of its sessions, and its measures."""
 
     name: Name = Field(description="Name of the stream, its folder and its DAG; the same as the name of the file.")
     description: str = Field(default="", description="What the stream is for, in a sentence.")

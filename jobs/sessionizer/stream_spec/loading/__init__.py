@@ -1,1 +1,1 @@
-"""From files of a folder to specs, and from what is wrong in them to one message."""
+"""The reading of spec files, and the message about the problems in them."""

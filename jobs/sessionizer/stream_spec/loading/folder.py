@@ -1,4 +1,4 @@
-"""From the files in a folder to stream specs."""
+"""The reading of stream specs from a folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPEC_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
 def load_stream(path: Path) -> StreamSpec:
-    """Read the spec in the file ``path``; raises InvalidSpec."""
+    """Read the spec in the file ``path``. Raises InvalidSpec."""
     spec = read_spec(path)
     check_file_name(path, spec)
     return spec
@@ -41,14 +41,14 @@ def load_stream(path: Path) -> StreamSpec:
 
 @dataclass(frozen=True)
 class StreamFolder:
-    """The streams of a folder that can run, by name, and what is wrong with its other files."""
+    """The valid specs of a folder, by the stream's name, and the problems of its other files."""
 
     specs: dict[str, StreamSpec]
     problems: tuple[TerminalError, ...]
 
 
 def survey_streams(folder: Path) -> StreamFolder:
-    """Read all specs in ``folder``, whatever is wrong with some of them: one bad file must not stop all streams."""
+    """Read all specs in ``folder``. A bad file is a problem in the result, because it must not stop all streams."""
     specs: dict[Path, StreamSpec] = {}
     problems: list[TerminalError] = []
     with _collected(problems):
@@ -75,7 +75,7 @@ def _collected(problems: list[TerminalError]) -> Iterator[None]:
 
 
 def _duplicates(specs: dict[Path, StreamSpec]) -> dict[str, list[Path]]:
-    """The files of each name that more than one of them has."""
+    """Return the files of each name that more than one file has."""
     files_of = defaultdict(list)
     for path, spec in specs.items():
         files_of[spec.name].append(path)
@@ -83,7 +83,7 @@ def _duplicates(specs: dict[Path, StreamSpec]) -> dict[str, list[Path]]:
 
 
 def find_stream(folder: Path, name: str) -> StreamSpec:
-    """Read the spec of the stream ``name``; its neighbours may be broken.
+    """Read the spec of the stream ``name``. Other files of the folder may be broken.
 
     Raises UnknownStream, DuplicateStream and InvalidSpec.
     """
@@ -97,7 +97,7 @@ def find_stream(folder: Path, name: str) -> StreamSpec:
 
 
 def spec_files(folder: Path) -> list[Path]:
-    """Return the spec files in ``folder``, sorted by name; those that editors hide are none."""
+    """Return the spec files in ``folder``, sorted by name. Hidden files, such as those of editors, do not count."""
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -107,7 +107,7 @@ def spec_files(folder: Path) -> list[Path]:
 
 
 def read_spec(path: Path) -> StreamSpec:
-    """Read the spec in ``path``, whatever the file is called; raises InvalidSpec."""
+    """Read the spec in ``path``, whatever the file's name. Raises InvalidSpec."""
     document = YamlDocument(read_text(path), path)
     if not isinstance(document.data, dict):
         kind = "empty" if document.data is None else type(document.data).__name__
@@ -120,9 +120,9 @@ def read_spec(path: Path) -> StreamSpec:
 
 
 def read_text(path: Path) -> str:
-    """Read the file ``path``; raises InvalidSpec when it is not there, no regular file, too large or not UTF-8."""
+    """Read the file ``path``. Raises InvalidSpec if it is absent, no regular file, too large or not UTF-8."""
     try:
-        # to open a pipe would wait for its writer, to open a device may do something
+        # opening a pipe would wait for its writer, and opening a device may have effects
         kind = file_kind(path.stat().st_mode)
         if kind is not None:
             raise InvalidSpec("the file", Shown(kind), "a regular file", file=path)
@@ -137,12 +137,12 @@ def read_text(path: Path) -> str:
 
 
 def file_kind(mode: int) -> str | None:
-    """Name what a file of ``mode`` is, None for a regular one."""
+    """Return the kind of a file with this ``mode``, None for a regular file."""
     return None if stat.S_ISREG(mode) else next((name for is_one, name in _KINDS if is_one(mode)), "no regular file")
 
 
 def _beginning(path: Path, length: int) -> bytes:
-    """Read at most ``length`` bytes; a pipe that has taken the file's place is not waited for. Raises OSError."""
+    """Read at most ``length`` bytes. Does not wait for a pipe that has replaced the file. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     parts: list[bytes] = []
     try:
@@ -155,13 +155,16 @@ def _beginning(path: Path, length: int) -> bytes:
 
 
 def check_file_name(path: Path, spec: StreamSpec) -> None:
-    """Refuse a stream that is called otherwise than its file: nobody would find it."""
+    """Refuse a stream whose name differs from its file's, because a lookup by name would not find it."""
     if spec.name != path.stem:
         raise InvalidSpec("name", spec.name, f"the name of the file, '{path.stem}'", file=path)
 
 
 def placed(error: InvalidSpec, file: Path) -> InvalidSpec:
-    """What was found wrong with a spec after it was read, with its place in ``file``; raises InvalidSpec as reading."""
+    """Add the place in ``file`` to a problem that was found after reading.
+
+    Raises InvalidSpec if ``file`` is unreadable.
+    """
     if error.file is not None:
         return error
     document = YamlDocument(read_text(file), file)

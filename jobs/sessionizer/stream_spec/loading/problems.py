@@ -1,4 +1,4 @@
-"""From the errors that pydantic finds in a spec to the one message that its author reads."""
+"""The translation of pydantic's errors in a spec to a single message for its author."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LONGEST_SHOWN: Final = 80
 UNKNOWN_KEY: Final = "extra_forbidden"
 KNOCK_ON: Final = "default_factory_not_called"
-"""A default that depends on a field with a problem of its own."""
+"""Pydantic's error type for a default that depends on a field with a problem of its own."""
 
 SECTIONS: Final[dict[YamlPath, type[Section]]] = {
     (): StreamSpec,
@@ -60,8 +60,8 @@ ALLOWED: Final = {
 
 
 def invalid_spec(error: ValidationError, document: YamlDocument, file: Path) -> InvalidSpec:
-    """Return the first problem that ``error`` found in ``document``, with the others beside it."""
-    # an unknown key goes first: when misspelt, it explains the one that is missing
+    """Return the first problem of ``error`` in ``document``, with the others beside it."""
+    # an unknown key goes first: if misspelt, it explains the missing key
     first, *others = sorted(
         (problem for problem in error.errors(include_url=False) if problem["type"] != KNOCK_ON),
         key=lambda problem: problem["type"] != UNKNOWN_KEY,
@@ -97,7 +97,7 @@ def is_key(problem: ErrorDetails) -> bool:
 
 
 def allowed_instead(problem: ErrorDetails) -> str:
-    """Return what ``problem`` should have been."""
+    """Return the allowed value for ``problem``."""
     section = SECTIONS.get(tuple(map(str, problem["loc"][:-1])))
     if problem["type"] == UNKNOWN_KEY and section:
         return closest_key(str(problem["loc"][-1]), section)
@@ -108,19 +108,19 @@ def allowed_instead(problem: ErrorDetails) -> str:
 
 
 def closest_key(key: str, section: type[Section]) -> str:
-    """Return the key that ``key`` was probably meant to be, else all that there are."""
+    """Return the key that the author probably meant by ``key``, else all known keys."""
     known = keys_of(section)
     close = difflib.get_close_matches(key, known, n=1)
     return f"a known key; the closest is '{close[0]}'" if close else f"a known key: {', '.join(known)}"
 
 
 def keys_of(section: type[Section]) -> dict[str, str]:
-    """Return the keys of a block as they stand in YAML, with their descriptions."""
+    """Return the keys of a block as written in YAML, with their descriptions."""
     return {field.alias or name: field.description or "" for name, field in section.model_fields.items()}
 
 
 def shown_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) -> object:
-    """Return the value as the author typed it, unless it is a secret, long, or not there."""
+    """Return the value as the author typed it, unless it is a secret, long, or absent."""
     if holds_secret(path):
         return Shown("(hidden)")
     if is_key(problem):
@@ -129,7 +129,7 @@ def shown_value(problem: ErrorDetails, path: YamlPath, document: YamlDocument) -
 
 
 def value_at(data: object, path: YamlPath) -> object:
-    """Return what stands at ``path``, or MISSING."""
+    """Return the value at ``path``, or MISSING."""
     for step in path:
         if isinstance(data, list) and step.isdigit() and int(step) < len(data):
             data = data[int(step)]
@@ -141,7 +141,7 @@ def value_at(data: object, path: YamlPath) -> object:
 
 
 def shown(value: object) -> object:
-    """Return ``value`` in YAML's words and at a bearable length."""
+    """Return ``value`` in YAML's words and at a readable length."""
     if isinstance(value, dict | list):
         return Shown("a list" if isinstance(value, list) else "a block")
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What the file of a stream says just now, a spec or what is wrong with it; and a spec that was kept as JSON."""
+"""The file of a stream as it is now, a spec or a problem, and specs that were kept as JSON."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SpecFile:
-    """Exactly one of ``spec`` and ``problem`` is there."""
+    """The result of reading a spec file. Exactly one of ``spec`` and ``problem`` is set."""
 
     name: str
     spec: StreamSpec | None = None
     problem: InvalidSpec | DuplicateStream | None = None
 
     def required(self) -> StreamSpec:
-        """The spec; raises the problem."""
+        """Return the spec, or raise the problem: InvalidSpec or DuplicateStream."""
         if self.problem is not None:
             raise self.problem
         assert self.spec is not None  # noqa: S101  one of them is there
@@ -37,7 +37,7 @@ class SpecFile:
 
 
 def read_spec_file(folder: Path, name: str) -> SpecFile:
-    """The file of stream ``name``; raises UnknownStream."""
+    """Read the file of stream ``name``. Raises UnknownStream."""
     try:
         return SpecFile(name, spec=find_stream(folder, name))
     except (InvalidSpec, DuplicateStream) as error:
@@ -45,7 +45,7 @@ def read_spec_file(folder: Path, name: str) -> SpecFile:
 
 
 def recorded_spec(document: Document, file: ControlPath) -> StreamSpec:
-    """The spec of ``document_of``, kept in ``file``; raises InvalidSpec when this release would refuse it."""
+    """Parse a ``document_of`` result that was kept in ``file``. Raises InvalidSpec if this release would refuse it."""
     try:
         return StreamSpec.model_validate(document)
     except ValidationError as error:

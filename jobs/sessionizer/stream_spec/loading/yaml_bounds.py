@@ -1,7 +1,7 @@
-"""What a YAML file of a few hundred bytes may cost to read: nothing in it is built before this has counted it.
+"""Bounds on the cost of reading a YAML file of a few hundred bytes. It is counted before anything is built.
 
 Aliases and merge keys write a block once and have it built many times: nine levels of nine give 400 million nodes. So
-each alias counts as much as what it stands for.
+each alias counts as much as the block that it stands for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_BYTES: Final = 1_048_576
 DEEPEST: Final = 50
 MOST_NODES: Final = 20_000
 LONGEST_NUMBER: Final = 100
-"""Characters. YAML reads ``1:59:59`` in base 60, which takes the square of its length."""
+"""Number of characters. YAML reads ``1:59:59`` in base 60, which takes the square of its length."""
 
 _MERGE: Final = "<<"
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -26,19 +26,19 @@ _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 @dataclass(slots=True)
 class Extent:
-    """How large a part of a document is when every alias in it is written out."""
+    """The size of a part of a document when every alias in it is written out."""
 
     nodes: int = 1
     depth: int = 0
 
     def take(self, part: Extent) -> None:
-        """Add a part that stands in this one."""
+        """Add a part that is inside this one."""
         self.nodes += part.nodes
         self.depth = max(self.depth, part.depth + 1)
 
 
 class Survey:
-    """Adds up a document, event by event."""
+    """A count of a document's nodes, event by event."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str | None, Extent]] = [(None, Extent())]
@@ -46,11 +46,11 @@ class Survey:
 
     @property
     def nodes(self) -> int:
-        """Values and keys of the document so far."""
+        """Number of values and keys of the document so far."""
         return sum(extent.nodes for _, extent in self._open) - 1
 
     def see(self, event: yaml.Event) -> None:
-        """Take the next event in. Raises MarkedYAMLError, with the line, where the document goes too far."""
+        """Count the next event. Raises MarkedYAMLError, with the line, if the document exceeds a bound."""
         if isinstance(event, yaml.CollectionStartEvent):
             self._open.append((event.anchor, Extent()))
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -84,7 +84,7 @@ class Survey:
 
 
 def require_bounds(events: Iterable[yaml.Event]) -> Survey:
-    """Go through the events of a document. Raises YAMLError for one that no spec is like."""
+    """Count the events of a document. Raises YAMLError for a document that no spec is like."""
     survey = Survey()
     for event in events:
         survey.see(event)
@@ -92,7 +92,7 @@ def require_bounds(events: Iterable[yaml.Event]) -> Survey:
 
 
 def require_short_numbers(node: yaml.Node | None) -> None:
-    """Raise YAMLError where a plain number is longer than any that means something. ``node``: of bounded depth."""
+    """Raise YAMLError for a plain number longer than any meaningful one. ``node`` must be of bounded depth."""
     if isinstance(node, yaml.ScalarNode):
         if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             problem = f"a number of {len(node.value)} characters"
@@ -107,5 +107,5 @@ def require_short_numbers(node: yaml.Node | None) -> None:
 
 
 def refused(problem: str, event: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
-    """The error that says where ``problem`` is."""
+    """Return the error with the place of ``problem``."""
     return yaml.MarkedYAMLError(problem=problem, problem_mark=cast("yaml.Mark", event.start_mark))

@@ -22,10 +22,10 @@ YamlPath = tuple[str, ...]
 
 
 class YamlDocument:
-    """A document of plain data that knows its lines: ``data``, ``line_of``."""
+    """A document of plain data (``data``) that knows its lines (``line_of``)."""
 
     def __init__(self, text: str, file: Path) -> None:
-        """Read ``text``; raises InvalidSpec for broken or boundless YAML and for a key that is given twice."""
+        """Read ``text``. Raises InvalidSpec for broken or boundless YAML, and for a key that is given twice."""
         self.lines: dict[YamlPath, int] = {}
         self._noted: set[int] = set()
         try:
@@ -59,7 +59,7 @@ class YamlDocument:
 
 
 def broken_yaml(error: Exception, file: Path) -> InvalidSpec:
-    """Return what is wrong with the syntax, and where."""
+    """Translate a syntax error into one of ours, with its line."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     line = mark.line + 1 if mark else None
