@@ -42,7 +42,10 @@ def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = No
 
 
 def _abandoned(where: StreamHome, pending: OperationRecord, by: str) -> str:
-    """Raises LeaseHeld while a process carries it out, OperationPastReturn if it can only go on."""
+    """Abandon the operation.
+
+    Raises LeaseHeld while a process carries it out, OperationPastReturn if it can only continue.
+    """
     require_abandonable(where, pending)
     uid = f"abandon-{pending.id}"
     lease = acquire(where, uid)

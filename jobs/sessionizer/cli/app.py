@@ -1,4 +1,4 @@
-"""The command ``sessionizer``: every verb of the platform that a person or a script may type."""
+"""The command ``sessionizer``: every verb of the platform for users and scripts."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ app.add_typer(checkpoint, name="checkpoint")
 
 @app.callback()
 def everywhere(*, control: Control = None) -> None:
-    """Every verb of the platform that a person or a script may type."""
+    """Every verb of the platform for users and scripts."""
     if control:
         # one process has one control: whatever it starts, and every stream it looks at, is to find the same
         os.environ[CONTROL_VARIABLE] = control
 
 
 def main() -> None:
-    """Run the command line; one of our errors ends it with one message, a remedy and that error's exit code."""
+    """Run the command line. An error of ours ends it with a message, a remedy and the error's exit code."""
     try:
         app(prog_name="sessionizer")
     except SessionizerError as error:

@@ -1,4 +1,4 @@
-"""``sessionizer apply``: a stream goes on by its changed spec. Shows the plan first, and does what is approved."""
+"""``sessionizer apply``: continue a stream by its changed spec. Shows the plan first, then does the approved plan."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def apply(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show what going on by the changed file would do; with --approve DIGEST, do it. Typed again it goes on."""
+    """Show what continuing by the changed file would do. With --approve DIGEST, do it. Typed again it continues."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     terms, record = terms_of(trial, back_if_unfit=back_if_unfit), begun_already(where, VERB)
     anew = new_lineage or back_if_unfit  # there must be something to go back from

@@ -44,7 +44,7 @@ def history(  # noqa: PLR0913  one parameter per option
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Sessionize a history by the stream's rules, all at once; nothing of the stream itself is touched."""
+    """Sessionize a history by the stream's rules, all at once. The stream itself is not changed."""
     spec, until_ms = stream_spec(streams, stream), None if until is None else moment_of(until, "--until")
     if not folder.is_dir():
         raise InvalidSpec("--input", str(folder), "an existing folder")
@@ -81,7 +81,7 @@ def _write(found: History, until_ms: int | None, to: Path | None) -> None:
 
 
 def _kept(frame: DataFrame, to: Path | None, name: str) -> DataFrame:
-    """Write ``frame`` as the Delta table ``name``, and go on with the table."""
+    """Write ``frame`` as the Delta table ``name``, and return the table."""
     if to is None:
         return frame
     location = str(to.absolute() / name)

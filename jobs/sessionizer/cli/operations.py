@@ -1,4 +1,4 @@
-"""A verb that changes a stream's state: shown as a plan, approved by its digest, carried out with the stream held."""
+"""Verb that changes a stream's state: shown as a plan, approved by its digest, carried out with the stream held."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def _checked_digest(typed: str | None) -> str | None:
-    """Refuse what no plan can have before anything is started. Raises InvalidSpec."""
+    """Refuse a malformed digest before anything is started. Raises InvalidSpec."""
     if typed is not None and not _DIGEST.fullmatch(typed):
         raise InvalidSpec("--approve", typed, "the 16 hex digits that the plan shows")
     return typed
@@ -63,17 +63,20 @@ KeepPlan: TypeAlias = Annotated[
 
 
 class Plan(Protocol):
-    """What a verb would do."""
+    """Plan of a verb."""
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan as JSON."""
 
     def lines(self) -> Iterable[str]:
-        """For people."""
+        """Return the plan as lines for users."""
 
 
 def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> OperationRecord | None:
-    """The record of such an operation that was begun and is not over. Raises OperationPending for any other."""
+    """Return the record of the same operation if it was begun and is not over.
+
+    Raises OperationPending for any other, and DamagedFile, ControlUnreachable.
+    """
     pending = pending_operation(where)
     if pending is not None and (pending.verb, pending.savepoint) != (verb, savepoint):
         raise OperationPending(where.name, pending.verb, pending.savepoint, pending.step)
@@ -81,10 +84,11 @@ def begun_already(where: StreamHome, verb: str, savepoint: str = "") -> Operatio
 
 
 def carried_out(where: StreamHome, verb: str, approve: str | None) -> bool:
-    """Whether the stream is where its newest operation has brought it by the plan that is approved; then that is said.
+    """Whether the stream's newest operation has done the approved plan already. If so, a line says it.
 
-    Of a command that was killed with its work done, or whose answer was lost, the plan has changed: what it would do
-    now is something else. Raises as ``read_operations``.
+    After a command that was killed with its work done, or whose answer was lost, a new plan would do something else.
+
+    Raises DamagedFile, ControlUnreachable.
     """
     newest = next(reversed(read_operations(where)), None)
     if newest is None or newest.outcome is not Ending.DONE or (newest.verb, newest.digest) != (verb, approve):
@@ -98,10 +102,10 @@ def carried_out(where: StreamHome, verb: str, approve: str | None) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """The ``plan`` of a ``verb``, to be approved by its ``digest``; ``possible``: whether it can be carried out.
+    """The ``plan`` of a ``verb``, to be approved by its ``digest``. ``possible``: whether it can be carried out.
 
-    ``savepoint`` and ``options`` are what the command was given, for whoever carries it out from elsewhere; ``trial``:
-    what a new lineage must show, None: nothing. ``down``: how long the stream is expected to be down.
+    ``savepoint`` and ``options`` are the command's arguments, kept for a command elsewhere that carries it out.
+    ``trial``: the trial of a new lineage, None if there is none. ``down``: the expected downtime of the stream.
     """
 
     verb: str
@@ -114,13 +118,13 @@ class Offer:
     down: Downtime | None = None
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the plan, trial and downtime as lines for users."""
         on_trial = [f"  {trial_line(self.trial)}"] if self.trial and self.possible else []
         down = [f"  {self.down.line()}"] if self.down and self.possible else []
         return [*self.plan.lines(), *on_trial, *down]
 
     def show(self, *, as_json: bool, approved: bool = False) -> None:
-        """Print the plan, and how it is approved unless it has been."""
+        """Print the plan, and how to approve it unless it is approved."""
         if as_json:
             on_trial = {"trial": self.trial.to_json()} if self.trial else {}
             down = {"downtime": self.down.to_json()} if self.down else {}
@@ -132,7 +136,7 @@ class Offer:
             typer.echo(f"to do so: the same command with --approve {self.digest}")
 
     def keep(self, where: StreamHome, request: str | None) -> None:
-        """The first plan of a ``request`` stays: what was shown to somebody is not replaced behind their back."""
+        """Keep the plan of a ``request``, unless it has one. A plan that a user has seen must not be replaced."""
         if request is None:
             return
         plan = PlanRecord(
@@ -152,23 +156,26 @@ class Offer:
 
 
 def taken_up(where: StreamHome, offer: Offer, approve: str | None, keep_plan: str | None, *, as_json: bool) -> bool:
-    """Show the ``offer``, keep it if asked to; returns whether it was approved. Raises PlanChanged as `is_approved`."""
+    """Show the ``offer`` and keep it if asked to. Return whether it was approved.
+
+    Raises PlanChanged if another plan was approved.
+    """
     offer.show(as_json=as_json, approved=approve == offer.digest)
     offer.keep(where, keep_plan)
     return is_approved(where.name, approve, offer.digest)
 
 
 def is_approved(stream: str, approve: str | None, digest: str) -> bool:
-    """Whether the plan of ``digest`` may be carried out. Raises PlanChanged where another one was approved."""
+    """Whether the plan of ``digest`` may be carried out. Raises PlanChanged if another plan was approved."""
     if approve is not None and approve != digest:
         raise PlanChanged(stream, approve, digest)
     return approve is not None
 
 
 def terms_of(batches: int, *, back_if_unfit: bool = False, like_before: bool = True) -> Terms | None:
-    """What a new lineage must show; None: nothing. Raises InvalidSpec.
+    """Return the terms of a new lineage's trial, or None for no trial. Raises InvalidSpec.
 
-    ``like_before``: it is meant to make the same of its events as the lineage that is left, which was no mistake.
+    ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
     """
     if batches == 0 and back_if_unfit:
         raise InvalidSpec("--trial", batches, "at least 1 with --back-if-unfit")
@@ -178,26 +185,26 @@ def terms_of(batches: int, *, back_if_unfit: bool = False, like_before: bool = T
 
 
 def trial_options(terms: Terms | None) -> dict[str, object]:
-    """What ``given`` takes of a trial, where it is not the usual one."""
+    """Return the options of the trial for ``given``, if they are not the defaults."""
     batches = terms.batches if terms else 0
     asked = None if batches == BATCHES else str(batches)
     return {"--trial": asked, "--back-if-unfit": terms is not None and terms.goes_back}
 
 
 def trial_line(terms: Terms) -> str:
-    """What a new lineage must show, for people."""
+    """Describe the trial of a new lineage in one line."""
     then = "goes back by itself" if terms.goes_back else "ends, and says why"
     return f"its first {terms.batches} batches are a trial: if its figures are worse than before, the driver {then}"
 
 
 def given(options: Mapping[str, object]) -> list[str]:
-    """What of the ``options`` was given, as it was typed: for the record of the operation."""
+    """Return the ``options`` that were given, as typed, for the record of the operation."""
     words = ((name,) if value is True else (name, str(value)) for name, value in options.items() if value)
     return [word for pair in words for word in pair]
 
 
 def goes_on(stream: str, approve: str | None, record: OperationRecord) -> bool:
-    """Whether an operation that was begun is gone on with; else it is said how. Raises PlanChanged."""
+    """Whether to continue an operation that was begun. If not, a line says how to. Raises PlanChanged."""
     if is_approved(stream, approve, record.digest):
         return True
     say(f"one was begun and is not over: the same command with --approve {record.digest} goes on with it")
@@ -206,7 +213,7 @@ def goes_on(stream: str, approve: str | None, record: OperationRecord) -> bool:
 
 @contextmanager
 def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[SparkSession]:
-    """A Spark for the verb; what it fails of in here becomes one of our errors."""
+    """Start Spark for the verb. An error of Spark inside the block becomes one of ours."""
     say(f"starting Spark to {verb} {where.name}")
     spark = started_spark(f"sessionizer {verb} {where.name}", spark_master(master), local_data=is_local(where.data))
     with named_failures(where.name):
@@ -215,5 +222,5 @@ def working_spark(verb: str, where: StreamHome, master: str | None) -> Iterator[
 
 
 def approver(by: str | None) -> str:
-    """Who approves."""
+    """Return the name of the approving user."""
     return by or getpass.getuser()

@@ -1,4 +1,4 @@
-"""Options that say where things are, shared by the commands."""
+"""Options for places, shared by the commands."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for
 
 
 def streams_folder(given: Path | None) -> Path:
-    """The folder of specs: as given, else from the environment, else beside this code."""
+    """Return the folder of specs: as given, else from the environment, else beside this code."""
     beside_us = Path(__file__).parents[3] / "dags" / "streams"
     return given or Path(os.environ.get("SESSIONIZER_STREAMS", beside_us))
 
 
 def home_folder(given: Path | None) -> Path:
-    """The platform's home, absolute: as given, else from the environment, else beneath the current folder.
+    """Return the platform's home, absolute: as given, else from the environment, else beneath the current folder.
 
     Raises InvalidSpec for a URI.
     """
@@ -53,30 +53,33 @@ def home_folder(given: Path | None) -> Path:
 
 
 def nothing_known(platform: Path, streams: Iterable[str]) -> str:
-    """A sentence for streams of which the home has nothing: another home may have them."""
+    """Say that the home has no record of these streams. Another home may have them."""
     control = control_root(platform)
     where = f"the home {platform}" if control == platform else f"the control root {uri_of(control)}"
     return f"{where} knows nothing of {', '.join(streams)}. Another one: --home or SESSIONIZER_HOME"
 
 
 def data_folder(given: str | None, home: Path) -> DataPath | None:
-    """The data root: as given, else from the environment, else None, which is the home. Raises InvalidSpec."""
+    """Return the data root: as given, else from the environment, else None, which is the home. Raises InvalidSpec."""
     return data_root(given, home, "--data") if given else data_root(os.environ.get(DATA_VARIABLE), home)
 
 
 def stream_home(home: Path | None, stream: str, data: str | None = None) -> StreamHome:
-    """The home of a stream, with its data where its lineage began, else where the data root is. Raises InvalidSpec."""
+    """Return the home of a stream, with its data where its lineage began, else where the data root is.
+
+    Raises InvalidSpec.
+    """
     platform = home_folder(home)
     return with_its_data(StreamHome.of(platform, stream, data_folder(data, platform)))
 
 
 def stream_spec(streams: Path | None, name: str) -> StreamSpec:
-    """The spec of a stream. Raises UnknownStream, DuplicateStream, InvalidSpec."""
+    """Return the spec of a stream. Raises UnknownStream, DuplicateStream, InvalidSpec."""
     return find_stream(streams_folder(streams), name)
 
 
 def spark_master(given: str | None) -> str | None:
-    """As given; else None under spark-submit, which decides; else the whole machine."""
+    """Return the given master. Without it, return None under spark-submit, which decides, else the whole machine."""
     if given or "PYSPARK_GATEWAY_PORT" in os.environ:
         return given
     return os.environ.get("SESSIONIZER_MASTER", "local[*]")

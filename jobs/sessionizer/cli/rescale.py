@@ -1,4 +1,7 @@
-"""``sessionizer rescale``: the state in other key groups. Shows the plan first, and does what is approved."""
+"""``sessionizer rescale``: divide the state into other key groups.
+
+Shows the plan first, then does the approved plan.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def rescale(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show how a stream's state would be divided anew; with --approve DIGEST, do it. Typed again it goes on."""
+    """Show how a stream's state would be divided anew. With --approve DIGEST, do it. Typed again it continues."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     in_file = spec.key_groups
     if carried_out(where, VERB, approve):

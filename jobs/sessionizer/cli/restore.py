@@ -1,4 +1,4 @@
-"""``sessionizer restore``: back to a savepoint. Shows the plan first, and does what is approved by its digest."""
+"""``sessionizer restore``: go back to a savepoint. Shows the plan first, then does the plan approved by its digest."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def restore(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show what going back to a savepoint would do; with --approve DIGEST, do it. Typed again it goes on."""
+    """Show what going back to a savepoint would do. With --approve DIGEST, do it. Typed again it continues."""
     if move_to is not None and folder is None:
         raise InvalidSpec("--in", folder, f"a folder or URI: with {MOVE_TO} a savepoint in neither of the data roots")
     where = stream_home(home, stream, data)
@@ -135,20 +135,20 @@ def restore(  # noqa: PLR0913  one parameter per option
 
 
 def _options(folder: str | None, leave_out: Sequence[str], move_to: str | None, terms: Terms | None) -> list[str]:
-    """What was typed that is decided by, for whoever goes on with it."""
+    """Return the typed options that the plan depends on, for a command elsewhere that continues it."""
     ranges = [word for each in leave_out for word in (FLAG, each)]
     return [*ranges, *given({"--in": folder, MOVE_TO: move_to, **trial_options(terms)})]
 
 
 def _new_record(where: StreamHome, plan: RestorePlan, offer: Offer, by: str) -> OperationRecord:
-    """Of a restore that is approved now. Raises EventsGone where the source lacks what would be read again."""
+    """Record a restore that is approved now. Raises EventsGone if the source lacks events that must be read again."""
     _require_events(where, plan.replay)
     leaves = plan.decision.leaves, plan.newest_batch
     return new_operation(where, VERB, offer.digest, by, leaves, savepoint=offer.savepoint, options=offer.options)
 
 
 def _require_events(where: StreamHome, replay: Replay) -> None:
-    """Raises EventsGone if the source lacks what would be read again."""
+    """Raise EventsGone if the source lacks events that must be read again."""
     if replay.missing:
         raise EventsGone(where.name, replay.missing)
 

@@ -1,6 +1,6 @@
-"""``sessionizer rollback``: back to the lineage before. Shows the plan first, and does what is approved.
+"""``sessionizer rollback``: go back to the lineage before. Shows the plan first, then does the approved plan.
 
-And ``sessionizer accept``, for a lineage that is to stay.
+This module also has ``sessionizer accept``, which keeps a lineage.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def rollback(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show what going back to the lineage before would do; with --approve DIGEST, do it. Typed again it goes on."""
+    """Show what going back to the lineage before would do. With --approve DIGEST, do it. Typed again it continues."""
     where = stream_home(home, stream, data)
     if carried_out(where, VERB, approve):
         return
@@ -77,5 +77,5 @@ def rollback(  # noqa: PLR0913  one parameter per option
 
 
 def accept(stream: Stream, *, by: By = None, home: Home = None) -> None:
-    """Go on with the stream's lineage, whatever its trial found or would find."""
+    """Keep the stream's lineage, whatever its trial found or would find."""
     typer.echo(accepted(stream_home(home, stream), approver(by)))

@@ -85,12 +85,12 @@ def run(  # noqa: PLR0913  one parameter per option
 
 
 def after_batch(batch_id: int | None) -> str:
-    """Tell after which batch a driver ended. None means before the first."""
+    """Say after which batch a driver ended. None means before the first."""
     return "before its first batch" if batch_id is None else f"after batch {batch_id}"
 
 
 def _forget_other_variables(home: StreamHome, streams: Path) -> None:
-    """Before Spark starts: its JVM and its Python workers inherit what is left."""
+    """Remove other environment variables before Spark starts, because its JVM and Python workers inherit them."""
     kept = driver_environment(os.environ, named_variables(home, streams))
     for name in os.environ.keys() - kept.keys():
         if not name.startswith("_PYSPARK"):
@@ -98,9 +98,10 @@ def _forget_other_variables(home: StreamHome, streams: Path) -> None:
 
 
 def _spec_file(stream: str, streams: Path | None, platform: Path, uid: str | None) -> SpecFile:
-    """What the file says. Who launched us under a ``uid`` waits for that driver's exit record, even if it never starts.
+    """Read the spec file of the stream.
 
-    A file that is broken keeps no stream from going on by the spec that it had.
+    If it fails under a ``uid``, an exit record is written, because the supervisor waits for one even from a driver that
+    never starts. A broken file does not keep a stream from running by the spec that it had.
     """
     home = StreamHome.of(platform, stream)
     try:

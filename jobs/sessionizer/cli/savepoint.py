@@ -1,4 +1,4 @@
-"""``sessionizer savepoint create``, ``list`` and ``show``: what is open in a stream, kept as tables."""
+"""``sessionizer savepoint create``, ``list`` and ``show``: the open events of a stream, kept as tables."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def create(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Save what is open after a committed batch; without --stop the stream is not touched, and may run on."""
+    """Save the open events after a committed batch. Without --stop the stream is not touched, and may run on."""
     where = stream_home(home, stream, data)
     if stopping:
         stop(stream, wait=wait, why=why, streams=streams, home=home)
@@ -99,7 +99,7 @@ def _native(where: StreamHome, batch: int | None, asked: SavepointRequest) -> Ma
 
 
 def _require_still_stopped(where: StreamHome, stopped_at: LeaseRecord | None) -> None:
-    """Raises StreamRunsAgain if a driver has taken the lease since ``stopped_at``."""
+    """Raise StreamRunsAgain if a driver has taken the lease since ``stopped_at``."""
     now = read_lease(where)
     if now is not None and now.token > (stopped_at.token if stopped_at else 0):
         raise StreamRunsAgain(where.name, now.uid or "of an unknown name")
@@ -141,7 +141,7 @@ def list_(stream: Stream, *, folder: Folder = None, as_json: AsJson = False, hom
 
 @savepoint.command()
 def show(stream: Stream, id: Id, *, folder: Folder = None, as_json: AsJson = False, home: Home = None) -> None:  # noqa: A002  the argument's name
-    """Show all that a savepoint says of itself, and where its tables are."""
+    """Show the manifest of a savepoint, and the places of its tables."""
     now = epoch_ms()
     found = savepoint_of(savepoints_folder(stream_home(home, stream), folder), id, now)
     if as_json:

@@ -1,4 +1,4 @@
-"""``sessionizer savepoint verify``, ``diff``, ``export`` and ``prune``: what is done with savepoints that are there."""
+"""``sessionizer savepoint verify``, ``diff``, ``export`` and ``prune``: commands on existing savepoints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def verify(
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Compute every checksum anew; a savepoint with one file missing or changed is told, and the exit code is 17."""
+    """Compute every checksum anew. If a file is missing or changed, a line says so and the exit code is 17."""
     where, manifest = (_with_tables if deep else _complete)(stream, id, folder, home)
     with reading(where, "savepoint verify"):
         _require_sound(where, manifest)
@@ -62,7 +62,7 @@ def diff(  # noqa: PLR0913  one parameter per option
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Tell what differs between two savepoints: where the stream stood, what it ran by, what was open."""
+    """List the differences between two savepoints: the stream's position, its spec, its open events."""
     find = _with_tables if events else _complete
     homes, manifests = zip(*(find(stream, each, folder, home) for each in (before, now)), strict=True)
     changes = differences(*manifests)
@@ -127,7 +127,7 @@ def prune(  # noqa: PLR0913  one parameter per option
     as_json: AsJson = False,
     home: Home = None,
 ) -> None:
-    """Remove savepoints that are old, or were never completed; the plan is shown first.
+    """Delete savepoints that are old, or were never completed. The plan is shown first.
 
     One complete savepoint always stays, and so does each that a lineage started from or that is being read or made.
     """
@@ -153,7 +153,7 @@ def prune(  # noqa: PLR0913  one parameter per option
 
 
 def _require_sound(where: SavepointHome, manifest: Manifest, so: str = "") -> None:
-    """Say what is wrong with each file. Raises UnusableSavepoint if anything is."""
+    """Print the damage of each file. Raises UnusableSavepoint if there is any."""
     wrong = found_files(where).findings(manifest.files)
     for finding in wrong:
         typer.echo(str(finding))

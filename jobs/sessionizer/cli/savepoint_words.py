@@ -1,4 +1,4 @@
-"""Where the savepoints of a stream are, and how the commands tell of them."""
+"""Places of a stream's savepoints, and the commands' texts about them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _MOMENTS: Final = ("batch_at", "watermark_ms", "earliest_due_ms")
 
 
 def savepoints_folder(home: StreamHome, given: str | None) -> DataPath:
-    """The folder of the stream's savepoints: in its home, or in one of its own below what is given."""
+    """Return the folder of the stream's savepoints: in its home, or its own folder below the one ``given``."""
     return home.savepoints if given is None else folder_at(given) / home.name
 
 
 def contents_line(manifest: Manifest) -> str:
-    """What is in it."""
+    """Describe the contents of a savepoint in one line."""
     size, counts = f"{manifest.bytes / 1_000_000:,.1f} MB", manifest.counts
     if counts is None:
         return f"{manifest.kind}, {len(manifest.files):,} files, {size}"
@@ -45,7 +45,7 @@ def contents_line(manifest: Manifest) -> str:
 
 
 def savepoint_line(found: Savepoint, now: int) -> str:
-    """One line for a list."""
+    """Describe a savepoint in one line of a list."""
     age = "" if found.at is None else f"  {in_words(now - found.at)} ago"
     if found.manifest is None:
         return f"{found.id}  {found.state}{age}{f'  ({found.wrong})' if found.wrong else ''}"
@@ -53,7 +53,7 @@ def savepoint_line(found: Savepoint, now: int) -> str:
 
 
 def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:
-    """All that there is to tell, with a name for each."""
+    """Return all facts about a savepoint, with a name for each."""
     directory = ("directory", uri_of(found.home.root))
     why = ("why", found.begun.why if found.begun else "it does not say")
     made = found.manifest
@@ -85,14 +85,14 @@ def _counted(made: Manifest) -> Sequence[tuple[str, str]]:
 
 
 def change_line(change: Change) -> str:
-    """What differs between two, for people."""
+    """Describe a difference between two savepoints in one line."""
     if change.field in _MOMENTS and None not in (change.before, change.now):
         return f"{change.field}: {moment_text(change.before)} → {moment_text(change.now)}"
     return str(change)
 
 
 def savepoint_json(found: Savepoint) -> dict[str, Any]:
-    """The same for programs."""
+    """Return a savepoint as JSON."""
     return {
         "id": found.id,
         "state": str(found.state),

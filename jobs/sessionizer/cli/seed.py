@@ -1,4 +1,4 @@
-"""``sessionizer seed``: a stream begins with a history. Shows the plan first, and does what is approved."""
+"""``sessionizer seed``: begin a stream with a history. Shows the plan first, then does the approved plan."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def seed(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show how a stream would begin with a history; with --approve DIGEST, do it. Typed again it goes on."""
+    """Show how a stream would begin with a history. With --approve DIGEST, do it. Typed again it continues."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     if carried_out(where, VERB, approve):
         return
@@ -150,7 +150,7 @@ def seed(  # noqa: PLR0913  one parameter per option
 
 
 def _leaves(where: StreamHome, pending: OperationRecord | None, *, start_over: bool) -> str | None:
-    """The lineage that is left. Raises StreamBegun for one that nobody said to leave."""
+    """Return the lineage that is left. Raises StreamBegun if the stream has one and ``start_over`` is not set."""
     if pending is not None:
         return pending.lineage_from or None
     active = active_lineage(where)
@@ -160,9 +160,9 @@ def _leaves(where: StreamHome, pending: OperationRecord | None, *, start_over: b
 
 
 def _require_unchanged(where: StreamHome, pending: OperationRecord | None, decision: Decision, wait: float) -> None:
-    """Raises PlanChanged for a seed that was begun by another plan and had taken nothing yet: it is abandoned.
+    """Abandon a seed that was begun by another plan and had taken nothing yet, and raise PlanChanged.
 
-    Raises LeaseHeld where it is at work.
+    Raises LeaseHeld if a process carries it out.
     """
     if pending is not None and not pending.has_done(Reached.TAKEN) and pending.digest != decision.digest:
         changed = PlanChanged(where.name, pending.digest, decision.digest)
@@ -176,7 +176,7 @@ def _abandoned(operation: Operation, changed: PlanChanged) -> OperationRecord:
 
 
 def _live_from(history: str, given: str | None) -> str:
-    """Where the live source begins. Raises InvalidSpec."""
+    """Return the position at which the live source begins. Raises InvalidSpec."""
     if history == SOURCE:
         if given is not None:
             raise InvalidSpec("--live-from", given, f"nothing where the history is the {SOURCE}: it goes on after that")
@@ -191,7 +191,7 @@ def _live_from(history: str, given: str | None) -> str:
 
 
 def _moment(text: str | None) -> int | None:
-    """Epoch ms; without an offset it is UTC. Raises InvalidSpec."""
+    """Parse a moment to epoch ms, UTC if it has no offset. Raises InvalidSpec."""
     if text is None:
         return None
     found = moment_of(text, "--until")
@@ -201,7 +201,7 @@ def _moment(text: str | None) -> int | None:
 
 
 def _planned(taking: Taking, where: StreamHome) -> SeedPlan:
-    """The plan, with what it comes to now. Nothing is kept."""
+    """Make the plan with its current figures. Nothing is kept."""
     from sessionizer.spark.history.beginning import rows_leaving  # noqa: PLC0415  fast --help
 
     with tempfile.TemporaryDirectory(prefix="seed-plan-") as scratch:

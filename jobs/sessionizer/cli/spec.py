@@ -58,7 +58,7 @@ def schema(write: Annotated[Path | None, typer.Option(help="File to write it to 
 
 
 def _surveyed(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """The specs in ``folder`` that may start, and what is wrong with the other files: as Airflow sees them."""
+    """Return the specs in ``folder`` that may start, and the problems of the other files, as Airflow sees them."""
     found = survey_streams(folder)
     return list(found.specs.values()), list(found.problems)
 
@@ -66,7 +66,7 @@ def _surveyed(folder: Path) -> tuple[list[StreamSpec], list[SessionizerError]]:
 def _fitting(
     specs: list[StreamSpec], folder: Path, platform: Path, master: str | None
 ) -> tuple[list[StreamSpec], list[SessionizerError]]:
-    """Those that fit their source, as the driver sees it, and what is wrong with the others, with its place."""
+    """Return the specs that fit their source, as the driver sees it, and the errors of the others with their places."""
     from sessionizer.spark.ingest.source_identity import source_ids  # noqa: PLC0415
     from sessionizer.spark.sinks.examine import examine  # noqa: PLC0415  fast --help
 

@@ -1,4 +1,4 @@
-"""``sessionizer status``: how the streams do, as a table or as JSON."""
+"""``sessionizer status``: the state of the streams, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def status(
     streams: Streams = None,
     home: Home = None,
 ) -> None:
-    """Show what each stream is doing, and what to do where something is wrong."""
+    """Show the state of each stream, and a remedy for each problem."""
     folder, platform = streams_folder(streams), home_folder(home)
     if stream:
         found = [one_stream(platform, folder, stream)]
@@ -69,7 +69,7 @@ def status(
 
 
 def _lines(view: StreamView) -> list[str]:
-    """What no column has room for."""
+    """Return the facts for which no column has room."""
     lines = [line for line in (view.running, view.advice, view.operation_line) if line]
     lines += view.damage_lines
     if view.drain is not None and view.drain.over_at is not None:
@@ -86,7 +86,7 @@ def _lines(view: StreamView) -> list[str]:
 
 
 def _print_table(found: Sequence[StreamView], now: int) -> None:
-    """Print one row per stream; in a file or pipe nothing is cut to the width of a terminal."""
+    """Print one row per stream. In a file or pipe no row is cut to the width of a terminal."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in {"stream", "state", "driver"} else "right")

@@ -1,4 +1,7 @@
-"""``sessionizer switch``: the open sessions go on with another source. Shows the plan first; does what is approved."""
+"""``sessionizer switch``: continue the open sessions with another source.
+
+Shows the plan first, then does the approved.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def switch(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show what going on with the source that the file names now would do; with --approve DIGEST, do it."""
+    """Show what going on with the source that the file names now would do. With --approve DIGEST, do it."""
     where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
     start = _start(start_at, accept_loss=accept_loss, leave_unread=leave_unread)
     if carried_out(where, VERB, approve):

@@ -1,4 +1,4 @@
-"""What the commands say while they work, and how an error ends them."""
+"""Progress lines and error messages of the commands."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ INTERRUPTED: Final = 130
 
 
 def say(line: str) -> None:
-    """A line of progress, on stderr. A reader that went away must not end the work."""
+    """Print a line of progress on stderr. A reader that went away must not end the work."""
     with suppress(BrokenPipeError):
         typer.echo(line, err=True)
 
 
 def tell(error: SessionizerError) -> None:
-    """Print the error and what to do about it on stderr, and the other problems of the same spec."""
+    """Print the error and its remedy on stderr, and the other problems of the same spec."""
     for each in every_problem(error):
         say(f"error: {redacted(str(each))}")
         say(f"remedy: {remedy_for(each)}")
@@ -39,7 +39,7 @@ def tell(error: SessionizerError) -> None:
 
 
 def started_spark(application: str, master: str | None, *, local_data: bool = True) -> SparkSession:
-    """A session for a command whose work may be cut off anywhere: Ctrl-C then ends it at once and in silence.
+    """Start a session for a command whose work may be cut off anywhere: Ctrl-C then ends it at once and in silence.
 
     ``local_data``: as for ``spark_session``.
     """
@@ -58,7 +58,7 @@ def _end_at_once(_number: int, _frame: object) -> NoReturn:
 
 @contextmanager
 def named_failures(stream: str) -> Iterator[None]:
-    """Have whatever Spark fails of in the block become one of our errors."""
+    """Turn every error of Spark in the block into one of ours."""
     try:
         yield
     except SessionizerError:
@@ -68,7 +68,7 @@ def named_failures(stream: str) -> Iterator[None]:
 
 
 def named_failure(stream: str, error: Exception) -> SessionizerError:
-    """The one of our errors that ``error`` comes to."""
+    """Return the error of ours that fits ``error``."""
     if isinstance(error, SessionizerError):
         return error
     from pyspark.errors import AnalysisException  # noqa: PLC0415  fast --help

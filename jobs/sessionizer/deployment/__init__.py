@@ -1,1 +1,1 @@
-"""From a spec that people wrote to the one that a lineage runs by: what is applied when, and what is refused."""
+"""Path of a spec from the user's file to the one that a lineage runs by: the changes that apply or are refused."""

@@ -1,4 +1,4 @@
-"""What applying a changed spec would do, as data: for each field how the stream can take it, and what that comes to."""
+"""Plan of applying a changed spec, as data: how the stream can take each field, and the result."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TIME_MODE: Final = "rules.time_mode"
 
 
 class Way(StrEnum):
-    """How a stream can take a change."""
+    """Way in which a stream can take a change."""
 
     IN_PLACE = "in place"
-    """Its lineage goes on: open events are read by the names of what they came with."""
+    """The lineage continues, because open events are read by the names of the columns that they came with."""
     NEW_LINEAGE = "in a new lineage"
     OTHER_VERB = "not by this command"
     NEVER = "never"
@@ -35,7 +35,10 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A ``field`` that differs (values in words), and the ``way`` that it is taken; ``note``: why, or what to do."""
+    """Changed ``field`` (values in words), and the ``way`` that the stream takes it.
+
+    ``note``: the reason, or the remedy.
+    """
 
     field: str
     change: str
@@ -43,16 +46,17 @@ class Taken:
     note: str = ""
 
     def line(self, *, anew: bool) -> str:
-        """For people; ``anew``: all that can be taken is taken in a new lineage."""
+        """Describe the change in a line. ``anew``: every possible change is taken in a new lineage."""
         way = Way.NEW_LINEAGE if anew and self.way is Way.IN_PLACE else self.way
         return f"{self.change} ({way}{f': {self.note}' if self.note else ''})"
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyPlan:
-    """``stream`` goes on by the spec of a ``fingerprint``, after ``batch_id`` of ``lineage`` or a later one.
+    """Plan that ``stream`` continues by the spec of a ``fingerprint``.
 
-    ``anew``: in a new lineage, because a field needs that or because somebody wants it; on ``trial`` then.
+    It continues after ``batch_id`` of ``lineage`` or a later batch. ``anew``: in a new lineage, because a field needs
+    that or the user wants it. Such a lineage is on ``trial``.
     """
 
     stream: str
@@ -70,7 +74,7 @@ class ApplyPlan:
 
     @property
     def refused(self) -> tuple[Taken, ...]:
-        """What cannot be taken like this."""
+        """The changes that this command cannot make."""
         return tuple(taken for taken in self.fields if taken.way in {Way.OTHER_VERB, Way.NEVER})
 
     @property
@@ -80,22 +84,22 @@ class ApplyPlan:
 
     @property
     def digest(self) -> str:
-        """The same for the same decision, on any machine: 16 hex digits."""
+        """Digest of 16 hex digits, the same for the same decision on any machine."""
         decided = ("stream", "lineage", "fingerprint", "anew")
         on_trial = approved_terms(self.trial) if self.anew else {}
         return typed_digest({**{name: value for name, value in asdict(self).items() if name in decided}, **on_trial})
 
     def require_possible(self) -> None:
-        """Raises InvalidSpec for the first field that cannot be taken."""
+        """Raise InvalidSpec for the first field that this command cannot change."""
         for taken in self.refused:
             raise InvalidSpec(taken.field, taken.change.rpartition(" → ")[2], f"what it was: {taken.note}")
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan as JSON."""
         return {**asdict(self), "possible": self.is_possible, "digest": self.digest}
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Return the plan as lines for users."""
         if not self.changes_something:
             yield f"stream {self.stream} runs by what its file says: there is nothing to apply"
             return
@@ -124,9 +128,9 @@ def plan_apply(
     anew: bool,
     trial: Terms | None = USUAL,
 ) -> ApplyPlan:
-    """What it comes to; ``at``: the lineage and its newest batch that is over, ``before``: the spec that it runs by.
+    """Make the plan. ``at``: the lineage and its newest committed batch. ``before``: the spec that the lineage runs by.
 
-    ``anew``: a new lineage is wanted, whatever changes; ``trial``: of a new lineage.
+    ``anew``: a new lineage is wanted, whatever changes. ``trial``: the trial of a new lineage.
     """
     lineage, batch_id = at
     fields = tuple(_taken(stream, change) for change in changes_between(decided_by(before), decisions_of(spec)))

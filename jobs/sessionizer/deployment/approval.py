@@ -1,4 +1,4 @@
-"""A person's word that a changed spec may be applied: of the file as it is when they say so."""
+"""A user's approval of a changed spec: it holds for the file as it is at that moment."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The ``fingerprint`` of the spec, and what it changes in how the stream runs."""
+    """The ``fingerprint`` of the spec, and its changes to the stream."""
 
     fingerprint: str
     changes: tuple[Change, ...]
 
     def lines(self) -> list[str]:
-        """What a person wants to know of it, a line for each thing."""
+        """Describe the approved changes, a line for each."""
         if not self.changes:
             return ["there is nothing to apply: the stream runs by what its file says, or has not run yet"]
         return [f"to be applied at the next start: {change}" for change in self.changes]
 
 
 def approved_spec(home: StreamHome, streams: Path, name: str) -> Approval:
-    """What the file of stream ``name`` in folder ``streams`` says now.
+    """Approve the current file of stream ``name`` in folder ``streams``.
 
     Raises InvalidSpec if it is broken or the stream cannot take it, UnknownStream, DuplicateStream, DamagedFile.
     """

@@ -1,4 +1,4 @@
-"""The environment variables that a driver may be asked for: by its spec's file, and by the spec that it runs by."""
+"""Environment variables that a driver may need: by its spec's file, and by the spec that it runs by."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def named_variables(home: StreamHome, streams: Path) -> frozenset[str]:
-    """Names only. What cannot be read names none: who needs it says so. Never raises."""
+    """Return the names of the variables.
+
+    Never raises: an unreadable spec names none, and its user reports the error.
+    """
     named: set[str] = set()
     with suppress(SessionizerError):
         source = find_stream(streams, home.name).source

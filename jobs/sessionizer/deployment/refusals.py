@@ -1,4 +1,4 @@
-"""Which changes of a spec a lineage cannot take: pure (docs/adr/0043, 0055)."""
+"""Changes of a spec that a lineage cannot take: pure (docs/adr/0043, 0055)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 KEY_GROUPS: Final = "key_groups"
 WHICH_SOURCE: Final = ("source.format", "source.path", "source.topic")
-"""What says which events there are. Brokers may move, and how rows are written may change."""
+"""Fields that select the events. Brokers may move, and the format of rows may change."""
 
 SETTLED_FIELDS: Final = frozenset({"trigger_interval", "source.bootstrap_servers", "source.starting_offsets"})
 ISOLATION: Final = "source.options.kafka.isolation.level"
-"""The option of a consumer, in lower case, that decides which records are read at all."""
+"""Option of a consumer, in lower case, that decides which records are read."""
 SETTLED_BLOCKS: Final = ("source.options.kafka.", "source.options_from_environment.")
 SETTLED_OPTIONS: Final = frozenset(
     {
@@ -25,11 +25,11 @@ SETTLED_OPTIONS: Final = frozenset(
         "latestfirst", "maxfileage", "maxcachedfiles", "minpartitions", "maxrecordsperpartition",
     }
 )  # fmt: skip
-"""Options of a source, in lower case, that say how much a batch brings and how it is fetched: not what a row means."""
+"""Options of a source, in lower case, that set the size of a batch and how it is fetched, not the meaning of a row."""
 
 
 def require_continuable(changes: Iterable[Change]) -> None:
-    """Raises InvalidSpec for a change that no lineage that has begun can take: its checkpoint is of the old value."""
+    """Raise InvalidSpec for a change that no begun lineage can take, because its checkpoint has the old value."""
     changed = {change.field: change for change in changes}
     groups = changed.get(KEY_GROUPS)
     if groups is not None:
@@ -44,13 +44,13 @@ def require_continuable(changes: Iterable[Change]) -> None:
 
 
 def verbs_needed(changes: Iterable[Change]) -> dict[str, str]:
-    """The command for each field that no running lineage can take; empty where a start is enough."""
+    """Return the command for each field that no running lineage can take. It is empty if a start is enough."""
     verbs = {KEY_GROUPS: "rescale", **dict.fromkeys(WHICH_SOURCE, "switch")}
     return {change.field: verbs[change.field] for change in changes if change.field in verbs}
 
 
 def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
-    """Raises InvalidSpec for another meaning of the rows of batch ``half_written``; None: there is no such batch."""
+    """Raise InvalidSpec for a change to the rows of batch ``half_written``. None: there is no such batch."""
     change = None if half_written is None else next(filter(_concerns_a_batch, changes), None)
     if change is not None:
         until = f"until a driver that has it again finished batch {half_written}, of which the tables have rows already"
@@ -58,7 +58,7 @@ def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
 
 
 def _concerns_a_batch(change: Change) -> bool:
-    """Whether a batch that was begun would come to other rows by it."""
+    """Whether the change would give other rows to a batch that was begun."""
     if change.field.lower() == ISOLATION:
         return True
     if change.field in SETTLED_FIELDS or change.field.startswith(SETTLED_BLOCKS):

@@ -1,4 +1,4 @@
-"""Which spec a driver runs by: its lineage's, until a person has the file's applied (docs/adr/0055)."""
+"""The spec that a driver runs by: its lineage's, until a user has the file's applied (docs/adr/0055)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ EDITED_AGAIN: Final = "the file was changed once more after that was approved: a
 class RunningSpec:
     """The ``spec`` that a driver runs by.
 
-    ``before``: what the lineage ran by so far, None where nothing is known of it. ``applied``: what this start changes.
-    ``pending``: what the file says otherwise and waits for a person. ``remark``: what else they should know.
+    ``before``: the spec that the lineage ran by so far, None if it is unknown. ``applied``: the changes of this start.
+    ``pending``: the changes in the file that wait for a user. ``remark``: a further line for the user.
     """
 
     spec: StreamSpec
@@ -45,11 +45,11 @@ class RunningSpec:
 
     @property
     def is_news(self) -> bool:
-        """Whether the lineage has to take note of it."""
+        """Whether it must be recorded for the lineage."""
         return self.record.since == 0 or bool(self.applied)
 
     def lines(self) -> list[str]:
-        """What a person wants to know of it, a line for each thing; none if the file says what is run."""
+        """Describe the changes and the remark, a line for each. There is none if the stream runs by its file."""
         said = [f"spec applied: {change}" for change in self.applied]
         if self.pending:
             said += [pending_line(self.spec.name, self.pending), *(f"not applied: {change}" for change in self.pending)]
@@ -57,9 +57,9 @@ class RunningSpec:
 
 
 def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec:
-    """What a driver that starts now runs by; ``apply``: a person wants what the file says.
+    """Return the spec for a driver that starts now. ``apply``: a user wants the file's.
 
-    Raises DamagedFile, and what is wrong with the file where nothing but the file can say what to run by.
+    Raises DamagedFile, and the error of the file if there is no other spec to run by.
     """
     lineage = active_lineage(home)
     record = read_lineage_spec(home, lineage) if lineage else None
@@ -76,21 +76,21 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
 
 
 def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
-    """Have the lineage run by it from now on. Raises UnwritablePath."""
+    """Record that the lineage runs by this spec from now on. Raises UnwritablePath."""
     if running.is_news:
         write_lineage_spec(home, lineage, new_record(home, running.spec))
 
 
 def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
-    """What a lineage keeps that begins to run by ``spec`` now; an approval that was given so far is used up by it."""
+    """Make the record of a lineage that begins to run by ``spec`` now. It uses up every approval given so far."""
     desired = examine_desired(home).value
     return LineageSpec(document_of(spec), epoch_ms(), desired.at if desired else 0)
 
 
 def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
-    """Raises InvalidSpec if the stream's lineage cannot go on by ``spec``, as far as control tells.
+    """Raise InvalidSpec if the stream's lineage cannot continue by ``spec``, as far as the control records tell.
 
-    The driver asks the checkpoint itself.
+    The driver checks the checkpoint itself.
     """
     lineage = active_lineage(home)
     if lineage is not None and is_there(home.lineage(lineage).open_sessions):  # since its first batch
@@ -98,7 +98,7 @@ def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
 
 
 def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
-    """Where the file's ``spec`` differs from what the stream runs by; nothing where that cannot be told."""
+    """Return the changes from the spec that the stream runs by to the file's ``spec``. Empty if they are unknown."""
     try:
         lineage = active_lineage(home)
         record = read_lineage_spec(home, lineage) if lineage else None
@@ -110,7 +110,10 @@ def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:
 
 
 def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
-    """What the stream runs by, whatever its file says now; the file's ``spec`` where that cannot be told."""
+    """Return the spec that the stream runs by, whatever its file says now.
+
+    If it is unknown, return the file's ``spec``.
+    """
     try:
         lineage = active_lineage(home)
         record = read_lineage_spec(home, lineage) if lineage else None
@@ -122,7 +125,7 @@ def spec_in_force(home: StreamHome, spec: StreamSpec) -> StreamSpec:
 
 
 def changed_line(home: StreamHome, folder: Path) -> str | None:
-    """``pending_line`` of the stream as its file in ``folder`` is now; None where there is nothing to tell."""
+    """Return the ``pending_line`` of the stream for its current file in ``folder``. None if there is no change."""
     try:
         changes = pending_changes(home, find_stream(folder, home.name))
     except SessionizerError:
@@ -131,7 +134,7 @@ def changed_line(home: StreamHome, folder: Path) -> str | None:
 
 
 def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
-    """The line for changes that are not in force."""
+    """Describe changes that are not in force in one line."""
     others = "".join(
         f"; {field} by `sessionizer {verb} {stream}`{_keeping(field, changes)}"
         for field, verb in verbs_needed(changes).items()
@@ -146,13 +149,13 @@ def pending_line(stream: str, changes: tuple[Change, ...]) -> str:
 
 
 def _keeping(field: str, changes: tuple[Change, ...]) -> str:
-    """Tell how to keep a division that a rescale has made and that the file lacks."""
+    """Say how to keep a division that a rescale has made and that the file lacks."""
     kept = next(change.before for change in changes if change.field == field)
     return f", or keep {kept}: write it into the file" if field == KEY_GROUPS else ""
 
 
 def _of_file(file: SpecFile) -> RunningSpec:
-    """A first start, or one whose record was removed: there is nothing to go by but the file."""
+    """Take the file's spec, because this is the first start, or the lineage's record was removed."""
     spec = file.required()
     return RunningSpec(spec, LineageSpec(document_of(spec)))
 

@@ -1,1 +1,1 @@
-"""``sessionizer state`` and ``checkpoint``: what is in a state, without changing it."""
+"""``sessionizer state`` and ``checkpoint``: the content of a state, without changing it."""

@@ -21,7 +21,7 @@ checkpoint = typer.Typer(no_args_is_help=True, help="Look into a checkpoint of S
 
 @checkpoint.callback()
 def _group() -> None:
-    """Look into a checkpoint of Spark's, whoever made it; nothing is changed."""
+    """Inspect a Spark checkpoint of any query, without changing it."""
 
 
 @checkpoint.command("inspect")
@@ -36,7 +36,7 @@ def inspect_checkpoint(
     as_json: AsJson = False,
     master: Master = None,
 ) -> None:
-    """Tell what a checkpoint is and what of it is damaged; if a query cannot go on with it, the exit code is 17."""
+    """Describe a checkpoint and its damage. If a query cannot go on with it, the exit code is 17."""
     from sessionizer.inspection.inspecting import inspect  # noqa: PLC0415  fast --help
 
     folder = folder_at(location, "FOLDER-OR-URI")

@@ -1,4 +1,4 @@
-"""``sessionizer state compare``: what is open in one state and not in another."""
+"""``sessionizer state compare``: the open events of one state that another lacks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,11 @@ def compare(  # noqa: PLR0913  one parameter per option
 
 
 def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
-    """What a person named. Raises NothingToShow, UnusableSavepoint, and as ``retained_batch``."""
+    """Return the batch or savepoint that a user named.
+
+    Raises NothingToShow, UnusableSavepoint, UnreadableLineage, DamagedFile, InvalidSpec, and BatchOutrun where Spark
+    removes the batch meanwhile.
+    """
     if text.isdecimal():
         return retained_batch(home, int(text))
     lineage, _, batch = text.partition(":")
@@ -91,7 +95,7 @@ def side_of(home: StreamHome, shelf: DataPath, text: str) -> Side:
 
 
 def open_events(spark: SparkSession, side: Side) -> DataFrame:
-    """The canonical rows of one side; evaluate them in ``reading_state``."""
+    """Return the canonical rows of one side. Evaluate them in ``reading_state``."""
     from sessionizer.spark.state.open_events import read_open_events  # noqa: PLC0415
     from sessionizer.spark.state.savepoints.canonical_tables import savepoint_table  # noqa: PLC0415  fast --help
 
@@ -101,7 +105,7 @@ def open_events(spark: SparkSession, side: Side) -> DataFrame:
 
 
 def name_of(side: Side) -> str:
-    """What a side is, for people and programs."""
+    """Name a side, for users and programs."""
     if isinstance(side, Retained):
         return f"lineage {side.lineage}, batch {side.batch_id} of {moment(side.at_ms)}"
     return f"savepoint {side[1].id}, batch {side[1].batch_id} of {moment(side[1].batch_at)}"

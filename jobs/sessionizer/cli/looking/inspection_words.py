@@ -1,4 +1,4 @@
-"""How ``checkpoint inspect`` tells what it found."""
+"""Output of ``checkpoint inspect``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def inspection_lines(found: Inspection, counts: Sequence[dict[str, Any]] | None, *, settings: bool) -> list[str]:
-    """All but what is damaged."""
+    """Return the lines about a checkpoint, all but its damage."""
     lines = [found.checkpoint.files.location, *(f"  {name:<11} {value}" for name, value in _facts(found))]
     for operator in found.checkpoint.operators.values():
         lines += [f"  operator {operator.number}  {operator.in_words} ({operator.name})"]
@@ -82,7 +82,7 @@ def _operator_facts(found: Inspection, operator: Operator) -> Iterator[tuple[str
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """What is damaged; one line says that nothing is."""
+    """Return the lines about the damage. Without damage a single line says so."""
     if not findings:
         return ["nothing is damaged"]
     return [line for finding in findings for line in _finding_lines(finding)]

@@ -1,4 +1,4 @@
-"""A batch whose state Spark reads, for people: what it finds comes as JSON and as lines."""
+"""Batch whose state Spark reads, as JSON and as lines for users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUMS: Final = ("events", "keys", "sessions", "blobs", "blob_bytes", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A batch whose state Spark reads; what it finds comes as JSON and as lines."""
+    """Batch whose state Spark reads. Its results come as JSON and as lines."""
 
     spark: SparkSession
     found: Retained
@@ -37,7 +37,7 @@ class Look:
 
     @classmethod
     def of(cls, spark: SparkSession, found: Retained) -> Look:
-        """Raises InvalidSpec where this release refuses what the lineage ran by."""
+        """Make a look at a batch. Raises InvalidSpec if this release refuses the spec that the lineage ran by."""
         from sessionizer.spark.query.assembly import rules_of  # noqa: PLC0415  fast --help
         from sessionizer.spark.state.open_events import (  # noqa: PLC0415
             KeptState,
@@ -51,7 +51,7 @@ class Look:
         return cls(spark, found, kept, rules_of(spec), open_payload(found.kept))
 
     def key(self, key: str) -> tuple[dict[str, Any], list[str]]:
-        """What is open of one key."""
+        """Return the open sessions of one key."""
         from sessionizer.core.key_group.contents import sessions_of_key  # noqa: PLC0415  fast --help
         from sessionizer.core.wire.codec import decode  # noqa: PLC0415
         from sessionizer.spark.state.looking import read_log_of  # noqa: PLC0415
@@ -68,7 +68,7 @@ class Look:
         return {"key": key, "key_group": group, "sessions": sessions}, lines
 
     def groups(self, group: int | None, heaviest: int) -> tuple[dict[str, Any], list[str]]:
-        """What all key groups hold, or one."""
+        """Return the contents of all key groups, or of one. Raises InvalidSpec for an unknown ``group``."""
         from sessionizer.spark.state.looking import read_contents, read_timers  # noqa: PLC0415  fast --help
         from sessionizer.spark.state.open_events import reading_state  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""``sessionizer state``: what is open in a stream after a batch that it still keeps."""
+"""``sessionizer state``: the open events of a stream after a batch that it still keeps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show what is open after a batch: in all, of one key group, or of one key. The stream may run on."""
+    """Show the open events after a batch: in all, of one key group, or of one key. The stream may run on."""
     if key is not None and group is not None:
         raise InvalidSpec("--group", group, "Omit it beside --key: a key is in one group")
     where = stream_home(home, stream, data)

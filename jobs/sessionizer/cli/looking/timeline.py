@@ -1,4 +1,4 @@
-"""``sessionizer state timeline``: the batches that a lineage keeps, without Spark but for what is open after each."""
+"""``sessionizer state timeline``: the batches that a lineage keeps. Only the counts of open events need Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _TABLES: Final = ("sessions", "late_events", "quarantine")
 _EVENTS: Final = "0"
-"""The place of the events among the sources: the other is that of punctuations."""
+"""Index of the source of events. The other source is that of punctuations."""
 _NOTHING: Final = "–"
 
 
@@ -49,7 +49,7 @@ def timeline(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Show the batches that are kept: when, what they read and wrote, the watermark. The stream may run on."""
+    """Show the kept batches: their times, rows read and written, and watermarks. The stream may run on."""
     where = stream_home(home, stream, data)
     found = retained_batch(where, lineage=lineage)
     batches = [_with_files(found, batch) for batch in _batches(found)[-last:]]
@@ -72,7 +72,7 @@ def _batches(found: Retained) -> list[KeptBatch]:
 
 
 def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
-    """By batch, how many rows it wrote to each table."""
+    """Count the rows that each batch wrote to each table."""
     spec = recorded_spec(found.spec, where.lineage(found.lineage).spec)
     places = table_locations(where, spec.sink.path)
     rows: dict[int, dict[str, int]] = {batch.batch_id: {} for batch in batches}
@@ -85,7 +85,10 @@ def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> M
 
 
 def _with_files(found: Retained, batch: KeptBatch) -> KeptBatch:
-    """Of a source of files, how many; its offsets count lists of them."""
+    """Set the number of files that the batch read, if it read files.
+
+    The offsets of such a source count lists of files.
+    """
     if batch.read.get(_EVENTS) != "files":
         return batch
     try:
@@ -98,7 +101,10 @@ def _with_files(found: Retained, batch: KeptBatch) -> KeptBatch:
 def _open(
     where: StreamHome, found: Retained, batches: Sequence[KeptBatch], master: str | None
 ) -> dict[int, dict[str, Any]]:
-    """By batch, how much was open after it; nothing of one that the stream has outrun meanwhile."""
+    """Count the open sessions, events and bytes after each batch.
+
+    A batch that the stream has outrun meanwhile is left out.
+    """
     say(f"starting Spark to look into {len(batches)} batches of {where.name}")
     spark = started_spark(f"sessionizer state {where.name}", master, local_data=is_local(where.data))
     held: dict[int, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""How the commands tell what a state holds."""
+"""Texts about the contents of a state."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _GROUP_COLUMNS: Final = ("group", "events", "keys", "sessions", "blobs", "stored
 
 
 def moment(ms: int | None) -> str:
-    """Epoch ms as UTC, to the second."""
+    """Format epoch ms as UTC, to the second."""
     return NEVER if ms is None else moment_text(ms)
 
 
 def size(count: int) -> str:
-    """Bytes, in the unit that fits."""
+    """Format a number of bytes, in the unit that fits."""
     for unit, factor in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
         if count >= factor:
             return f"{count / factor:,.1f} {unit}"
@@ -38,7 +38,7 @@ def size(count: int) -> str:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
-    """Lay rows out beneath their columns, text in ``left`` ones. Of a cell of many lines the first is shown."""
+    """Lay rows out beneath their columns, text in ``left`` ones. A cell of many lines is cut to its first."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
@@ -51,18 +51,18 @@ def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequ
 
 
 def one_line(text: str) -> str:
-    """Return the first line that says something, marked if others follow: a message of Spark's may have twenty."""
+    """Return the first line that is not blank, marked if others follow. Spark's messages may have twenty lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"{lines[0]} …" if len(lines) > 1 else "".join(lines)
 
 
 def where_line(found: Retained) -> str:
-    """Of which batch what follows is."""
+    """Name the batch that the following lines describe."""
     return f"stream {found.stream}, lineage {found.lineage}, batch {found.batch_id} of {moment(found.at_ms)}"
 
 
 def where_json(found: Retained) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the batch as JSON."""
     return {
         "stream": found.stream,
         "lineage": found.lineage,
@@ -73,7 +73,7 @@ def where_json(found: Retained) -> dict[str, Any]:
 
 
 def groups_text(contents: Mapping[int, GroupContents], timers: Mapping[int, Sequence[int]], count: int) -> str:
-    """The key groups with the most bytes."""
+    """List the key groups with the most bytes."""
     heaviest = sorted(contents.values(), key=lambda each: (-each.bytes, each.key_group))[:count]
     rows = [
         [
@@ -89,13 +89,13 @@ def groups_text(contents: Mapping[int, GroupContents], timers: Mapping[int, Sequ
 
 
 def keys_text(keys: Sequence[KeyWeight]) -> str:
-    """The keys with the most bytes."""
+    """List the keys with the most bytes."""
     rows = [[each.key, str(each.key_group), f"{each.events:,}", size(each.bytes)] for each in keys]
     return table_text(("key", "group", "events", "decoded"), rows, left=("key",))
 
 
 def session_lines(session: Mapping[str, Any]) -> list[str]:
-    """One open session with its events."""
+    """Describe an open session with its events."""
     ends = f"would end {_clock(session.get('would_end_at'))} ({session['would_close_reason']})"
     client = f", client {session['client']}" if "client" in session else ""
     head = f"session of {session['event_count']} events since {_clock(session['started_at'])}{client}: {ends}"
@@ -109,5 +109,5 @@ def _event_line(event: Mapping[str, Any]) -> str:
 
 
 def _clock(text: str | None) -> str:
-    """ISO 8601 to the millisecond, as the rest of the output has moments."""
+    """Format ISO 8601 to the millisecond, like the other moments of the output."""
     return NEVER if text is None else f"{text.replace('T', ' ').rstrip('Z')[:23]} UTC"
