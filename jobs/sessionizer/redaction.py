@@ -54,7 +54,7 @@ _BEFORE: Final = (
     rf"(?i)(<name>[^<>]{{0,200}}?(?:{_NAMED}|key(?![a-z]))[^<>]{{0,200}}</name>\s*(?:<final>\w*</final>\s*)?<value>)[^<]*",
     rf"(?i)(<[\w:.-]{{0,80}}?{_NAMED}(?:\s[^<>]*)?>)[^<]+(?=</|$)",
     rf"""(?i)(name=["'][^"'<>]{{0,200}}?{_NAMED}["']\s+value=){_QUOTED}""",
-    # before what is named: its value would end at the blank
+    # before the named values, because its value would end at the blank
     rf"""(?i)(\b(?:set-)?cookie{_QUOTE}[ \t]*[:=][ \t]*)(?:{_QUOTED}|[^\n]+)""",
     r"(?i)\b((?:proxy-)?authorization[\"']?\s*[=:]\s*[\"']?(?:\w+\s+)?)[\w.~+/=:-]{4,}",
     r"(?i)\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}",
@@ -70,7 +70,7 @@ _AFTER: Final = (
     # the first half of https://…@host is a token as often as a user
     r"(?i)(\b(?:git\+)?https?://)[^\s/@\"'<>?#]+(?=@)",
     r"(?i)(\b(?!(?:abfss?|wasbs?|hdfs|viewfs|ofs|spark|ssh|git\+ssh|sftp)://)[\w+.-]{1,40}://)[^\s/@:\"'<>?#]+(?=@)",
-    # scheme://user:password@host; one that was cut before its @ is told from host:port by what is no number
+    # scheme://user:password@host; a URL that was cut before its @ differs from host:port by a port that is no number
     rf"({_SCHEME}[^\s/:@\"']{{0,200}}:)[^\s/@\"']+(?=@)",
     rf"({_SCHEME}[^\s/:@\"'\[\]]{{1,200}}:)(?!{_PORT})[^\s/@\"']+",
     (r"(?i)(https?://(?:hooks\.slack(?:-gov)?\.com|discord(?:app)?\.com/api/webhooks|[\w.-]*webhook\.office"

@@ -13,7 +13,7 @@ class Verdict(StrEnum):
     TERMINAL = "terminal"
     """A retry ends the same way until the user has changed something, so none is made."""
     TRANSIENT = "transient"
-    """The surroundings explain it. Retries go on for as long as they last, and are never given up."""
+    """The surroundings explain it. Retries continue for as long as they last, and are never given up."""
     UNCLEAR = "unclear"
     """A retry may help. If several in a row do not, the operator must look."""
 

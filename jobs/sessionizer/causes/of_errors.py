@@ -212,4 +212,4 @@ OF_ERRORS: Final = (
     Cause("TerminalError", "it is refused", TERMINAL, "correct what the message says"),
     Cause("TransientError", "something does not answer", TRANSIENT, "see to what the message names"),
 )  # fmt: skip
-"""By the name of the error's class, of a driver that had no query yet."""
+"""Causes by the name of the error's class, for a driver that had no query yet."""

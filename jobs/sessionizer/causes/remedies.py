@@ -129,5 +129,5 @@ ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {
     LineageUnfit: _unfit,
     StateBehindTables: _behind,
 }
-"""Where more is known here than the name of the cause: most are mistakes in a command. None where the cause has the
-remedy."""
+"""Remedies that know more than the cause, because most such errors are mistakes in a command. A function returns None
+if the cause's remedy fits."""

@@ -22,7 +22,7 @@ ABANDONED_AFTER_S: Final = 3_600
 """Seconds after which a half-written temporary file has no writer any more."""
 
 FORGOTTEN_AFTER_S: Final = 14 * 86_400
-"""Seconds for which exit records, stop markers and submissions of earlier drivers, and plans, are kept for people."""
+"""Seconds for which exit records, stop markers and submissions of earlier drivers, and plans, are kept for display."""
 
 LOGS_KEPT: Final = 20
 """Number of earlier drivers whose logs are kept."""

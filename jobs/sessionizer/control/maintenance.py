@@ -74,8 +74,8 @@ def held_for(home: StreamHome, job: Maintenance, wait_s: float, say: Callable[[s
 def _give_back(lease: Lease) -> None:
     """Write the job's exit record and release its lease.
 
-    Without the record a supervisor would take the job for a killed driver, and notify people. If the lease is lost no
-    record is written, because another try of the same job may own the lease and be at work.
+    Without the record a supervisor would take the job for a killed driver, and send a notification. If the lease is
+    lost no record is written, because another try of the same job may own the lease and be at work.
     """
     with suppress(LeaseLost, ControlUnreachable, UnwritablePath, DiskFull):
         lease.check()

@@ -22,7 +22,7 @@ class StreamDrained(TerminalError):
 
 
 class UnreadableLineage(TerminalError):
-    """The checkpoint of ``lineage`` is none that a driver of ``stream`` can go on with: ``cause``."""
+    """The checkpoint of ``lineage`` cannot be resumed by a driver of ``stream``: ``cause``."""
 
     exit_code = 17
 
@@ -134,7 +134,7 @@ class UnusableSavepoint(TerminalError):
 
 
 class NoWayBack(TerminalError):
-    """The lineage before ``lineage`` of ``stream`` cannot go on: ``cause``."""
+    """The predecessor of ``lineage`` of ``stream`` cannot be resumed: ``cause``."""
 
     exit_code = 35
 
@@ -162,7 +162,7 @@ class StreamMovedOn(TerminalError):
 
 
 class OperationPastReturn(TerminalError):
-    """The operation ``verb`` of ``stream`` has come to ``step``. It can only be completed, by ``command``."""
+    """The operation ``verb`` of ``stream`` has reached ``step``. It can only be completed, by ``command``."""
 
     exit_code = 43
 

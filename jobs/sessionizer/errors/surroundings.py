@@ -48,7 +48,7 @@ class HomeNotShared(TerminalError):
 
 
 class ExecutorsUnfit(TerminalError):
-    """The executors (``host`` names one, where it is known) cannot do a stream's work: ``cause``."""
+    """The executors cannot do a stream's work: ``cause``. ``host`` is the host of one of them, if known."""
 
     exit_code = 13
 

@@ -1,8 +1,8 @@
 """The log file of a driver, which the driver keeps short while other processes write to it.
 
 The launcher opened the file for appending and gave it to the whole process tree as stdout and stderr. So it can be
-copied and truncated in place: every writer goes on at its new end. Text printed between the copy and the truncation is
-lost. A rename would lose the rest of the driver's life.
+copied and truncated in place: every writer continues at its new end. Text printed between the copy and the truncation
+is lost. A rename would lose the rest of the driver's life.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def _require_known_store(uri: str, field: str) -> None:
     if not _FOLDER_OF_STORE.fullmatch(uri.rstrip("/")):
         raise InvalidSpec(field, uri, ALLOWED)
     if uri.startswith("s3:"):
-        import fsspec  # noqa: PLC0415  for those who have control there
+        import fsspec  # noqa: PLC0415  only if control is in S3
 
         try:
             fsspec.get_filesystem_class("s3")

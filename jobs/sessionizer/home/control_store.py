@@ -187,7 +187,7 @@ def _answered(path: UPath, call: Callable[[], _Answer]) -> _Answer:
         try:
             _require_listener(path)
             answer.append((call(), None))
-        except BaseException as error:  # noqa: BLE001  raised below, where somebody waits
+        except BaseException as error:  # noqa: BLE001  raised below, in the thread that waits
             answer.append((None, error))
 
     thread = threading.Thread(target=ask, name="control store", daemon=True)
@@ -205,7 +205,7 @@ def _answered(path: UPath, call: Callable[[], _Answer]) -> _Answer:
 
 def _store_of(path: UPath) -> Any:  # noqa: ANN401  as fsspec has it
     """Return the file system of ``path`` in this process. After a fork, ``path`` itself still uses the parent's."""
-    import fsspec  # noqa: PLC0415  for those who have control in a store
+    import fsspec  # noqa: PLC0415  only if control is in a store
 
     return fsspec.filesystem(path.protocol, **path.storage_options)
 

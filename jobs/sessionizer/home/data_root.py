@@ -80,7 +80,7 @@ def _of_uri(given: str, field: str) -> DataPath:
         raise InvalidSpec(field, shown, ALLOWED)
     if parts.scheme == "file":
         return Path(unquote(parts.path))
-    from upath import UPath  # noqa: PLC0415  a tenth of a second, for those who have such a root
+    from upath import UPath  # noqa: PLC0415  a tenth of a second, only for such a root
 
     text = given.rstrip("/")
     keep_clients_over_forks()

@@ -1,4 +1,4 @@
-"""The place of a home, by which a copy of it is told from the home itself (docs/adr/0124)."""
+"""The place of a home, by which a copy of it is recognized (docs/adr/0124)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HomePlace(JsonRecord):
         return self.folder == other.folder or (self.path, self.machine) == (other.path, other.machine)
 
     def __str__(self) -> str:
-        """Return the place, for people."""
+        """Format the place for display."""
         return self.path if self.machine is None else f"{self.path} on {self.machine}"
 
 

@@ -24,7 +24,7 @@ def close_to_others(folder: Path | UPath) -> None:
     """
     if not isinstance(folder, Path):
         return
-    with suppress(OSError):  # another user's, who closes it
+    with suppress(OSError):  # the folder is another user's, who closes it
         mode = S_IMODE(folder.stat().st_mode)
         if mode & S_IRWXO and not mode & S_IWOTH:
             folder.chmod(mode & ~S_IRWXO)

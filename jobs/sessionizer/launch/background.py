@@ -47,5 +47,5 @@ def _lower_threads(pid: int) -> None:
 
 
 def _lower(thread: int) -> None:
-    with suppress(OSError):  # it has ended, or is somebody else's
+    with suppress(OSError):  # the thread has ended, or is another user's
         os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -31,7 +31,7 @@ def launch_settings(jars: Path) -> dict[str, str]:
     """
     return {
         DEFAULT_JAVA_OPTIONS: jvm_options(jars),
-        # what is small takes little of the heap
+        # small arrays take little of the heap
         **SMALL_ARRAYS,
         **({} if plain() else {"spark.python.daemon.module": WORKER_DAEMON}),
     }

@@ -22,7 +22,7 @@ Decisions: TypeAlias = "dict[str, Any]"
 WITHOUT_EFFECT: Final = frozenset(
     {"description", "owner", "savepoints.every", "savepoints.native", "savepoints.keep", "savepoints.at_least"}
 )
-"""Fields that only people read, or that configure work beside the stream."""
+"""Fields for display, and fields that configure work beside the stream."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def beyond_the_row(name: str) -> str:
 
 
 def shown_columns(columns: Iterable[str]) -> str:
-    """Return the names of a source's columns for people, without the stream's own, which begin with ``_``."""
+    """Return the names of a source's columns for a message, without the stream's own, which begin with ``_``."""
     return ", ".join(name for name in columns if not name.startswith("_"))
 
 

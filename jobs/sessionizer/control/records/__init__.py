@@ -1,1 +1,1 @@
-"""The records that people, drivers and Airflow leave for each other in a stream's control directory."""
+"""The records that commands, drivers and Airflow leave for each other in a stream's control directory."""

@@ -37,7 +37,7 @@ class Reached(StrEnum):
 
 
 POINT_OF_NO_RETURN: Final = {"restore": Reached.SEEDED, "rollback": Reached.SEEDED, "seed": Reached.SEEDED}
-"""By command: the last stage before the tables change. Other commands change nothing that counts before their end."""
+"""The last stage before the tables change, by command. Other commands change nothing that counts before their end."""
 
 
 class Ending(StrEnum):

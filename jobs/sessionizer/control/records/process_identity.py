@@ -90,7 +90,7 @@ def _alive_unseen(pid: int) -> bool | None:
 
 
 def _answers(pid: int) -> bool:
-    """Whether any process has this pid. Used without /proc, where a reused pid cannot be told."""
+    """Whether any process has this pid. Used without /proc, where a reused pid cannot be recognized."""
     if pid < 1:
         return False
     try:

@@ -17,10 +17,10 @@ class SupervisionRecord(JsonRecord):
     """The newest failure, and its consequences. Times are epoch ms.
 
     ``failures`` in a row count against the restart budget. ``attempts`` in a row do not, because they failed for a
-    transient cause, since ``waiting_since``. ``waiting_told`` tells whether people were notified of it. ``counted_uid``
-    is the driver of the newest failure. ``settled_uid`` is a dead driver that a user has dealt with, so its end counts
-    no more. A driver that cannot be seen has given no sign since ``unseen_since`` by our own clock, and its last sign
-    is ``unseen_beat``.
+    transient cause, since ``waiting_since``. ``waiting_told`` tells whether a notification of it was sent.
+    ``counted_uid`` is the driver of the newest failure. ``settled_uid`` is a dead driver that a user has dealt with, so
+    its end counts no more. A driver that cannot be seen has given no sign since ``unseen_since`` by our own clock, and
+    its last sign is ``unseen_beat``.
     """
 
     failures: int = 0

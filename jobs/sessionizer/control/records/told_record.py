@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToldOf(JsonRecord):
-    """The driver, or the command, ``uid`` of which people were notified."""
+    """The driver, or the command, ``uid`` of which a notification was sent."""
 
     uid: str | None = None
 
 
 @dataclass(frozen=True)
 class OnceToldFile:
-    """The record that people are notified only once of a stream's driver, or command, in condition ``name``."""
+    """The record by which a notification is sent only once for a stream's driver, or command, in condition ``name``."""
 
     name: str
 
     def is_news(self, home: StreamHome, uid: str | None) -> bool:
-        """Whether people were not notified of ``uid`` yet. From now on they count as notified."""
+        """Whether no notification of ``uid`` was sent yet. From now on it counts as sent."""
         told = read_record(ToldOf, home.control_files.told(self.name))
         if told is not None and told.uid == uid:
             return False

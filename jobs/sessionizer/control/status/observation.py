@@ -23,11 +23,11 @@ class State(StrEnum):
     RUNNING = "RUNNING"
     IDLE = "IDLE"
     STALLED = "STALLED"
-    """It should live but does not work. ``Stall`` tells the symptom."""
+    """The driver should live but does not work. ``Stall`` tells the symptom."""
     STOPPING = "STOPPING"
-    """It ends at the next batch boundary."""
+    """The driver ends at the next batch boundary."""
     STOPPED = "STOPPED"
-    """It ended as it was told to: stopped, finished its input, gave up the lease, or noticed its loss."""
+    """The driver ended as requested: stopped, finished its input, gave up the lease, or noticed its loss."""
     FAILED = "FAILED"
     VANISHED = "VANISHED"
     """Its process is gone, and it left no exit record."""
@@ -44,9 +44,9 @@ class Stall(StrEnum):
     NO_START = "no_start"
     """Its start showed no progress for the startup grace."""
     SILENT = "silent"
-    """It does not beat: the process hangs or is stopped, or its machine is."""
+    """The driver does not beat: the process hangs or is stopped, or its machine is."""
     NO_PROGRESS = "no_progress"
-    """It beats, but its batch makes no progress: a task hangs, or a resource that it waits for."""
+    """The driver beats, but its batch makes no progress: a task hangs, or a resource that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class UnfinishedOperation:
 
     @property
     def try_key(self) -> str:
-        """A name for its newest try. If that try dies as well, people are notified again."""
+        """A name for its newest try. If that try dies as well, another notification is sent."""
         return f"{self.key}@{self.last_sign_ms}"
 
     @property

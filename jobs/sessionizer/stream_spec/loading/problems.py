@@ -56,7 +56,7 @@ ALLOWED: Final = {
     "union_tag_invalid": "{expected_tags}",
     "union_tag_not_found": "'files', 'delta', 'kafka', 'socket'",
 }
-"""What is allowed instead, by pydantic's type of error; ``{names}`` are facts of the error."""
+"""Descriptions of the allowed values, by pydantic's type of error. ``{names}`` are facts of the error."""
 
 
 def invalid_spec(error: ValidationError, document: YamlDocument, file: Path) -> InvalidSpec:
