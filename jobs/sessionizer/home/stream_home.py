@@ -171,7 +171,7 @@ class StreamHome:
     def prepare(self) -> None:
         """Make the directories of control and prove that they can be written.
 
-        Raises UnwritablePath, DiskFull, ControlUnreachable, StoreUnreachable, InvalidSpec.
+        Raises UnwritablePath, DiskFull, ControlUnreachable, InvalidSpec.
         """
         make_writable_control((self.leases, self.control, self.lineage_records))
         if self.control_root is None:

@@ -163,7 +163,7 @@ def check_file_name(path: Path, spec: StreamSpec) -> None:
 def placed(error: InvalidSpec, file: Path) -> InvalidSpec:
     """Add the place in ``file`` to a problem that was found after reading.
 
-    Raises InvalidSpec if ``file`` is unreadable.
+    Raises InvalidSpec if ``file`` cannot be read now.
     """
     if error.file is not None:
         return error
