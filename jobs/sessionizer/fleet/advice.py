@@ -1,4 +1,4 @@
-"""One line on what is wrong with a stream and what to do about it."""
+"""Advice in one line: the problem of a stream and its remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def advice_on(
     unfinished: UnfinishedOperation | None,
     now: int,
 ) -> str | None:
-    """What to do at ``now`` (epoch ms); None where nothing is wrong. What the supervisor has said goes first.
+    """Return the advice at ``now`` (epoch ms). None if there is no problem. The supervisor's own words go first.
 
     ``unfinished``: the command that has the stream.
     """
@@ -59,14 +59,14 @@ def _on_driver(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> s
 
 
 def _on_operation(unfinished: UnfinishedOperation) -> str:
-    """How far it is, and how a person goes on with it."""
+    """Say how far the command is, and how a user continues it."""
     standing = f"{unfinished.standing}; no driver starts before it is over"
     how = "if that process is killed" if unfinished.is_at_work else "what to do"
     return f"{standing}; {how}: {unfinished.go_on}"
 
 
 def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
-    """What the supervisor waits for, or why it does not start the stream again; None while a driver lives."""
+    """Say what the supervisor waits for, or why it does not restart the stream. None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
         going_on = "" if cause_of(record.cause).for_good else f", then {_unpause(name)}"
         return f"given up: {record.last_failure}; what to do: {with_name(record.remedy, name)}{going_on}"
@@ -84,7 +84,7 @@ def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now:
 
 
 def _of_overdue_start(name: str, record: SupervisionRecord) -> str:
-    """The wait is over; who ended the driver, and why, the supervisor still knows best."""
+    """Repeat the supervisor's last failure after its wait is over. Its record knows best how the driver ended."""
     how = f"{_unpause(name)}, if it is paused"
     return f"{record.last_failure}; what to do: {record.remedy}; to go on where it was: {how}"
 
@@ -94,7 +94,7 @@ def _unpause(name: str) -> str:
 
 
 def _is_newer(seen: Observation, record: SupervisionRecord) -> bool:
-    """Whether somebody has started another driver since, by hand."""
+    """Whether a user has started another driver by hand since."""
     return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
 
 
@@ -121,7 +121,7 @@ def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]
 
 
 def _start_problem(home: StreamHome, newest: NewestDriver) -> StartProblem | None:
-    """What kept it from its first batch, where its exit record does not say it."""
+    """Find the problem that kept the driver from its first batch. None if its exit record names the error."""
     seen = newest.seen
     worked = seen.heartbeat is not None and seen.heartbeat.batch_id is not None
     told = seen.exit_record is not None and seen.exit_record.error_type not in VAGUE
@@ -153,7 +153,7 @@ def _shown_by(seen: Observation) -> str:
 
 
 def _on_desired_state(name: str, seen: Observation) -> str | None:
-    """A desired state that nobody ever set is not missed."""
+    """Say how the stream differs from its desired state. None if no desired state was ever set."""
     if seen.as_desired or not seen.desired.at or seen.state is State.STOPPING:
         return None
     if seen.desired.state is DesiredState.RUNNING:
@@ -162,7 +162,7 @@ def _on_desired_state(name: str, seen: Observation) -> str | None:
 
 
 def _on_warning(seen: Observation) -> str | None:
-    """What a live driver goes on in spite of."""
+    """Return the warning with which a live driver runs."""
     beat = seen.heartbeat
     if beat is None or not beat.warning or not seen.state.is_live or beat.uid != seen.uid:
         return None
@@ -170,5 +170,5 @@ def _on_warning(seen: Observation) -> str | None:
 
 
 def _first_line(text: str) -> str:
-    """Shorten a message of many lines, of which those after the first are Spark's plans and stacks."""
+    """Cut a message to its first line, because the later ones are Spark's plans and stacks."""
     return next((line for line in redacted(text).splitlines() if line.strip()), "no message")

@@ -1,4 +1,4 @@
-"""One stream at a glance: what its file says, what it does, what is wrong and what to do. Made in ``streams``."""
+"""View of one stream: its file, its state, its problems and their remedies. ``streams`` makes it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ INVALID: Final = "INVALID"
 class StreamView:
     """A stream that has a spec file (``specified``), or a home, or both.
 
-    ``newest`` is None where the home cannot be looked into, and ``problem`` says why, or what is wrong with the spec.
-    ``advice``: what to do, if something is wrong; ``changes``: where its file differs from the spec that it runs by;
-    ``running``: a line about the batch under way, if it takes long; ``drain``: its sessions are closed for good.
-    ``trial``: of its lineage, if a verb made that; ``trial_line`` says where it stands, and what to do if it failed.
-    ``unfinished``: the command that has it and is not over.
-    ``left_out``: the ranges of its source whose rows its lineage quarantines. ``damages``: of its records.
-    ``last_operation``: the newest one. ``operation_line`` says that it failed, if it failed lately.
-    ``table_changes``: of its tables, by others.
-    ``late_backlog``: too many rows of its first batches came late, and what to do.
+    ``newest`` is None if the home cannot be read. ``problem`` says why, or is the error of the spec. ``advice``: the
+    remedy, if there is a problem. ``changes``: the differences of its file from the spec that it runs by. ``running``:
+    a line about the batch under way, if it takes long. ``drain``: the record that its sessions are closed for good.
+    ``trial``: the trial of its lineage, if a verb made that lineage. ``trial_line``: the state of the trial, and the
+    remedy if it failed. ``unfinished``: the command that has the stream and is not over. ``left_out``: the ranges of
+    its source whose rows its lineage quarantines. ``damages``: of its records. ``last_operation``: the newest one.
+    ``operation_line``: its failure, if it failed lately. ``table_changes``: changes of its tables by others.
+    ``late_backlog``: too many rows of its first batches came late, and the remedy.
     """
 
     name: str
@@ -62,12 +61,15 @@ class StreamView:
 
     @property
     def seen(self) -> Observation | None:
-        """What its newest driver does; None where nobody can tell by which spec that would be judged."""
+        """The observation of its newest driver. None if the spec to judge it by is unknown."""
         return self.newest.seen if self.newest is not None and self.problem is None else None
 
     @property
     def owner(self) -> Observation:
-        """What the owner of its lease does, whatever is wrong with its spec. Raises the problem if that is unknown."""
+        """The observation of the owner of its lease, whatever the problem of its spec.
+
+        Raises the problem if it is unknown.
+        """
         if self.newest is None:
             assert self.problem is not None  # noqa: S101  one of them is always there
             raise self.problem
@@ -75,17 +77,17 @@ class StreamView:
 
     @property
     def state(self) -> str:
-        """The state's name."""
+        """Name of the state."""
         return str(self.seen.state) if self.seen else INVALID
 
     @property
     def is_orphan(self) -> bool:
-        """Whether its driver runs though no spec describes it: it was renamed, or removed from the folder."""
+        """Whether its driver runs without a spec: the file was renamed, or removed from the folder."""
         return not self.specified and self.owner.state.is_live
 
     @property
     def damage_lines(self) -> list[str]:
-        """A line for each damaged record, with what to do."""
+        """Line for each damaged record, with the remedy."""
         return [f"damaged: {error} → {remedy_for(error)}" for error in self.damages]
 
     @property
@@ -98,7 +100,7 @@ class StreamView:
 
     @property
     def orphan_line(self) -> str:
-        """What is the matter with an orphan and what to do, for people."""
+        """Line about an orphan and its remedy, for users."""
         lease = self.owner.lease
         process = f" (pid {lease.pid} on {lease.host})" if lease else ""
         return (
@@ -108,11 +110,11 @@ class StreamView:
 
     @property
     def stop_command(self) -> str:
-        """What ends its driver, at a batch boundary."""
+        """Command that ends its driver, at a batch boundary."""
         return f"sessionizer stop {self.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the view as JSON."""
         observed = self.seen.to_json() if self.seen else {"state": INVALID}
         changes = [asdict(change) for change in self.changes]
         drained = self.drain.to_json() if self.drain else None

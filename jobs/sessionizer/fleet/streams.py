@@ -1,4 +1,4 @@
-"""All streams at a glance: the one place where it is gathered what is known of them. Light: small files, no Spark."""
+"""Views of all streams: the one place that gathers the facts about them. Light: small files, no Spark."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def all_streams(platform: Path, specs: Path) -> Iterator[StreamView]:
-    """Those with a file in the folder ``specs``, by name, then those that only have a home.
+    """Yield the streams with a file in the folder ``specs``, by name, then the streams that only have a home.
 
-    What is wrong with one is in its view. Raises InvalidSpec where the folder, ControlUnreachable where the platform's
-    home cannot be listed.
+    The problem of a stream is in its view. Raises InvalidSpec if the folder, ControlUnreachable if the platform's home
+    cannot be listed.
     """
     files = spec_files(specs)
     for file in files:
@@ -56,7 +56,11 @@ def all_streams(platform: Path, specs: Path) -> Iterator[StreamView]:
 
 
 def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
-    """The stream ``name``. Raises UnknownStream where it has no spec, and no driver lives; InvalidSpec and so on."""
+    """Return the stream ``name``.
+
+    Raises UnknownStream if it has no spec and no driver lives, DuplicateStream, InvalidSpec, DamagedFile,
+    ControlUnreachable.
+    """
     try:
         return of_spec(find_stream(specs, name), platform)
     except UnknownStream:
@@ -67,7 +71,7 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
 
 
 def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
-    """The stream of ``spec``. Raises InvalidSpec, ControlUnreachable."""
+    """Return the stream of ``spec``. Raises InvalidSpec, DamagedFile, ControlUnreachable."""
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     newest, supervision = _newest(home, now), read_supervision(home)
     operations = read_operations(home)
@@ -105,7 +109,7 @@ def _late_backlog(home: StreamHome, now: int) -> str | None:
 
 
 def _trial_line(home: StreamHome, trial: Trial) -> str:
-    """Where it stands; of one that failed, what to do."""
+    """Describe the state of the trial. For a failed one, add the remedy."""
     try:
         line = standing_line(trial, BatchLog(home.lineage(trial.lineage).batches).life)
     except SessionizerError as error:
@@ -114,13 +118,13 @@ def _trial_line(home: StreamHome, trial: Trial) -> str:
 
 
 def without_spec(home: StreamHome) -> StreamView:
-    """The stream whose home is there, and no file. Raises ControlUnreachable."""
+    """Return the stream that has a home and no file. Raises ControlUnreachable."""
     view = StreamView(name=home.name, home=home, specified=False, newest=_newest(home, epoch_ms()))
     return replace(view, advice=f"ORPHAN: {view.orphan_line}") if view.is_orphan else view
 
 
 def _of_file(file: Path, platform: Path) -> StreamView:
-    """As ``of_spec``, and what is wrong with it. A spec that cannot be read hides nothing of what its driver does."""
+    """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver."""
     try:
         return of_spec(load_stream(file), platform)
     except SessionizerError as error:

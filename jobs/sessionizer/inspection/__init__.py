@@ -1,1 +1,1 @@
-"""What the files of a Spark checkpoint tell, whoever made it: read without Spark, never written."""
+"""Inspection of a Spark checkpoint of any query: its files are read without Spark, never written."""

@@ -1,4 +1,4 @@
-"""A checkpoint as its files tell it: what Spark would go on from, and which of the files cannot be understood."""
+"""A checkpoint by its files: the state from which Spark would continue, and the files that cannot be understood."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was read. ``wrong``: of each file that is damaged, what is wrong with it.
+    """Contents of a checkpoint. ``wrong``: the problem of each damaged file.
 
-    ``altered``: those of them that can be understood all the same: only Hadoop's checksum tells, which Spark does not
-    look at.
-    ``listed``: by source, the numbers of the parts of its list of files. ``shared``: of each ``.zip`` the files that it
-    leaves to others, with their bytes.
+    ``altered``: damaged files that can be understood all the same. Only Hadoop's checksum tells of them, and Spark does
+    not look at it. ``listed``: by source, the numbers of the parts of its list of files. ``shared``: for each ``.zip``,
+    the files that it leaves to others, with their bytes.
     """
 
     files: Files
@@ -65,18 +64,18 @@ class Checkpoint:
 
     @property
     def newest(self) -> OffsetEntry | None:
-        """What the newest batch that can be read of reads."""
+        """The input of the newest batch with readable offsets."""
         return self.offsets[max(self.offsets)] if self.offsets else None
 
     @property
     def state_format(self) -> int | None:
-        """Of the state's files: 2 where commits tell their ids; None where there is no state."""
+        """Format of the state's files: 2 if commits have ids of the state, else 1. None if there is no state."""
         if not self.operators and not self.stores:
             return None
         return 2 if any(commit.state_ids for commit in self.commits.values()) else 1
 
     def chain(self, place: StorePlace, version: int) -> Chain:
-        """What a version of a store is made of, damaged whole versions left out."""
+        """Return the files of a version of a store, without damaged whole versions."""
         operator = self.operators.get(place.operator)
         stores = [store.name for store in operator.stores] if operator else []
         # Spark itself asks the newest commit alone, and the changes for what was before them
@@ -95,9 +94,9 @@ class Checkpoint:
 
 
 def read_checkpoint(files: Files, *, deep: bool = False) -> Checkpoint:
-    """Read the logs, the descriptions of the state, and those of its files that the next start would load.
+    """Read the logs, the descriptions of the state, and the state's files that the next start would load.
 
-    ``deep``: all files of the state. Raises FileNotFoundError where a file goes meanwhile, and OSError.
+    ``deep``: all files of the state. Raises FileNotFoundError if a file goes meanwhile, and OSError.
     """
     reading = _Reading(files)
     offsets = reading.log(OFFSETS, offset_entry)
@@ -119,13 +118,13 @@ def read_checkpoint(files: Files, *, deep: bool = False) -> Checkpoint:
 
 
 def read_logs(files: Files) -> tuple[dict[int, OffsetEntry], dict[int, CommitEntry]]:
-    """The batches that can be read of: what they read, and those that are over. Raises OSError."""
+    """Read the input of each readable batch, and the batches that are over. Raises OSError."""
     reading = _Reading(files)
     return reading.log(OFFSETS, offset_entry), reading.log(COMMITS, commit_entry)
 
 
 class _Reading:
-    """Reads files, and keeps what is wrong with them."""
+    """Reader of files that keeps the problem of each damaged one."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -133,7 +132,7 @@ class _Reading:
         self.altered: set[str] = set()
 
     def one(self, name: str, parse: Callable[[bytes], _Read]) -> _Read | None:
-        """What a file says; None of one that is damaged."""
+        """Parse a file. Return None if it is damaged."""
         try:
             found = parse(self._files.read(name))
         except (ValueError, RecursionError) as error:  # JSON that nests a thousand times is none of Spark's
@@ -145,7 +144,7 @@ class _Reading:
         return found
 
     def log(self, folder: str, parse: Callable[[int, str], Any]) -> dict[int, Any]:
-        """The entries of ``offsets`` or ``commits``."""
+        """Read the entries of ``offsets`` or ``commits``."""
         names = self._files.numbered(folder)
         found = {
             number: self.one(name, lambda content, number=number: parse(number, text_of(content)))  # type: ignore[misc]
@@ -154,7 +153,7 @@ class _Reading:
         return {number: entry for number, entry in found.items() if entry is not None}
 
     def operators(self) -> Iterator[tuple[int, Operator]]:
-        """Those that describe themselves, by the newest of their descriptions."""
+        """Yield the operators that describe themselves, by the newest of their descriptions."""
         told = [(match, name) for name in self._files.sizes if (match := OPERATOR_FILE.fullmatch(name))]
         for match, name in sorted(told, key=lambda each: (int(each[0][1]), int(each[0][2] or 0))):
             found = self.one(name, operator_of)
@@ -162,7 +161,7 @@ class _Reading:
                 yield int(match[1]), found
 
     def lists(self, offsets: Mapping[int, OffsetEntry]) -> dict[str, dict[int, str]]:
-        """What the sources note, by source; damaged parts are noted. Only those of files are known from within."""
+        """Read the notes of the sources, by source, and note damaged parts. Only lists of files have a known format."""
         sources = {name.split("/")[1] for name in self._files.below(SOURCES) if _LISTED.fullmatch(name)}
         found = {source: self._files.numbered(f"{SOURCES}/{source}") for source in sorted(sources)}
         ends = offsets[max(offsets)].ends if offsets else {}
@@ -173,16 +172,16 @@ class _Reading:
         return found
 
     def schemas(self) -> None:
-        """The schemas of the stores; damaged ones are noted."""
+        """Check the schemas of the stores, and note damaged ones."""
         for name in filter(SCHEMA_FILE.fullmatch, self._files.sizes):
             self.one(name, schema_version)
 
     def shared(self) -> dict[str, dict[str, int]]:
-        """Of every ``.zip`` that can be read, what it leaves to others."""
+        """Return for every readable ``.zip`` the files that it leaves to others."""
         return {name: dict(shared_in(self._files, name)) for name in self._files.sizes if _is_zip(name)}
 
     def state(self, checkpoint: Checkpoint, *, deep: bool) -> None:
-        """The files of the state that are to be judged by their content; damaged ones are noted."""
+        """Check the content of the state's files that the next start loads, and note damaged ones."""
         version = (-1 if checkpoint.committed is None else checkpoint.committed) + 1
         for place, there in checkpoint.stores.items():
             self._judge_all(checkpoint, [file.name for file in there] if deep else [])
@@ -209,7 +208,7 @@ class _Reading:
 
 
 def _listed(content: bytes) -> int:
-    """A part of a list of files."""
+    """Count the entries in a part of a list of files."""
     return len(source_entries(text_of(content)))
 
 

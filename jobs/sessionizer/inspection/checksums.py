@@ -1,7 +1,7 @@
 """The two kinds of checksums beside the files of a checkpoint.
 
-``.NAME.crc`` is Hadoop's, where Spark writes to a local disk: a CRC-32 of each 512 bytes. ``NAME.crc`` is Spark's own,
-of the state's files: a CRC-32C of the whole, and its length.
+``.NAME.crc`` is Hadoop's, if Spark writes to a local disk: a CRC-32 of each 512 bytes. ``NAME.crc`` is Spark's own, for
+the state's files: a CRC-32C of the whole, and its length.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PLAIN: Final[list[int]] = _TABLE.tolist()
 
 
 def hadoop_says(content: bytes, checksums: bytes) -> str | None:
-    """Compare ``content`` with Hadoop's file beside it: None if it fits. Raises ValueError if that file is damaged."""
+    """Compare ``content`` with Hadoop's file beside it. None if it fits. Raises ValueError if that file is damaged."""
     return hadoop_says_of(io.BytesIO(content), len(content), checksums)
 
 
@@ -56,7 +56,7 @@ def hadoop_says_of(content: BinaryIO, size: int, checksums: bytes) -> str | None
 
 
 def spark_says(content: bytes, checksum: bytes) -> str | None:
-    """The same by Spark's file beside it."""
+    """Compare ``content`` with Spark's file beside it. None if it fits. Raises ValueError if that file is damaged."""
     try:
         told: dict[str, Any] = json.loads(checksum)
         algorithm, value, length = told["algorithm"], int(told["value"]), int(told["mainFileSize"])
@@ -71,7 +71,7 @@ def spark_says(content: bytes, checksum: bytes) -> str | None:
 
 
 def crc32c(content: bytes) -> int:
-    """CRC-32C (Castagnoli). Large contents in lanes side by side, which are then put together."""
+    """Compute the CRC-32C (Castagnoli). Large contents are computed in lanes side by side, then combined."""
     whole = len(content) - len(content) % _LANES if len(content) >= 16 * _LANES else 0
     register = 0xFFFFFFFF
     if whole:
@@ -83,7 +83,7 @@ def crc32c(content: bytes) -> int:
 
 
 def _of_lanes(content: bytes) -> int:
-    """The register after ``content``, of zero before it."""
+    """Return the register after ``content``, starting from zero."""
     columns = np.ascontiguousarray(np.frombuffer(content, np.uint8).reshape(_LANES, -1).T)
     registers = np.zeros(_LANES, np.uint32)
     for column in columns:
@@ -96,7 +96,10 @@ def _of_lanes(content: bytes) -> int:
 
 
 def _zeros(count: int) -> Words:
-    """What each bit of a register becomes by so many bytes of zero. The map is linear: its powers are squares."""
+    """Return the image of each bit of a register after ``count`` bytes of zero.
+
+    The map is linear: its powers are squares.
+    """
     images, step = _BITS, _TABLE[_BITS & 0xFF] ^ (_BITS >> np.uint32(8))
     while count:
         if count & 1:
@@ -106,7 +109,7 @@ def _zeros(count: int) -> Words:
 
 
 def _mapped(images: Words, registers: Words) -> Words:
-    """The xor of the images of the bits that are set."""
+    """Return the xor of the images of the bits that are set."""
     found = np.zeros(len(registers), np.uint32)
     for bit, image in enumerate(images):
         found ^= np.where((registers >> np.uint32(bit)) & np.uint32(1), image, np.uint32(0))

@@ -1,6 +1,6 @@
-"""What is damaged of what a state says of itself: its operators, and the schemas of its stores.
+"""Damage of a state's descriptions: its operators, and the schemas of its stores.
 
-What Spark does with each was seen with Spark 4.2 (tests/spark/inspection).
+Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _OPERATOR_FOLDER: Final = re.compile(rf"{STATE}/(\d+)/")
 
 
 def damaged_descriptions(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Every damage of them."""
+    """Yield every damage of the descriptions."""
     yield from _operators(checkpoint)
     yield from _schemas(checkpoint)
 
 
 def is_description(name: str) -> bool:
-    """Whether it is a file of these."""
+    """Whether the file describes an operator or a schema."""
     return bool(OPERATOR_FILE.fullmatch(name) or SCHEMA_FILE.fullmatch(name))
 
 
 def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Of what the operators say of themselves."""
+    """Yield the damage of the operators' descriptions."""
     for name, wrong in checkpoint.wrong.items():
         if OPERATOR_FILE.fullmatch(name):
             yield _description(checkpoint, name, wrong)

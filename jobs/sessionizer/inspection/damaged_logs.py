@@ -1,6 +1,6 @@
-"""What is damaged in the logs of a checkpoint, what follows, and what to do: ``metadata``, offsets, commits, lists.
+"""Damage of a checkpoint's logs, its effect and remedy: ``metadata``, offsets, commits, lists.
 
-What Spark does with each was seen with Spark 4.2 (tests/spark/inspection).
+Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _AGAIN: Final = "its batch runs again, over the same input: a sink that knows th
 
 
 def removed(files: Files, *names: str) -> tuple[Step, ...]:
-    """The steps that remove files, with Hadoop's checksums of them."""
+    """Return the steps that remove files, with Hadoop's checksums of them."""
     wanted = [each for name in names for each in (name, hadoop_file(name)) if each in files.sizes]
     return tuple(Step(name) for name in wanted)
 
 
 def of_batch(checkpoint: Checkpoint, batch: int) -> list[str]:
-    """The files that say of the newest batch that it is over, and in format 1 what it made of the state.
+    """List the files that say that the newest batch is over, and in format 1 its state files.
 
-    There a snapshot of it would be taken for that of the batch that then runs in its place: the names are the same.
+    In format 1 a snapshot of that batch would pass for one of the batch that runs in its place, because the names are
+    the same.
     """
     stale = [
         file.name
@@ -50,11 +51,11 @@ def of_batch(checkpoint: Checkpoint, batch: int) -> list[str]:
 
 
 _MOST_GONE: Final = 1000
-"""Parts of a list of files that are told as missing after the newest that is there."""
+"""Most parts of a list of files that are reported as missing after the newest one."""
 
 
 def damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Every damage of them."""
+    """Yield every damage of the logs."""
     yield from _metadata(checkpoint)
     yield from _offsets(checkpoint)
     yield from _commits(checkpoint)
@@ -62,7 +63,10 @@ def damaged_logs(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _effect(checkpoint: Checkpoint, name: str) -> Effect:
-    """Of a file that Spark reads when it starts: what it can understand it takes as it is."""
+    """Return the effect of a damaged file that Spark reads when it starts.
+
+    Spark uses a file that it can parse as it is.
+    """
     return Effect.WRONG if name in checkpoint.altered else Effect.STOPS
 
 
@@ -99,7 +103,7 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
-    """Of the newest batch."""
+    """Return the finding about the offsets of the newest batch."""
     steps = removed(checkpoint.files, name, *of_batch(checkpoint, batch))
     follows = f"Spark cannot tell what batch {batch} reads"
     remedy = (
@@ -110,7 +114,7 @@ def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> 
 
 
 def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
-    """Of the batch before the newest, which Spark reads as well when it starts."""
+    """Return the finding about the offsets of the batch before the newest, which Spark also reads when it starts."""
     newest = f"{OFFSETS}/{batch + 1}"
     follows = f"Spark reads it when it starts, to know where batch {batch + 1} begins"
     if batch + 1 not in checkpoint.commits or newest not in checkpoint.files.sizes or newest in checkpoint.wrong:
@@ -143,7 +147,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Of the files that a source has listed."""
+    """Yield the damage of the files that a source has listed."""
     for source, parts in checkpoint.listed.items():
         newest = checkpoint.newest
         end = newest.ends.get(source) if newest else None
@@ -176,7 +180,7 @@ def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: boo
 
 
 def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Files that are gone while their checksums are there."""
+    """Yield a finding for each missing file whose checksum exists."""
     for checksum in checkpoint.files.sizes:
         folder, slash, own = checksum.rpartition("/")
         is_hadoops = own.startswith(".")
@@ -197,12 +201,15 @@ def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def unchecked(checksum: str) -> Finding:
-    """Of a checksum of Spark's that is gone."""
+    """Return the finding about a missing checksum of Spark's."""
     return Finding(checksum, GONE, Effect.NONE, "nobody would notice if the file beside it were changed", "leave it")
 
 
 def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:
-    """Whether a query that goes on gives a file this name: not one that is of one try, or of a batch that is over."""
+    """Whether a query that continues gives a file this name.
+
+    It does not for a file of one try, or of a batch that is over.
+    """
     if _OF_ONE_TRY.search(name):
         return False
     version = _VERSION.fullmatch(name)

@@ -1,6 +1,6 @@
-"""What is damaged of the files that hold the rows of a state, what follows, and what to do.
+"""Damage of the files with the rows of a state, its effect and remedy.
 
-What Spark does with each was seen with Spark 4.2 (tests/spark/inspection).
+Spark's reaction to each was seen with Spark 4.2 (tests/spark/inspection).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Every damage of them."""
+    """Yield every damage of the files with rows."""
     told: set[str] = set()
     committed = checkpoint.committed
     for place in _places(checkpoint):
@@ -36,7 +36,7 @@ def damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _of_earlier(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
-    """Files that are gone of batches that are kept. Those before the first whole one Spark has removed itself."""
+    """Yield missing files of kept batches. Spark itself has removed the files before the first whole version."""
     if place not in checkpoint.stores:
         return
     chains = [checkpoint.chain(place, batch + 1) for batch in sorted(checkpoint.commits) if batch < committed]
@@ -46,7 +46,7 @@ def _of_earlier(checkpoint: Checkpoint, place: StorePlace, committed: int) -> It
 
 
 def _places(checkpoint: Checkpoint) -> list[StorePlace]:
-    """Every store that there must be: those that are there, and those whose folder is gone."""
+    """List every store that there must be, also those whose folder is gone."""
     found = set(checkpoint.stores)
     newest = checkpoint.commits.get(-1 if checkpoint.committed is None else checkpoint.committed)
     for operator in checkpoint.operators.values():
@@ -60,7 +60,7 @@ def _places(checkpoint: Checkpoint) -> list[StorePlace]:
 
 
 def _of_newest(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
-    """What keeps the state after the newest committed batch from being loaded, or makes it go another way."""
+    """Yield the damage that prevents loading the state after the newest committed batch, or changes how it loads."""
     version = committed + 1
     chain = checkpoint.chain(place, version)
     bad = [(name, checkpoint.wrong[name]) for name in chain.names if name in checkpoint.wrong]
@@ -74,7 +74,7 @@ def _of_newest(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Ite
 
 
 def _snapshot(checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_do_without: bool) -> Iterator[Finding]:
-    """Of a whole version that is damaged, or one of the files that it leaves to others."""
+    """Yield the findings about a damaged whole version, or about one of the files that it leaves to others."""
     shared = checkpoint.shared.get(snapshot, ())
     culprits = [name for name in shared if name in checkpoint.wrong or name not in checkpoint.files.sizes]
     for name in culprits or [snapshot]:
@@ -90,7 +90,7 @@ def _snapshot(checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_d
 
 
 def _unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[Finding]:
-    """The files of a version without a checksum, where others of it have one."""
+    """Yield the files of a version without a checksum, if others of it have one."""
     has = {name: f"{name}{CHECKSUM}" in checkpoint.files.sizes for name in chain.names}
     for name in (name for name, has_checksum in has.items() if not has_checksum and any(has.values())):
         yield unchecked(f"{name}{CHECKSUM}")

@@ -1,4 +1,4 @@
-"""All that is damaged in a checkpoint, the worst first."""
+"""All damage of a checkpoint, the worst first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ORDER: Final = list(Effect)
 
 
 def damages(checkpoint: Checkpoint) -> list[Finding]:
-    """One finding for each file that is damaged, or gone."""
+    """Return one finding for each damaged or missing file."""
     found: dict[str, Finding] = {}
     for finding in (*damaged_logs(checkpoint), *damaged_descriptions(checkpoint), *damaged_versions(checkpoint)):
         known = found.get(finding.file)

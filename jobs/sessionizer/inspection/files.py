@@ -1,4 +1,4 @@
-"""The files of a checkpoint, wherever they are: names, sizes, bytes. What is read here is all that is judged."""
+"""Files of a checkpoint, wherever they are: names, sizes, bytes. The inspection judges only data read here."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """``sizes``: the name of each file from the checkpoint on, with slashes, to its bytes. ``read``: its content.
+    """Files of a checkpoint. ``sizes``: bytes of each file, by its name below the checkpoint, with slashes.
 
-    ``read`` raises FileNotFoundError of one that is gone, and OSError.
+    ``read``: returns the content of a file. It raises FileNotFoundError if the file is gone, and OSError.
     """
 
     location: str
@@ -29,11 +29,11 @@ class Files:
     read: Callable[[str], bytes]
 
     def below(self, folder: str) -> Iterator[str]:
-        """The names of the files in a folder and its folders, from the checkpoint on."""
+        """Yield the names of the files in a folder and its folders, relative to the checkpoint."""
         return (name for name in self.sizes if name.startswith(f"{folder}/"))
 
     def numbered(self, folder: str) -> dict[int, str]:
-        """The files of a log of Spark's, by their numbers: ``7``, and ``9.compact`` where 9 is no file of its own."""
+        """Return the files of a log of Spark's, by their numbers: ``7``, and ``9.compact`` if there is no ``9``."""
         parts = (name for name in self.below(folder) if "/" not in name[len(folder) + 1 :])
         found: dict[int, str] = {}
         for name in sorted(parts, reverse=True):
@@ -44,9 +44,9 @@ class Files:
 
 
 def of_one_moment(checkpoint: DataPath, read: Callable[[Files], _Read]) -> _Read:
-    """What is read of the files that are there: once more where a query that runs removes one meanwhile.
+    """Return the result of ``read`` for the current files. Repeat it if a running query removes a file meanwhile.
 
-    Raises FileNotFoundError where that happens again and again, and OSError.
+    Raises FileNotFoundError if that happens again and again, and OSError.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -57,7 +57,7 @@ def of_one_moment(checkpoint: DataPath, read: Callable[[Files], _Read]) -> _Read
 
 
 def files_of(checkpoint: DataPath) -> Files:
-    """What is in the folder now, hidden files among it. Raises OSError."""
+    """List the files in the folder now, also hidden ones. Raises OSError."""
     return Files(uri_of(checkpoint), dict(_sizes(checkpoint)), lambda name: (checkpoint / name).read_bytes())
 
 

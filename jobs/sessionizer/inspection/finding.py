@@ -1,4 +1,4 @@
-"""A damage of a checkpoint: the file, what is wrong with it, what follows, and what to do about it."""
+"""Damage of a checkpoint: the file, its problem, the effect and the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """What a damage does to a query that starts from the checkpoint."""
+    """Effect of a damage on a query that starts from the checkpoint."""
 
     STOPS = "the query does not start, or dies at once"
     WRONG = "the query starts, and what it makes is wrong"
@@ -16,13 +16,16 @@ class Effect(StrEnum):
 
     @property
     def is_harmful(self) -> bool:
-        """Whether something has to be done before the next start."""
+        """Whether a user must repair it before the next start."""
         return self in {Effect.STOPS, Effect.WRONG}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """To remove a file, or to put a copy of ``source`` in its place. Names are from the checkpoint on."""
+    """Step of a remedy: remove a file, or put a copy of ``source`` in its place.
+
+    Names are relative to the checkpoint.
+    """
 
     file: str
     source: str | None = None
@@ -33,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One damage. ``steps``: the remedy as far as it can be done by hand, in this order; none where it cannot."""
+    """Damage of one file. ``steps``: the part of the remedy that can be done by hand, in this order, if any."""
 
     file: str
     wrong: str

@@ -1,4 +1,4 @@
-"""A checkpoint as people look at it: what it is, how far it is, what is damaged. A query may run on it meanwhile."""
+"""Inspection of a checkpoint for users: its kind, progress and damage. A query may run on it meanwhile."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _PROVIDERS: Final = {"RocksDBStateStoreProvider": "RocksDB", "HDFSBackedStateSto
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was read of a checkpoint, and what of it is damaged."""
+    """Contents of a checkpoint, and its damage."""
 
     checkpoint: Checkpoint
     findings: tuple[Finding, ...]
 
     @property
     def harmful(self) -> int:
-        """How many findings keep a query from starting, or make it wrong."""
+        """Number of findings that keep a query from starting, or make it wrong."""
         return sum(finding.effect.is_harmful for finding in self.findings)
 
     @property
@@ -44,22 +44,22 @@ class Inspection:
 
     @property
     def provider(self) -> str | None:
-        """What keeps the state."""
+        """Name of the provider that keeps the state."""
         name = self.settings.get(_PROVIDER, "").rpartition(".")[2]
         return _PROVIDERS.get(name, name) or None
 
     @property
     def encoding(self) -> str | None:
-        """How a row of the state is encoded."""
+        """Encoding of a row of the state."""
         return self.settings.get(_ENCODING)
 
     def bytes_of(self, operator: int) -> int:
-        """All files of an operator's state, whatever version they are of."""
+        """Return the bytes of all files of an operator's state, of every version."""
         files = self.checkpoint.files
         return sum(files.sizes[name] for name in files.below(f"{STATE}/{operator}"))
 
     def versions_of(self, operator: int) -> tuple[int, int] | None:
-        """The oldest and the newest batch after which there is a file of an operator's state."""
+        """Return the oldest and the newest batch after which there is a file of an operator's state."""
         versions = [
             file.version - 1
             for place, there in self.checkpoint.stores.items()
@@ -69,7 +69,7 @@ class Inspection:
         return (min(versions), max(versions)) if versions else None
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Return the whole inspection as JSON."""
         read, newest = self.checkpoint, self.checkpoint.newest
         commit = read.commits.get(-1 if read.committed is None else read.committed)
         return {
@@ -120,9 +120,9 @@ class Inspection:
 
 
 def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
-    """Read a checkpoint's files; None where the folder is none. Raises OSError.
+    """Read a checkpoint's files. Return None if the folder is no checkpoint. Raises OSError.
 
-    ``deep``: the content of every file of the state, not only of those that the next start would load.
+    ``deep``: read the content of every file of the state, not only of those that the next start would load.
     """
 
     def read(files: Files) -> Inspection | None:

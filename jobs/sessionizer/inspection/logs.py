@@ -1,6 +1,6 @@
-"""The logs of a checkpoint as Spark writes them: what a batch reads, that it is over, which files a source has listed.
+"""Logs of a checkpoint as Spark writes them: the input of a batch, its commit, the files that a source has listed.
 
-Every function takes the text of one file and raises ValueError, with what is wrong with it, for any other text.
+Every function takes the text of one file. It raises ValueError with the problem for any other text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _KNOWN: Final = {"offsets": ("v1", "v2"), "commits": ("v1", "v2"), "sources": ("
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """What a batch reads. ``watermark_ms`` and ``at_ms``, its clock, are epoch ms.
+    """Input of a batch. ``watermark_ms`` and ``at_ms``, its clock, are epoch ms.
 
-    ``ends``: where each source ends, by its place or its name; None of one that was not read yet. ``settings``: those
-    of Spark that are pinned in the checkpoint.
+    ``ends``: the end of each source, by its place or its name. None for a source that was not read yet. ``settings``:
+    Spark's settings that are pinned in the checkpoint.
     """
 
     batch_id: int
@@ -35,9 +35,9 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class CommitEntry:
-    """That a batch is over. ``next_watermark_ms``: what the batch after it gets.
+    """Record that a batch is over. ``next_watermark_ms``: the watermark of the batch after it.
 
-    ``state_ids``: by operator and partition, of each store the id in the names of its files; none before format 2.
+    ``state_ids``: by operator and partition, the id in the names of each store's files. Empty before format 2.
     """
 
     batch_id: int
@@ -47,7 +47,7 @@ class CommitEntry:
 
 
 def offset_entry(batch_id: int, text: str) -> OffsetEntry:
-    """One file of ``offsets``."""
+    """Parse a file of ``offsets``."""
     version, about, *sources = _lines(text, "offsets", at_least=2)
     known = _object(about)
     try:
@@ -64,7 +64,7 @@ def offset_entry(batch_id: int, text: str) -> OffsetEntry:
 
 
 def _end(place: int, line: str, *, named: bool) -> tuple[str, Any]:
-    """A source's name and its end. In version 2 the name stands before it."""
+    """Return a source's name and its end. In version 2 the name stands before the end."""
     name, end = str(place), line
     if named and not line.startswith(("{", _NOT_READ)):
         name, _, end = line.partition(":")
@@ -82,7 +82,7 @@ def _end(place: int, line: str, *, named: bool) -> tuple[str, Any]:
 
 
 def commit_entry(batch_id: int, text: str) -> CommitEntry:
-    """One file of ``commits``."""
+    """Parse a file of ``commits``."""
     version, about = _lines(text, "commits", at_least=2)[:2]
     known = _object(about)
     try:
@@ -98,7 +98,7 @@ def _ids(partitions: Any) -> list[list[str]]:  # noqa: ANN401  JSON
 
 
 def source_entries(text: str) -> list[dict[str, Any]]:
-    """One file of the list that a source of files keeps: ``path``, ``timestamp``, ``batchId`` of each."""
+    """Parse a part of the list that a source of files keeps: ``path``, ``timestamp``, ``batchId`` of each file."""
     _, *entries = _lines(text, "sources", at_least=1)
     found = [_object(entry) for entry in entries]
     if any(not isinstance(entry.get("path"), str) or not isinstance(entry.get("batchId"), int) for entry in found):
@@ -108,7 +108,7 @@ def source_entries(text: str) -> list[dict[str, Any]]:
 
 
 def query_id(text: str) -> str:
-    """The id in ``metadata``."""
+    """Return the id in ``metadata``."""
     found = _object(text).get("id")
     if not isinstance(found, str):
         message = "it has no id of a query"
@@ -117,7 +117,7 @@ def query_id(text: str) -> str:
 
 
 def text_of(content: bytes) -> str:
-    """The text of a file."""
+    """Decode the text of a file."""
     try:
         return content.decode()
     except UnicodeDecodeError:

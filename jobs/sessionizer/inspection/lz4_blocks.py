@@ -1,7 +1,7 @@
-"""Streams of blocks as lz4-java writes them: what a state's changes and snapshots are packed in by default.
+"""Streams of blocks as lz4-java writes them: the default compression of a state's changes and snapshots.
 
-A block says how long it is, packed and unpacked, and has a checksum (xxHash, of the unpacked bytes). One of no length
-is the last.
+A block has its length, packed and unpacked, and a checksum (xxHash, of the unpacked bytes). A block of length zero is
+the last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _WORD: Final = 0xFFFFFFFF
 
 
 def wrong_with_blocks(content: bytes, *, checked: bool) -> str | None:
-    """What is wrong with a stream of blocks; None where nothing is. ``checked``: compute checksums, 0.3 µs a byte."""
+    """Return the problem of a stream of blocks. None if there is none.
+
+    ``checked``: compute checksums, 0.3 µs a byte.
+    """
     at = 0
     while at < len(content):
         header = content[at : at + _HEADER.size]
@@ -51,7 +54,7 @@ def _unpacked(block: bytes, length: int, *, stored: bool) -> bytes | None:
 
 
 def xxhash32(content: bytes, seed: int) -> int:
-    """The 32-bit xxHash."""
+    """Compute the 32-bit xxHash."""
     one, two, three, four, five = _PRIMES
     whole = len(content) - len(content) % 16
     if whole:

@@ -1,4 +1,4 @@
-"""The stateful operators of a checkpoint, as they describe themselves, and what kind of source wrote an offset."""
+"""Stateful operators of a checkpoint by their descriptions, and the kind of source that wrote an offset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FILES: Final = "files"
-"""The kind of a source that lists files."""
+"""Kind of a source that lists files."""
 _IN_WORDS: Final = {
     "stateStoreSave": "aggregation",
     "sessionWindowStateStoreSaveExec": "session window",
@@ -27,12 +27,12 @@ _IN_WORDS: Final = {
     "applyInPandasWithState": "applyInPandasWithState",
 }
 _OF_ONE_PARTITION: Final = "globalLimit"
-"""Its description counts the partitions of a shuffle that it has not."""
+"""Operator of a single partition. Its description counts the partitions of a shuffle that it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One store of an operator. ``schema_files``: where its schema is, from the state's operator on."""
+    """Store of an operator. ``schema_files``: places of its schema, relative to the operator's folder."""
 
     name: str
     partitions: int
@@ -41,7 +41,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A stateful operator: ``name`` as Spark has it. ``properties``: what it says besides (variables, time mode)."""
+    """Stateful operator. ``name`` is Spark's. ``properties``: the rest of its description (variables, time mode)."""
 
     number: int
     name: str
@@ -50,21 +50,21 @@ class Operator:
 
     @property
     def in_words(self) -> str:
-        """What people call it."""
+        """Common name of the operator."""
         return _IN_WORDS.get(self.name, self.name)
 
     @property
     def partitions(self) -> int:
-        """How many parts its state has."""
+        """Number of partitions of its state."""
         return 1 if self.name == _OF_ONE_PARTITION else max((store.partitions for store in self.stores), default=0)
 
 
 _MOST_PARTITIONS: Final = 100_000
-"""Parts that a state of somebody's may have; a number that was changed may be of any size."""
+"""Most partitions that any state may have. A number in a damaged file may be of any size."""
 
 
 def operator_of(content: bytes) -> Operator:
-    """The operator that ``_metadata/metadata`` or ``_metadata/v2/N`` describes. Raises ValueError."""
+    """Parse the operator that ``_metadata/metadata`` or ``_metadata/v2/N`` describes. Raises ValueError."""
     version, _, told = text_of(content).partition("\n")
     if version not in {"v1", "v2"}:
         message = "it is empty" if not content else f"its version is {version[:20]!r}, and known are v1 and v2"
@@ -90,7 +90,7 @@ def _store(value: Mapping[str, Any]) -> Store:
 
 
 def source_kind(end: Any) -> str:  # noqa: ANN401  JSON
-    """Which kind of source writes such an offset."""
+    """Return the kind of source that writes such an offset."""
     if end is None:
         return "not read yet"
     if not isinstance(end, dict):

@@ -1,4 +1,4 @@
-"""The file with the schemas of a store: texts in Java's form, each with its length before it."""
+"""File with the schemas of a store: texts in Java's form, each preceded by its length."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 _TEXT: Final = 2
 _NUMBER: Final = 4
 _SCHEMAS_OF_FAMILY: Final = 2
-"""Of a column family: of its keys and of its values, each with a number before it."""
+"""Schemas of a column family: of its keys and of its values, each preceded by a number."""
 
 
 def schema_version(content: bytes) -> str:
-    """Which form the file has. Raises ValueError where it is cut, or no such file."""
+    """Check the file and return its version. Raises ValueError if it is cut, or no such file."""
     if not content:
         message = "it is empty"
         raise ValueError(message)
@@ -48,18 +48,18 @@ def _family(reader: _Reader) -> None:
 
 
 class _Reader:
-    """Reads one part after the other; raises ValueError where there is less."""
+    """Reader of one part after the other. It raises ValueError if the content is too short."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self.at = 0
 
     def number(self, size: int) -> int:
-        """Of so many bytes."""
+        """Read a number of ``size`` bytes."""
         return int.from_bytes(self._part(size))
 
     def text(self) -> str:
-        """One text; what is no UTF-8 in it is of a file that was changed."""
+        """Read one text. Raises ValueError for bytes that are not UTF-8, because the file was changed."""
         try:
             return self._part(self.number(_TEXT)).decode()
         except UnicodeDecodeError:
@@ -67,7 +67,7 @@ class _Reader:
             raise ValueError(message) from None
 
     def long_text(self) -> str:
-        """A text in pieces."""
+        """Read a text in pieces."""
         return "".join(self.text() for _ in range(self.number(_NUMBER)))
 
     @staticmethod

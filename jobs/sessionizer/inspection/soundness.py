@@ -1,4 +1,4 @@
-"""Whether a file of a state is whole, told by itself and by the checksums beside it."""
+"""Checks whether a file of a state is whole, by its content and by the checksums beside it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from sessionizer.inspection.files import Files
 
 _SST_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
-"""How a table of RocksDB ends."""
+"""Last bytes of a table of RocksDB."""
 
 
 def hadoop_file(name: str) -> str:
-    """Hadoop's checksums of a file."""
+    """Return the name of Hadoop's checksums of a file."""
     folder, slash, own = name.rpartition("/")
     return f"{folder}{slash}.{own}.crc"
 
 
 def wrong_with(files: Files, name: str) -> str | None:
-    """What is wrong with a file that is there; None where nothing is to be seen. Raises OSError.
+    """Return the problem of an existing file. None if it looks whole. Raises OSError.
 
-    A checksum that is damaged itself says nothing here.
+    A damaged checksum is ignored here.
     """
     content = files.read(name)
     if not content:
@@ -46,7 +46,7 @@ def wrong_with(files: Files, name: str) -> str | None:
 
 
 def wrong_checksum(files: Files, name: str) -> str | None:
-    """What is wrong with a checksum of Spark's itself; of a flipped one only Hadoop's tells."""
+    """Return the problem of a checksum of Spark's itself. Only Hadoop's checksum shows a flipped bit."""
     content = files.read(name)
     try:
         spark_says(b"", content)

@@ -1,8 +1,8 @@
-"""The files of a state: which batch and store each is of, and which of them one version is made of.
+"""Files of a state: the batch and store of each, and the files that make up one version.
 
 Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it (``.zip`` of
-RocksDB, ``.snapshot`` of the provider in files) and what each batch since has changed (``.changelog``, ``.delta``). In
-format 2 the names hold an id as well, which the batch's commit tells.
+RocksDB, ``.snapshot`` of the provider in files) and the changes of each batch since (``.changelog``, ``.delta``). In
+format 2 the names also hold an id, which the batch's commit has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULT: Final = "default"
 
 @dataclass(frozen=True, order=True, slots=True)
 class StorePlace:
-    """One store of one partition of an operator; ``folder`` is where its files are."""
+    """Store of one partition of an operator. ``folder`` is the folder of its files."""
 
     operator: int
     partition: int
@@ -42,7 +42,7 @@ class StorePlace:
 
 @dataclass(frozen=True, order=True, slots=True)
 class VersionFile:
-    """A file of one version of a store. ``id``: of the try that wrote it, None before format 2."""
+    """File of one version of a store. ``id``: of the try that wrote it, None before format 2."""
 
     version: int
     kind: str
@@ -56,7 +56,7 @@ class VersionFile:
 
 
 def version_files(files: Files) -> dict[StorePlace, list[VersionFile]]:
-    """The files of each store that name a version, the oldest first."""
+    """Return the files of each store that name a version, the oldest first."""
     found: dict[StorePlace, list[VersionFile]] = {}
     for name in files.below(STATE):
         place = _STORE.fullmatch(name)
@@ -74,7 +74,7 @@ def version_files(files: Files) -> dict[StorePlace, list[VersionFile]]:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What one version of a store is made of: ``names``; ``lacking``: names, or what stands for them, that are gone."""
+    """Files of one version of a store: ``names``. ``lacking``: missing names, or placeholders for them."""
 
     version: int
     names: tuple[str, ...]
@@ -88,9 +88,9 @@ def chain_of(
     ids: Mapping[int, str],
     spoilt: frozenset[str] = frozenset(),
 ) -> Chain:
-    """The files of ``version``. ``ids``: of each version that the commits tell, empty before format 2.
+    """Return the files of ``version``. ``ids``: of each version in the commits, empty before format 2.
 
-    ``spoilt``: names of whole versions that are not to be used.
+    ``spoilt``: names of whole versions that must not be used.
     """
     ours = [file for file in there if file.version <= version and _is_of(file, ids)]
     whole = [file for file in ours if file.is_whole and file.name not in spoilt]
@@ -108,7 +108,7 @@ def chain_of(
 
 
 def _is_of(file: VersionFile, ids: Mapping[int, str]) -> bool:
-    """A version that no commit tells of any more counts as it is."""
+    """Whether the file belongs to its version by the commits. A version without a commit counts as it is."""
     return file.version not in ids or file.id is None or file.id == ids[file.version]
 
 
@@ -120,7 +120,10 @@ def _suffix_of_changes(there: Sequence[VersionFile]) -> str:
 
 
 def ids_of(place: StorePlace, stores: Sequence[str], commits: Mapping[int, CommitEntry]) -> dict[int, str]:
-    """The id of each version of a store, as far as commits are kept. ``stores``: the operator's, in its order."""
+    """Return the id of each version of a store, as far as commits are kept.
+
+    ``stores``: the operator's, in its order.
+    """
     number = stores.index(place.store) if place.store in stores else 0
     return {batch + 1: found for batch, commit in commits.items() if (found := _id(commit, place, number)) is not None}
 
@@ -133,7 +136,7 @@ def _id(commit: CommitEntry, place: StorePlace, number: int) -> str | None:
 
 
 def shared_in(files: Files, name: str) -> Iterator[tuple[str, int]]:
-    """The files that a ``.zip`` of RocksDB leaves to others, and how many bytes each has; none of one that is damaged.
+    """Yield the files that a ``.zip`` of RocksDB leaves to others, with the bytes of each. Empty if it is damaged.
 
     Raises OSError.
     """

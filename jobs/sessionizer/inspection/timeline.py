@@ -1,4 +1,4 @@
-"""The batches that a checkpoint keeps, one after the other: when, up to where, what they wrote into the state."""
+"""Batches that a checkpoint keeps, one after the other: their times, sources' ends, and bytes written to the state."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """A batch: its clock and watermark (epoch ms), and the watermark that it leaves to the next, None if not over.
+    """Batch with its clock and watermark (epoch ms), and the watermark of the next one, None if it is not over.
 
-    ``read``: by source, how much it read, in the unit of that source; None where its offsets do not tell.
+    ``read``: by source, the amount that it read, in the unit of that source. None if its offsets do not tell.
     ``change_bytes`` were written to the state, ``whole_bytes`` as snapshots of it.
     """
 
@@ -44,7 +44,7 @@ def kept_batches(
     stores: Mapping[StorePlace, Sequence[VersionFile]],
     files: Files,
 ) -> list[KeptBatch]:
-    """Every batch whose offsets can be read, the oldest first."""
+    """Return every batch with readable offsets, the oldest first."""
     sizes: dict[tuple[int, bool], int] = {}
     for there in stores.values():
         for file in there:
@@ -73,7 +73,7 @@ def _read_of(before: OffsetEntry | None, now: OffsetEntry) -> dict[str, str | No
 
 
 def advance(before: Any, now: Any) -> str | None:  # noqa: ANN401  JSON
-    """How far a source came from one end to another: of files the parts of its list, of Kafka the records."""
+    """Return how far a source came from one end to another: parts of its list for files, records for Kafka."""
     kind = source_kind(now)
     if now == before:
         return "nothing"
@@ -87,5 +87,5 @@ def advance(before: Any, now: Any) -> str | None:  # noqa: ANN401  JSON
 
 
 def _records(end: Mapping[str, Mapping[str, int]]) -> int:
-    """All offsets of all partitions together."""
+    """Sum all offsets of all partitions."""
     return sum(int(offset) for topic in end.values() for offset in topic.values())
