@@ -1,1 +1,1 @@
-"""Airflow's side of the platform: start a stream's driver, keep it up, tell others when sessions have landed."""
+"""Airflow's side of the platform: start and supervise a stream's driver, and announce new sessions."""

@@ -24,7 +24,10 @@ ANNOUNCED = "announced"
 
 
 def sessions_asset(stream: str, platform_home: Path, interval: int) -> Asset:
-    """The ``sessions`` table of ``stream``: an event at most every ``interval`` ms, with the newest Delta version."""
+    """Return the asset of the ``sessions`` table of ``stream``.
+
+    It has an event at most every ``interval`` ms, with the newest Delta version.
+    """
     return _watched_asset(f"{stream}.sessions", "tables/sessions", stream, platform_home, interval)
 
 
@@ -80,7 +83,7 @@ class SessionsLanded(BaseEventTrigger):
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             if last is not None:
-                # Also after a restart of the triggerer. What lands meanwhile is told with the rest.
+                # Also after a restart of the triggerer. Sessions that land meanwhile are in the same event.
                 await asyncio.sleep(last.due_in(self.interval, epoch_ms()) / 1000)
                 found = landed(await self._heartbeat(), last) or found
             yield TriggerEvent({"stream": self.stream, **found.payload})  # type: ignore[no-untyped-call]
@@ -93,7 +96,7 @@ class SessionsLanded(BaseEventTrigger):
     async def _last_announced(self) -> Announcement | None:
         kept = await self.asset_state_store.aget(ANNOUNCED) if self.asset_state_store else None
         if not isinstance(kept, dict) or unknown_format(kept) is not None:
-            return None  # at worst the newest sessions are told once more
+            return None  # at worst the newest sessions are announced again
         return Announcement.from_json(kept)
 
     async def _remember(self, announcement: Announcement) -> None:

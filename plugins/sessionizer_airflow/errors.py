@@ -35,7 +35,7 @@ class HomeMissing(TerminalError):
 
 
 class SparkConnectionMissing(TerminalError):
-    """Airflow has no connection ``name``: where Spark runs is not known."""
+    """Airflow has no connection ``name``, so the Spark master is unknown."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class SparkConnectionMissing(TerminalError):
 
 
 class UnusableConnection(TerminalError):
-    """Drivers cannot run where ``connection`` says: its ``field`` is ``value``, ``allowed`` is something else."""
+    """Drivers cannot run by ``connection``, because its ``field`` is ``value``. ``allowed`` says which values are."""
 
     def __init__(self, connection: str, field: str, value: object, allowed: str) -> None:
         self.connection, self.field, self.value, self.allowed = connection, field, value, allowed
@@ -51,7 +51,7 @@ class UnusableConnection(TerminalError):
 
 
 class UnusableDatabaseConnection(TerminalError):
-    """``connection`` cannot be that of a database's user: ``problem``. ``remedy`` says what to do."""
+    """``connection`` cannot be used for a database, because of ``problem``. ``remedy`` says what to do."""
 
     def __init__(self, connection: str, problem: str, remedy: str) -> None:
         self.connection, self.problem, self.remedy = connection, problem, remedy

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announcement(JsonRecord):
-    """Driver ``uid`` had emitted ``rows`` sessions in all, and the table was at Delta version ``version``.
+    """Announcement that driver ``uid`` had emitted ``rows`` sessions in all. ``version`` is the table's Delta version.
 
-    That was told at ``at`` (epoch ms).
+    It was made at ``at`` (epoch ms).
     """
 
     uid: str
@@ -24,13 +24,13 @@ class Announcement(JsonRecord):
     at: int = 0
 
     def due_in(self, interval: int, now_ms: int) -> int:
-        """Ms until the next announcement may follow, ``interval`` ms after this one."""
+        """Return the ms until the next announcement may follow, ``interval`` ms after this one."""
         return min(interval, max(0, self.at + interval - now_ms))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Landing:
-    """News of the table: what to tell, and what to remember of it."""
+    """News of the table: the ``payload`` of the event, and the ``announcement`` to remember."""
 
     payload: dict[str, Any]
     announcement: Announcement

@@ -31,10 +31,10 @@ COUNTERS = ("restarts", "waits", "given_up")
 
 
 def gauges(stream: str, beat: Heartbeat) -> dict[str, float]:
-    """The gauges that a heartbeat has a value for, by their full names."""
+    """Return the gauges for which a heartbeat has a value, by their full names."""
     values = {name: getattr(beat, field) for name, field in OF_HEARTBEAT.items()}
     if beat.phase is Phase.IDLE and values["rows_per_second"] is not None:
-        # The figures of the last batch stay in the heartbeat; an idle stream handles nothing.
+        # The figures of the last batch stay in the heartbeat, but an idle stream handles no rows.
         values["rows_per_second"] = 0.0
     return {full_name(stream, name): value for name, value in values.items() if value is not None}
 
@@ -52,5 +52,5 @@ def send_gauges(stream: str, beat: Heartbeat) -> None:
 
 def count(stream: str, name: str) -> None:
     """Count one more, from a worker. ``name`` is one of ``COUNTERS``."""
-    # Airflow has two instances of one module: a worker sets up that of the SDK, the triggerer that of the core.
+    # Airflow has two instances of one module: a worker sets up the SDK's, the triggerer the core's.
     worker_stats.incr(full_name(stream, name))

@@ -74,7 +74,7 @@ class Project:
         return Folders(home=self.home, streams=self.streams, data=self.data, control=self.control)
 
     def home_of(self, stream: str) -> StreamHome:
-        """The home of a stream. Raises InvalidSpec, as ``StreamHome.of``."""
+        """Return the home of a stream. Raises InvalidSpec."""
         return StreamHome.of(self.home, stream, data_root(self.data, self.home))
 
 

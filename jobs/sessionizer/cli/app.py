@@ -49,7 +49,7 @@ app.add_typer(checkpoint, name="checkpoint")
 def everywhere(*, control: Control = None) -> None:
     """Every verb of the platform for users and scripts."""
     if control:
-        # one process has one control: whatever it starts, and every stream it looks at, is to find the same
+        # A process has one control root: its children and all its streams must use the same.
         os.environ[CONTROL_VARIABLE] = control
 
 

@@ -1,4 +1,4 @@
-"""``sessionizer history`` and ``report``: the sessions of a history, and those of a day."""
+"""``sessionizer history`` and ``report``: the sessions of a history, and the daily report of sessions."""
 
 from __future__ import annotations
 

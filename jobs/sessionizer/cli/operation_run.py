@@ -1,4 +1,4 @@
-"""An approved operation carried out: the stream stopped, its lease held, the preconditions checked again.
+"""Execution of an approved operation: the stream stopped, its lease held, the preconditions checked again.
 
 Every verb that changes a stream's state comes through here (docs/adr/0125).
 """
@@ -36,11 +36,11 @@ def carry_out(
     *,
     check: Callable[[], object] = lambda: None,
 ) -> OperationRecord:
-    """Do the ``work`` of an approved operation. Returns its record, done.
+    """Do the ``work`` of an approved operation. Return its record when it is done.
 
-    ``check``: evaluates the verb's own preconditions anew, under the lease. Raises HomeCopied, StreamMovedOn,
+    ``check``: checks the verb's own preconditions again, under the lease. Raises HomeCopied, StreamMovedOn,
     StreamBegun, OperationPending, DriverStillRuns, LeaseHeld, LeaseLost, and the errors of ``check`` and ``work``. The
-    error's notes say what became of the stream.
+    error's notes say in which state the stream is.
     """
     try:
         require_own_home_of_lineage(where)
@@ -80,7 +80,7 @@ def _under_lease(
 
 
 def _still_as_planned(where: StreamHome, record: OperationRecord, lease: Lease) -> OperationRecord:
-    """Check the preconditions again. An operation that can never go on is abandoned."""
+    """Check the preconditions again. An operation that can never continue is abandoned."""
     try:
         return require_as_planned(where, record)
     except TerminalError as error:
@@ -111,7 +111,7 @@ def _may_be_abandoned(operation: Operation) -> bool:
 
 
 def _what_became_of(where: StreamHome, record: OperationRecord, failure: SessionizerError) -> list[str]:
-    """Lines for the user: whether the stream is down, how to go on, how to give up."""
+    """Return lines for the user: whether the stream is down, how to continue, how to give up."""
     if isinstance(failure, LeaseLost):
         return []
     try:

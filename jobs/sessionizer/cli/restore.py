@@ -118,7 +118,7 @@ def restore(  # noqa: PLR0913  one parameter per option
         )
         if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
             return
-        # one that was begun has taken rows, maybe, and goes to its end
+        # A begun restore may have deleted rows, and must go to its end.
         record = pending or _new_record(where, plan, offer, approver(by))
         out = plan.decision.left_out
         record = carry_out(

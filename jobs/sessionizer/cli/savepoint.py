@@ -74,9 +74,9 @@ def create(  # noqa: PLR0913  one parameter per option
         stop(stream, wait=wait, why=why, streams=streams, home=home)
     stopped_at = read_lease(where) if stopping else None
     live = read_observation(where, epoch_ms()).state.is_live
-    name = id or minted_id(epoch_ms())  # a try that fails is made again under the same name
+    name = id or minted_id(epoch_ms())  # a failed try is repeated under the same name
     asked = SavepointRequest(savepoints_folder(where, folder), why, name, live=live)
-    standing_of(where, batch)  # what is wrong with it is told before Spark starts
+    standing_of(where, batch)  # reports an error before Spark starts
     if live and not hurry:
         give_way()
 
@@ -85,7 +85,7 @@ def create(  # noqa: PLR0913  one parameter per option
             _require_still_stopped(where, stopped_at)
 
     made = _native(where, batch, asked) if native else _canonical(where, batch, asked, spark_master(master), check)
-    check()  # again: what was saved is the last that the stream has read
+    check()  # again: the stream must not have read more than was saved
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=1))
         return

@@ -103,7 +103,7 @@ def seed(  # noqa: PLR0913  one parameter per option
         raise InvalidSpec(
             "rules.time_mode", spec.rules.time_mode.value, "event_time: a history does not say when it came"
         )
-    terms = terms_of(trial, like_before=False) if start_over else None  # else there is none to compare with
+    terms = terms_of(trial, like_before=False) if start_over else None  # else there is no lineage to compare with
     pending = begun_already(where, VERB)
     leaves = _leaves(where, pending, start_over=start_over)
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help

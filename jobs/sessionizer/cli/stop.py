@@ -41,7 +41,7 @@ def stop(
     """Stop the stream: its driver finishes the running batch and ends. Harmless when repeated or not running."""
     where = StreamHome.of(home_folder(home), stream)
     if not is_there(where.control):
-        stream_spec(streams, stream)  # a name that was never heard of is an error, a stream that never ran is not
+        stream_spec(streams, stream)  # an unknown name is an error, a stream that never ran is not
     newest = newest_driver(where, epoch_ms(), **patience()._asdict())
     seen, launched_at = newest.seen, newest.launch.at if newest.launch else None
     if not seen.state.is_live or seen.uid is None:

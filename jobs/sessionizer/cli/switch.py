@@ -123,7 +123,7 @@ def switch(  # noqa: PLR0913  one parameter per option
 
 
 def _start(start_at: str | None, *, accept_loss: bool, leave_unread: bool) -> Start | None:
-    """Return where another source begins, None if the same one goes on. Raises InvalidSpec."""
+    """Return the position at which another source begins. None if the stream keeps its source. Raises InvalidSpec."""
     if not accept_loss:
         if start_at is None:
             raise InvalidSpec("--start-at", None, "earliest, latest or a moment; or --accept-loss for the same source")

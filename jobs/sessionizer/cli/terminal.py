@@ -53,7 +53,7 @@ def started_spark(application: str, master: str | None, *, local_data: bool = Tr
 
 def _end_at_once(_number: int, _frame: object) -> NoReturn:
     say("interrupted; `sessionizer status` shows whether an operation was begun, and how it goes on")
-    os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; what Delta had not committed is not there
+    os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; uncommitted Delta files are invisible
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Records of a stream without which no driver goes on, and which of them are damaged or gone."""
+"""Damage of the records that a stream's driver needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def _damages(home: StreamHome) -> Iterator[SessionizerError]:
 
 
 def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
-    """A read of each record of the lineage. A file that every lineage has is missed once the lineage has run."""
+    """Yield a function that reads each record of the lineage.
+
+    A file that every lineage has is missed once the lineage has run.
+    """
     files = home.lineage(lineage)
     has_run = any(map(is_there, (files.batches, files.open_sessions, files.origin)))
     yield lambda: _required(
@@ -65,7 +68,7 @@ def _reads(home: StreamHome, lineage: str) -> Iterator[Callable[[], object]]:
 
 
 def _require_identity(home: StreamHome) -> None:
-    """Raises DamagedFile if the home's id is lost: with another one its own tables are another home's."""
+    """Raise DamagedFile if the home's id is lost. With another id its tables would count as another home's."""
     path = identity_file(home.control_base)
     _required(path, require_undamaged(HomeIdentity, path), missed=True)
 

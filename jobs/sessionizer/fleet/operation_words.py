@@ -1,4 +1,4 @@
-"""Sentences about an operation that is not over, or that came to nothing. Pure."""
+"""Texts about an operation that is not over, or that failed. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
 
 TOLD_FOR_MS: Final = 24 * 3_600_000
-"""How long an abandoned operation is told of."""
+"""Ms for which ``status`` shows an abandoned operation."""
 
 
 def stays_stopped(pending: OperationRecord) -> list[str]:
-    """Tell the user whose command failed while its operation stays pending."""
+    """Say how to continue or give up a failed operation that stays pending."""
     lines = [
         f"stream {pending.stream} stays stopped: its {pending.verb} has come to {pending.step}",
         f"to go on: {pending.command}",
@@ -31,7 +31,7 @@ def stays_stopped(pending: OperationRecord) -> list[str]:
 
 
 def stays_in_maintenance(record: OperationRecord) -> list[str]:
-    """Tell the user whose command failed before it had the stream."""
+    """Say how to continue or give up a command that failed before it had the stream."""
     return [
         f"stream {record.stream} stays stopped, or stops after its batch: its {record.verb} has not begun",
         f"to go on: {record.command}",
@@ -40,14 +40,14 @@ def stays_in_maintenance(record: OperationRecord) -> list[str]:
 
 
 def goes_on_as_it_was(record: OperationRecord, desired: Desired) -> list[str]:
-    """Tell the user whose command failed and changed nothing."""
+    """Say that a failed command changed nothing."""
     if desired.state is DesiredState.STOPPED and record.never_ran:
         return [f"stream {record.stream} is as it was, and stays stopped: it never ran"]
     return [f"stream {record.stream} is as it was, and wanted {desired.state}"]
 
 
 def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | None:
-    """Tell of the newest operation if it failed and was abandoned within the last day."""
+    """Describe the newest operation if it failed and was abandoned within the last day."""
     newest = operations[-1] if operations else None
     if newest is None or newest.outcome is not Ending.ABANDONED or newest.failure is None:
         return None

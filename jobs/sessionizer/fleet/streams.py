@@ -104,7 +104,7 @@ def _late_backlog(home: StreamHome, now: int) -> str | None:
         if lineage is None:
             return None
         return late_backlog_line(home.name, lineage, BatchLog(home.lineage(lineage.lineage).batches).first, now)
-    except SessionizerError:  # the advice tells of a file that is damaged
+    except SessionizerError:  # the advice reports a damaged file
         return None
 
 

@@ -78,7 +78,7 @@ class Checkpoint:
         """Return the files of a version of a store, without damaged whole versions."""
         operator = self.operators.get(place.operator)
         stores = [store.name for store in operator.stores] if operator else []
-        # Spark itself asks the newest commit alone, and the changes for what was before them
+        # Spark itself reads only the newest commit: the change files name the versions before them
         commits = {
             batch: commit
             for batch, commit in self.commits.items()
@@ -135,7 +135,7 @@ class _Reading:
         """Parse a file. Return None if it is damaged."""
         try:
             found = parse(self._files.read(name))
-        except (ValueError, RecursionError) as error:  # JSON that nests a thousand times is none of Spark's
+        except (ValueError, RecursionError) as error:  # Spark writes no JSON that nests a thousand times
             self.wrong[name] = str(error)
             return None
         if hadoop_file(name) in self._files.sizes and (wrong := wrong_with(self._files, name)) is not None:
@@ -186,7 +186,7 @@ class _Reading:
         for place, there in checkpoint.stores.items():
             self._judge_all(checkpoint, [file.name for file in there] if deep else [])
             seen: set[str] = set()
-            # where a whole version is damaged an older one takes its place, which is to be judged then
+            # An older version takes the place of a damaged whole one, and must be checked then.
             while names := [name for name in checkpoint.chain(place, version).names if name not in seen]:
                 self._judge_all(checkpoint, names)
                 seen |= {*names}

@@ -155,7 +155,7 @@ def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
         whole = max(
             (n for n, name in parts.items() if name.endswith(".compact") and name not in checkpoint.wrong), default=-1
         )
-        told = min(until, max(parts, default=-1) + _MOST_GONE)  # a number that was changed may be of any size
+        told = min(until, max(parts, default=-1) + _MOST_GONE)  # a number in a damaged file may be of any size
         for part in range(told + 1):
             name = parts.get(part, f"sources/{source}/{part}")
             wrong = checkpoint.wrong.get(name) if part in parts else GONE

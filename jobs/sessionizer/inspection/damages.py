@@ -29,6 +29,6 @@ def damages(checkpoint: Checkpoint) -> list[Finding]:
         if known is None:
             found[finding.file] = finding
         elif finding.effect is Effect.STOPS and (known.steps or known.effect is Effect.WRONG):
-            # what is to be done of it removes Hadoop's checksum as well
+            # the remedy removes Hadoop's checksum as well
             found[finding.file] = replace(known, wrong=finding.wrong, effect=finding.effect, follows=finding.follows)
     return sorted(found.values(), key=lambda finding: (_ORDER.index(finding.effect), finding.file))

@@ -67,7 +67,7 @@ def _sizes(checkpoint: DataPath) -> Iterator[tuple[str, int]]:
             try:
                 if entry.is_file():
                     yield entry.relative_to(checkpoint).as_posix(), entry.stat().st_size
-            except FileNotFoundError:  # a query that runs removes what it needs no more
+            except FileNotFoundError:  # a running query removes files that it no longer needs
                 continue
         return
     root = checkpoint.path.rstrip("/")

@@ -61,7 +61,7 @@ def _wrong_within(name: str, content: bytes, *, checked: bool) -> str | None:
         return _wrong_zip(content)
     if name.endswith(".sst"):
         return None if content.endswith(_SST_MAGIC) else "it does not end as a table of RocksDB does: it is cut"
-    # of another codec only its checksum tells
+    # With another codec only the checksum shows damage.
     return wrong_with_blocks(content, checked=not checked) if content.startswith(MAGIC) else None
 
 

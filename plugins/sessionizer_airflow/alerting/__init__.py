@@ -1,1 +1,1 @@
-"""Telling people, wherever they want to be told, what has become of a stream."""
+"""Alerts to users about a stream, through the notifier of their choice."""

@@ -90,7 +90,7 @@ async def _send_async(notifier: BaseNotifier, alert: Alert) -> None:
     if _is_asynchronous(notifier):
         await _await(notifier, alert)
     else:
-        # In the thread in which Airflow lets a trigger look up connections.
+        # Airflow lets a trigger look up connections only in this thread.
         await sync_to_async(notifier)(alert.context())
 
 

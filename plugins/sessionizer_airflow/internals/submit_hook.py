@@ -31,7 +31,7 @@ def resolved(connection: str) -> dict[str, Any]:
     except AirflowNotFoundException as error:
         raise SparkConnectionMissing(connection) from error
     if "k8s" in f"{found.conn_type}{found.host}" and not hasattr(spark_submit, "kube_client"):
-        # The hook means to say so itself, but stumbles over the name that it failed to import.
+        # The hook would report this itself, but fails on the name that it could not import.
         raise KubernetesSupportMissing(connection)
     fields: dict[str, Any] = spark_submit.SparkSubmitHook(conn_id=connection)._connection  # noqa: SLF001
     return {**fields, "resource_manager": found.extra_dejson.get("resource-manager")}

@@ -1,7 +1,7 @@
-"""The label of a task in Airflow's lists, told while the task is not at its end.
+"""Label of a task in Airflow's lists, sent before the task ends.
 
-The public way is a template (``map_index_template``), which Airflow renders anew when a task ends, and not when it
-defers; then the label is sent over the channel by which a worker's process talks to Airflow.
+The public way is a template (``map_index_template``), which Airflow renders when a task ends, but not when it defers.
+Then the label is sent over the channel by which a worker's process talks to Airflow.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 
 def send_label(label: str) -> None:
-    """Show ``label`` (not empty: Airflow takes none), where this is a task's process. Nothing ends if it is refused."""
-    # heavy, and a worker has them already
+    """Show ``label`` (not empty: Airflow accepts no empty one), if this is a task's process. A refusal is ignored."""
+    # imported here, because they are heavy and a worker has them already
     from airflow.sdk.execution_time import task_runner  # noqa: PLC0415
     from airflow.sdk.execution_time.comms import SetRenderedMapIndex  # noqa: PLC0415
 

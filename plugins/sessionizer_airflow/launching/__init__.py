@@ -1,1 +1,1 @@
-"""Starting a driver that outlives the task that started it."""
+"""Launch of a driver that outlives the task that started it."""

@@ -47,11 +47,11 @@ class Folders:
         return () if self.control is None else ("--control", self.control)
 
     def argv(self) -> tuple[str, ...]:
-        """The options that name the folders."""
+        """Return the options that name the folders."""
         return ("--home", str(self.home), "--streams", str(self.streams), *self._data_option())
 
     def argv_without_streams(self) -> tuple[str, ...]:
-        """The same for verbs of a stream that ran, which keeps its spec."""
+        """Return the options without the folder of specs, for verbs of a stream that ran and keeps its spec."""
         return ("--home", str(self.home), *self._data_option())
 
     def _data_option(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Folders:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverCall:
-    """Run the stream's driver as ``uid``, the name under which it takes the lease and is watched."""
+    """Call that runs the stream's driver as ``uid``, the name by which it takes the lease and is watched."""
 
     stream: str
     uid: str
@@ -77,7 +77,7 @@ class DriverCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportCall:
-    """Rebuild the stream's ``sessions_daily`` from the sessions that have landed."""
+    """Call that rebuilds the stream's ``sessions_daily`` from the sessions that have landed."""
 
     stream: str
     folders: Folders
@@ -115,9 +115,9 @@ class SavepointCall:
 
 @dataclass(frozen=True, kw_only=True)
 class StateCall:
-    """A ``verb`` that changes the state of ``stream``, with the ``options`` of its command as they would be typed.
+    """Call of a ``verb`` that changes the state of ``stream``, with the ``options`` of its command as typed.
 
-    ``reads_spec``: whether it goes by the stream's file, and not only by what the stream keeps.
+    ``reads_spec``: whether the verb reads the stream's file, and not only the stream's records.
     """
 
     verb: str

@@ -1,4 +1,4 @@
-"""Drivers that a cluster runs: submitted from here, then found, asked after and killed through its manager."""
+"""Drivers that a cluster runs: submitted from here, then observed and killed through the cluster's manager."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ANSWER_LIMIT_SECONDS = 60.0
 """The managers' programs are JVMs: seconds to start, and they retry on their own."""
 DEATH_LIMIT_SECONDS = 90.0
-"""Kubernetes grants a pod 30 s to leave; YARN is quicker."""
+"""Longest wait for a killed driver to end. Kubernetes grants a pod 30 s, YARN is quicker."""
 LOOK_AGAIN_SECONDS = 3.0
 SUBMIT_AND_NOTE_THE_EXIT = '"$@"; echo $? >"$0"'
 
@@ -45,9 +45,9 @@ class ClusterManager(Protocol):
         """
 
     def settings(self, submission: str) -> dict[str, str]:
-        """Spark settings that give the driver this name and let spark-submit end once it is handed over.
+        """Return the Spark settings that give the driver this name and let spark-submit end after the submission.
 
-        The cluster must not start it a second time by itself: that is the supervisor's to decide.
+        The cluster must not restart the driver by itself, because the supervisor decides that.
         """
 
     def look_for(self, submission: str) -> DriverObservation:
@@ -62,7 +62,10 @@ class ClusterManager(Protocol):
 
 @dataclass(frozen=True)
 class ClusterLauncher:
-    """Submits drivers to a cluster. The submitting process only hands over, detached as well: uploads may take long."""
+    """Launcher that submits drivers to a cluster.
+
+    The submitting process is detached too, because uploads may take long.
+    """
 
     manager: ClusterManager
     master: str
@@ -100,7 +103,7 @@ class ClusterLauncher:
         """See ``Launcher.end_by_force``."""
         submission = self._submission(traces)
         for process in traces.processes:
-            # One that still submits would do so after we have asked.
+            # A process that still submits would start the driver after the kill.
             if is_alive(process):
                 end_process(process)
         self.manager.kill(submission)
@@ -142,7 +145,7 @@ def answer_of(command: list[str]) -> str:
 
 
 def cause_in(printed: str) -> str:
-    """The line in the output of a Java program that says most about its failure: its last, innermost cause."""
+    """Return the line in the output of a Java program that says most about its failure: its last, innermost cause."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("Caused by:", 'Exception in thread "'))]
     return (causes or lines or [""])[-1]

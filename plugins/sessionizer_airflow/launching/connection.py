@@ -53,9 +53,9 @@ class SparkTarget:
 
     @classmethod
     def of(cls, connection: str) -> SparkTarget:
-        """The target that the provider's hook makes of ``connection``.
+        """Return the target that the provider's hook makes of ``connection``.
 
-        Raises SparkConnectionMissing: the hook itself would fall back to YARN without a word.
+        Raises SparkConnectionMissing: the hook itself would fall back to YARN silently.
         Raises UnusableConnection: no such master or deploy mode.
         """
         found = resolved(connection)
@@ -79,7 +79,7 @@ class SparkTarget:
         return self.deploy_mode == "cluster"
 
     def require_runnable(self, connection: str) -> None:
-        """Raises UnusableConnection: Spark cannot run Python drivers like that, or we could not find them again."""
+        """Raise UnusableConnection if Spark cannot run Python drivers like that, or we could not find them again."""
         if self.deploy_mode not in {None, "client", "cluster"}:
             raise UnusableConnection(connection, "deploy-mode", self.deploy_mode, "client or cluster")
         if self.in_cluster and self.manager in {Manager.LOCAL, Manager.STANDALONE}:
@@ -99,7 +99,7 @@ class SparkTarget:
         With other managers each named path must exist on every machine of the job.
         """
         python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
-        # every option is said, for a task may have those of another connection
+        # Every option is set, because a task may have options of another connection.
         found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
         by_path = {"spark.executorEnv.PYTHONPATH": str(application.parent)}
         locale = cluster_locale(self.manager if self.in_cluster else None)

@@ -31,6 +31,6 @@ def start_detached(command: list[str], log: Path, environment: Mapping[str, str]
             )
         except FileNotFoundError as error:
             raise ProgramMissing(command[0]) from error
-    # Should it end while we live, somebody has to take note, or it stays a zombie.
+    # A child that ends while we live stays a zombie until a thread waits for it.
     Thread(target=started.wait, name=f"reap-{started.pid}", daemon=True).start()
     return identify(started.pid) or ProcessIdentity(started.pid, None, os.uname().nodename)

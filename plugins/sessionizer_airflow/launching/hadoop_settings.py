@@ -62,7 +62,7 @@ def _address(settings: Mapping[str, str], name: str, port: int, suffix: str) -> 
 
 
 def resolved(settings: Mapping[str, str], name: str) -> str | None:
-    """The value of a property, with the properties that it refers to as ``${name}`` put in."""
+    """Return the value of a property, with the values of other properties for its references ``${name}``."""
     value = settings.get(name)
     for _ in range(NESTED):
         if value is None or not REFERENCE.search(value):

@@ -20,7 +20,7 @@ ABSENT = re.compile(r"^(?:Application not found|No applications found)\.", re.MU
 
 @dataclass(frozen=True)
 class KubernetesManager:
-    """See ``ClusterManager``. A submission is ``namespace:pod``, as spark-submit calls it."""
+    """Implementation of ``ClusterManager`` for pods. A submission is ``namespace:pod``, as spark-submit calls it."""
 
     master: str
     namespace: str | None
@@ -72,7 +72,7 @@ def observation_of(printed: str) -> DriverObservation | None:
         return DriverObservation(alive=False, said="Kubernetes knows no pod of it") if ABSENT.search(printed) else None
     details = ", ".join(STATE.findall(printed))
     said = f"Kubernetes says that its pod is {phase[1]}" + (f" ({details})" if details else "")
-    # A pod that no machine has taken has no containers to tell of.
+    # A pod that is not scheduled on a machine has no containers.
     waits = phase[1] == "Pending" and not details
     cause = CAUSES["no_resources"] if waits else cause_of_exit(EXIT_CODE.findall(printed))
     return DriverObservation(alive=phase[1] in LIVE_PHASES, said=said, cause=cause)

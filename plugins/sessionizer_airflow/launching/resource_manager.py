@@ -1,4 +1,4 @@
-"""Questions to YARN's ResourceManager and its nodes, over HTTP."""
+"""Requests to YARN's ResourceManager and its nodes, over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ANSWER_LIMIT_SECONDS: Final = 15.0
-"""For one address. An active ResourceManager answers within milliseconds."""
+"""Timeout for one address. An active ResourceManager answers within milliseconds."""
 LONGEST_ANSWER_BYTES: Final = 8 * 1024 * 1024
 CLUSTER: Final = "/ws/v1/cluster"
 
@@ -56,7 +56,7 @@ class ResourceManager:
         return cls(web_addresses(settings) if settings is not None else ())
 
     def require_known(self) -> None:
-        """Raises ResourceManagerUnknown."""
+        """Raise ResourceManagerUnknown if there is no address."""
         if not self.addresses:
             raise ResourceManagerUnknown
 
@@ -71,7 +71,7 @@ class ResourceManager:
 
     def kill(self, application: str) -> None:
         """Ask YARN to kill the application. An application that has ended is no error. Raises ClusterUnreachable."""
-        # Where YARN asks for no more than a name, this is the one under which spark-submit has submitted.
+        # Without security YARN needs only a user name: the one under which spark-submit has submitted.
         user = urllib.parse.urlencode({"user.name": os.environ.get("HADOOP_USER_NAME") or getpass.getuser()})
         self._asked("PUT", f"{CLUSTER}/apps/{urllib.parse.quote(application)}/state?{user}", {"state": "KILLED"})
 
@@ -89,7 +89,7 @@ class ResourceManager:
                 return found
         if not refused:
             raise ClusterUnreachable(("yarn",), str(ResourceManagerUnknown()))
-        # as a person would ask
+        # the command by which a user can ask
         raise ClusterUnreachable(("curl", "-X", verb, self.addresses[0] + path), "; ".join(refused))
 
 

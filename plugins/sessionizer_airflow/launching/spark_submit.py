@@ -26,9 +26,9 @@ OUR_PROGRAMS = str(Path(sys.executable).parent)
 
 @dataclass(frozen=True, kw_only=True)
 class SparkJob:
-    """``application`` (Python) with its ``arguments``, the folder of ``jars`` and the package it needs.
+    """Python ``application`` with its ``arguments``, the folder of ``jars`` and the package that it needs.
 
-    ``settings`` are Spark's; ``archive`` is the package for clusters that hand it on.
+    ``settings`` are Spark's. ``archive`` is the package for clusters that copy it to their machines.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SparkJob:
 
 
 def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
-    """The argument vector that starts ``job`` on the master that ``connection`` names.
+    """Return the argument vector that starts ``job`` on the master that ``connection`` names.
 
     Raises SparkConnectionMissing: Airflow does not know the connection.
     Raises UnusableConnection: it names a place where jobs cannot run.
@@ -52,9 +52,9 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
 
 
 def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of a driver on this machine: what it needs of ours, and variables that its spec has ``named``.
+    """Return the environment of a driver on this machine: a part of ours, and the ``named`` variables of its spec.
 
-    The programs of our Python come first: Spark would start its workers with the first ``python3`` of the PATH.
+    The programs of our Python come first, because Spark would start its workers with the first ``python3`` of the PATH.
     """
     path = os.pathsep.join([OUR_PROGRAMS, environment.get("PATH", os.defpath)])
     given = {**DRIVER_MEMORY, **driver_environment(environment, named)}
@@ -62,9 +62,10 @@ def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -
 
 
 def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same for programs that talk to a cluster: the site's own come first, and our Python is not its Python.
+    """Return the environment of a program that talks to a cluster.
 
-    Nor are our packages: YARN would hand our PYTHONPATH on, before all that a job brings along.
+    The site's own programs come first, because our Python is not the cluster's. PYTHONPATH is removed, because YARN
+    would pass it on, before all packages that a job brings along.
     """
     path = os.pathsep.join([environment.get("PATH", os.defpath), OUR_PROGRAMS])
     kept = {name: value for name, value in environment.items() if not name.startswith(CREDENTIAL_PREFIXES)}

@@ -55,7 +55,7 @@ class YarnApplication:
 
 @dataclass(frozen=True)
 class YarnManager:
-    """See ``ClusterManager``. A submission is a tag: the driver's uid."""
+    """Implementation of ``ClusterManager`` for YARN. A submission is a tag: the driver's uid."""
 
     resource_manager: ResourceManager
 

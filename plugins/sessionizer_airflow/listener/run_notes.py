@@ -1,7 +1,7 @@
-"""Notes on the runs of ``sessionizer.operate``, by which a list of runs tells them apart.
+"""Notes on the runs of ``sessionizer.operate``, which describe them in a list of runs.
 
-A worker has no way to write one. Airflow calls a listener in the scheduler, within the transaction that changes the
-run, so that the note comes and goes with the change.
+A worker cannot write a note. Airflow calls a listener in the scheduler, within the transaction that changes the run, so
+that the note is written or rolled back with the change.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ log = logging.getLogger(__name__)
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the interface
-    """Note what the run is for."""
+    """Note the verb and stream of the run."""
     note_run(dag_run)
 
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the interface
-    """Note what came of it."""
+    """Note the result of the run."""
     note_run(dag_run, succeeded=True)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the interface
-    """Note where it failed."""
+    """Note the task at which the run failed."""
     note_run(dag_run, succeeded=False)
 
 

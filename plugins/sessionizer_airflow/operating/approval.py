@@ -107,7 +107,7 @@ class TellApprovers(BaseNotifier):
     """Notifier that tells users, through the installation's notifier, that a plan waits for them, and where."""
 
     def notify(self, context: Context) -> None:
-        """Never raises."""
+        """Send the alert. Never raises."""
         task = context["task"]
         assert isinstance(task, ApprovePlan)  # noqa: S101  it is theirs
         request = Request.of_run(context["run_id"], context["params"])

@@ -117,7 +117,7 @@ class OperateJob(SparkBatchJob):
 
 
 class MakeSavepoint(OperateJob):
-    """Makes a savepoint, and returns its id. A new try makes the same one."""
+    """Job that makes a savepoint, and returns its id. A new try makes the same one."""
 
     def execute(self, context: Context) -> str:  # type: ignore[override]  # the other jobs return nothing
         """Run the job. The id is the task's return value and in its label, because the form of a restore wants it."""
@@ -172,7 +172,7 @@ class CarryOut(OperateJob):
             super().execute(context)
             done = operation_of(read_operations(stream), approved)
         else:
-            # by a try whose worker was lost, or by another run that had the same plan
+            # done by a try whose worker was lost, or by another run with the same plan
             self.log.info(
                 "nothing is left to do: operation %s, approved by %s, did what this plan says", done.id, done.by
             )

@@ -1,6 +1,6 @@
-"""Labels by which the runs and tasks of ``sessionizer.operate`` are told apart: verb, stream and result.
+"""Labels of the runs and tasks of ``sessionizer.operate``: verb, stream and result.
 
-Of a task it is in Airflow's list of tasks, in the column Map Index. Of a run it is the note.
+A task's label is in Airflow's list of tasks, in the column Map Index. A run's label is its note.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 OPERATE: Final = f"{PLATFORM}.operate"
 SHOWN: Final = "operation"
-"""The context variable that the template of a task's label names."""
+"""Context variable that the template of a task's label names."""
 TEMPLATE: Final = f"{{{{ {SHOWN} | default('') }}}}"
 LONGEST: Final = 200
-"""Airflow keeps 250 characters of a label."""
+"""Most characters of a label. Airflow keeps 250."""
 
 
 def show_label(context: Context, result: str = "") -> None:
@@ -34,24 +34,24 @@ def show_label(context: Context, result: str = "") -> None:
 
 
 def title_of(form: Mapping[str, object]) -> str:
-    """Verb, stream and goal of a form, which may contradict itself."""
+    """Return the verb, stream and goal of a form, which may contradict itself."""
     goal = form.get("savepoint") or form.get("time")
     to = f" to {goal}" if form.get("verb") == "restore" and goal else ""
     return f"{form.get('verb') or 'nothing'} {form.get('stream') or 'of no stream'}{to}"
 
 
 def labelled(title: str, result: str) -> str:
-    """The title, then what came of it."""
+    """Join the title and the result."""
     return (f"{title} → {result}" if result else title)[:LONGEST]
 
 
 def savepoint_of(run_id: str, asked_at: datetime) -> str:
-    """Id of the savepoint that a run makes. It is of the moment at which the run was asked for."""
+    """Return the id of the savepoint that a run makes. Its time is that of the request."""
     return f"{asked_at.astimezone(UTC):%Y%m%dT%H%M%S}-{request_id(run_id)[:6]}"
 
 
 def result_of(states: Mapping[str, str | None], savepoint: str, *, succeeded: bool) -> str:
-    """Result of a run that is over, by the states of its tasks."""
+    """Return the result of a run that is over, by the states of its tasks."""
     if not succeeded:
         failed = [task for task, state in states.items() if state == "failed"]
         return f"failed at {failed[0]}" if failed else "failed"

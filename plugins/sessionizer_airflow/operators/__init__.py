@@ -1,1 +1,1 @@
-"""The operators of the platform, and how a task of theirs fails."""
+"""Operators of the platform, and the failure of their tasks."""

@@ -47,7 +47,7 @@ class SparkBatchJob(SparkSubmitOperator):
         try:
             if self.fit_to_connection().hands_on:
                 self.job.archive.make()
-                # this process is the task's own; see `submitter_environment`
+                # This process is the task's own (see `submitter_environment`).
                 os.environ.pop(PYTHONPATH, None)
         except TerminalError as error:
             raise PersonNeeded.by(error, self.go_on) from None
@@ -77,7 +77,7 @@ def _is_last_try(context: Context) -> bool:
 
 
 def job_of(project: Project, name: str, arguments: tuple[str, ...]) -> SparkJob:
-    """The Spark job ``name`` that runs ``jobs/main.py`` with ``arguments``."""
+    """Return the Spark job ``name`` that runs ``jobs/main.py`` with ``arguments``."""
     return SparkJob(
         name=name,
         application=project.application,
@@ -88,5 +88,5 @@ def job_of(project: Project, name: str, arguments: tuple[str, ...]) -> SparkJob:
 
 
 def batch_job(*, name: str, arguments: tuple[str, ...], project: Project, **kwargs: Any) -> SparkBatchJob:
-    """The task that runs such a job."""
+    """Return the task that runs such a job."""
     return SparkBatchJob(job=job_of(project, name, arguments), **kwargs)

@@ -53,7 +53,10 @@ class PersonNeeded(AirflowFailException):
 
     @classmethod
     def by(cls, error: SessionizerError, go_on: str = GO_ON) -> PersonNeeded:
-        """The failure of a task because of ``error``. Raise it ``from None``: its stack helps no reader of the log."""
+        """Return the failure of a task because of ``error``.
+
+        Raise it ``from None``: its stack helps no reader of the log.
+        """
         return cls(reason_of(error), remedy_of(error, go_on))
 
 

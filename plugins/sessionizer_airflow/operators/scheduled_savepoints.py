@@ -34,7 +34,7 @@ LABEL: Final = "{{ task.stream }}"
 
 
 class FindDueStreams(BaseOperator):
-    """Returns, for each stream that is due, the arguments of a ``TakeSavepoint``."""
+    """Task that returns, for each due stream, the arguments of a ``TakeSavepoint``."""
 
     ui_color = "#dfe6f3"
 

@@ -118,7 +118,7 @@ class SuperviseStream(BaseOperator):
         before = read_watch(home)
         if before is not None and before.is_cleared_by(watch):
             ask_to_stop(home, CLEARED, self.log.info)
-        # Only now: a try that is killed before leaves the clear to the next one.
+        # Only now, because a try that is killed before this must leave the clear to the next try.
         write_watch(home, watch)
         self._supervisor.take_over()
         self._begun = True

@@ -27,7 +27,7 @@ from sessionizer_airflow.project import Project
 
 LINES_SHOWN = 500
 HEADERS = {
-    # Nothing of what a driver prints may become a script, whatever slips through the escaping.
+    # No output of a driver may become a script, even if the escaping fails.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -67,7 +67,7 @@ def home_of(dag_id: str, project: Annotated[Project, Depends(project_of)]) -> St
 def driver_log(
     home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Project, Depends(project_of)]
 ) -> Response:
-    """The end of the newest driver's log, without credentials."""
+    """Show the end of the newest driver's log, without credentials."""
     launch = read_launch(home)
     if launch is None:
         return _html(message_page(home.name, "driver log", "Its driver was not launched from Airflow."))

@@ -28,20 +28,20 @@ class PageLink(BaseOperatorLink):
         return self.NAME
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - the interface
-        """The address of the page."""
+        """Return the address of the page."""
         root = conf.get("api", "base_url", fallback="").rstrip("/")
         return f"{root}{PREFIX}/{ti_key.dag_id}/{self.PAGE}"
 
 
 class DriverLogLink(PageLink):
-    """The end of what the driver has printed."""
+    """Link to the end of the driver's log."""
 
     PAGE = "log"
     NAME = "Driver log"
 
 
 class SparkUiLink(PageLink):
-    """The Spark UI of whichever driver lives."""
+    """Link to the Spark UI of the live driver."""
 
     PAGE = "spark-ui"
     NAME = "Spark UI"

@@ -30,7 +30,7 @@ def last_words(path: Path, lines: int = LINES) -> list[str]:
 
 
 def fit_to_show(text: str, lines: int = LINES) -> list[str]:
-    """The last words in ``text``, as those of a log."""
+    """Return the last lines of ``text``, cut and redacted like those of a log."""
     shown = [line[:LINE_LIMIT] for line in redacted(text).splitlines() if line.strip()]
     return list(without_frames(shown))[-lines:]
 
@@ -52,14 +52,14 @@ def tail(path: Path, lines: int = LINES) -> list[str]:
     Empty when the log is not there or not on this machine. Never raises.
     """
     found: list[str] = []
-    # a driver makes no links: one that stands where an older part belongs leads to what is not its log
+    # A driver makes no links: a link in the place of an older part leads to another file.
     older = [part for part in BoundedLog(path).parts() if not part.is_symlink()]
     for part in (path, *older):
         missing = lines - len(found)
         if missing <= 0:
             break
         found = _last_lines(part)[-missing:] + found
-    # hidden first, cut after: the part that gives a credential away may be the one that is cut off
+    # Redact before the cut, because the cut may remove the part that marks a credential.
     return [line[:LINE_LIMIT] for line in redacted("\n".join(found)).splitlines()]
 
 
@@ -73,6 +73,6 @@ def _last_lines(path: Path) -> list[str]:
         return []
     lines = text.splitlines()
     if size > READ_BYTES and lines:
-        # its beginning, which may name the credential that follows, was not read
+        # The unread beginning of this line may name the credential that follows.
         lines[0] = "" if len(lines) > 1 else f"(a line of more than {READ_BYTES:,} bytes)"
     return [line for line in map(str.rstrip, lines) if line]

@@ -26,17 +26,17 @@ def page(title: str, blocks: Iterable[str]) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A line of prose."""
+    """Render a line of prose."""
     return f"<p>{escape(text)}</p>"
 
 
 def preformatted(text: str) -> str:
-    """Something to read as it is, or to paste."""
+    """Render a text to read as it is, or to paste."""
     return f"<pre>{escape(text)}</pre>"
 
 
 def log_page(stream: str, path: str, lines: Sequence[str], note: str | None = None) -> str:
-    """The last lines of the driver's log, below a ``note`` about the stream."""
+    """Render the last lines of the driver's log, below a ``note`` about the stream."""
     notes = [paragraph(note)] if note else []
     if not lines:
         seen = paragraph(f"Nothing to be read in {path}: it is empty, or on another machine.")
@@ -60,5 +60,5 @@ def _table(place: TablePlace) -> str:
 
 
 def message_page(stream: str, title: str, message: str) -> str:
-    """A page that says why there is nothing to show."""
+    """Render a page that says why there is nothing to show."""
     return page(f"{stream}: {title}", [paragraph(message)])

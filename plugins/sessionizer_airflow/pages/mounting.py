@@ -1,4 +1,4 @@
-"""The application, made when the first request comes: every Airflow process loads the plugin, one serves pages."""
+"""Application of the pages, made at the first request: every Airflow process loads the plugin, but one serves pages."""
 
 from __future__ import annotations
 

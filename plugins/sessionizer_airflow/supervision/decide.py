@@ -93,7 +93,7 @@ Decision = Launch | Adopt | Wait | Replace | GiveUp | StandBy
 def decide(situation: Situation, record: SupervisionRecord, policy: SupervisionPolicy, now_ms: int) -> Decision:
     """Decide what to do now. Never ``Launch`` while a process of the stream may still live."""
     decision = _decision(situation, record, policy, now_ms)
-    # What could not be done is not tried again before its time, as long as the cause lasts.
+    # A failed action is not retried before its time, as long as the cause lasts.
     hindered = record.waiting_since is not None and now_ms < record.restart_at
     if hindered and isinstance(decision, Launch | Replace):
         return _backing_off(record)

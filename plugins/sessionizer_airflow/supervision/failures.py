@@ -67,7 +67,7 @@ def describe_end(driver: Driver) -> str:
         return f"driver {driver.uid} did not start: {redacted(driver.start_problem.said)}"
     if ending is None:
         return f"driver {driver.uid} vanished without an exit record"
-    # a query names its stream and its cause before what Spark said
+    # a query's error has the stream and the cause before Spark's own message
     message = (ending.message or "").partition(f" ({ending.error_type}): ")[2] or ending.message or ""
     cause = ": ".join(part for part in (ending.error_type, first_line(message)) if part)
     return f"driver {driver.uid} {ending.outcome}" + (f" ({cause})" if cause else "")

@@ -37,7 +37,7 @@ def examined(
     ``told``: users know already why the stream does nothing. Then its silence is no news.
     """
     if beat is not None and beat.phase in WORKING:
-        # a driver that hangs at a batch beats on
+        # a driver that hangs at a batch still writes heartbeats
         worked_at = beat.at if beat.progress_at is None else beat.progress_at
         health = replace(health, worked_at=max(health.worked_at, worked_at))
     found = _ailment(health, beat, desired, policy, now_ms)
@@ -56,7 +56,7 @@ def _ailment(
     if now_ms - max(health.worked_at, desired.at) > policy.tell_stale_after:
         return Ailment.STALE
     if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows:
-        # Nothing came in, so nothing can be said about how far behind it is; a quiet source has no lag.
+        # Without input rows the lag is unknown. A quiet source has no lag.
         return None if beat is not None and beat.phase is Phase.IDLE else _unless_stale(health.ailment)
     return Ailment.LAGGING if (beat.watermark_lag_ms or 0) > policy.lag_alert_ms else None
 

@@ -75,7 +75,7 @@ class SupervisionPolicy:
         return replace(self, lag_alert_ms=self.lag_alert_ms + delay)
 
     def backoff(self, failures: int) -> int:
-        """Ms to wait before the restart after ``failures`` failures in a row (1 or more)."""
+        """Return the ms to wait before the restart after ``failures`` failures in a row (1 or more)."""
         doublings = min(failures - 1, 32)
         wait: int = min(self.first_backoff_ms * 2**doublings, self.longest_backoff_ms)
         return wait

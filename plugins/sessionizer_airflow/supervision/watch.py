@@ -62,7 +62,7 @@ def _needs_worker(
         case Adopt():
             return record.waiting_since is not None and driver is not None and driver.works
         case Wait():
-            # A failure that is not on record yet would be dated anew by each look: the wait would never end.
+            # Each look would date an unrecorded failure anew, and the wait would never end.
             failure = failure_of(driver)
             if driver is not None and driver.state is State.STALLED and driver.out_of_sight is not None:
                 return _is_to_be_noted(driver, record, policy, now_ms)

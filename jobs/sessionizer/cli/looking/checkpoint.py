@@ -1,4 +1,4 @@
-"""``sessionizer checkpoint inspect``: what any Spark checkpoint is, how far it is, and what of it is damaged."""
+"""``sessionizer checkpoint inspect``: the kind, progress and damage of any Spark checkpoint."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def compare(  # noqa: PLR0913  one parameter per option
     data: Data = None,
     master: Master = None,
 ) -> None:
-    """Tell which open events are only in the one state, only in the other, or in both, and of which keys."""
+    """List the open events that are only in one state, only in the other, or in both, and their keys."""
     where = stream_home(home, stream, data)
     shelf = savepoints_folder(where, folder)
     sides = [side_of(where, shelf, each) for each in (before, now)]

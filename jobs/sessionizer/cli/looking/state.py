@@ -40,7 +40,7 @@ def show(  # noqa: PLR0913  one parameter per option
     if key is not None and group is not None:
         raise InvalidSpec("--group", group, "Omit it beside --key: a key is in one group")
     where = stream_home(home, stream, data)
-    retained_batch(where, batch)  # what is wrong is told before Spark starts
+    retained_batch(where, batch)  # reports an error before Spark starts
     say(f"starting Spark to look into {stream}")
     spark = started_spark(f"sessionizer state {stream}", spark_master(master), local_data=is_local(where.data))
     started = time.monotonic()
