@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 2.0
 LEAST_WATCH_MS = 5_000
-"""Ms before a trigger fires. A task that is back in the queue before the scheduler has heard that it left its worker
-passes for a killed one, which costs a retry (issue 67287 of Airflow, open in 3.3.2)."""
+"""Ms before a trigger fires.
+
+A task must not be back in the queue before the scheduler has heard that it left its worker.
+
+Otherwise it passes for a killed task, which costs a retry (issue 67287 of Airflow, open in 3.3.2).
+"""
 
 
 class StreamTrigger(BaseTrigger):

@@ -38,8 +38,8 @@ def removed(files: Files, *names: str) -> tuple[Step, ...]:
 def of_batch(checkpoint: Checkpoint, batch: int) -> list[str]:
     """List the files that say that the newest batch is over, and in format 1 its state files.
 
-    In format 1 a snapshot of that batch would pass for one of the batch that runs in its place, because the names are
-    the same.
+    In format 1 the names are the same for every try of a batch. A snapshot of that batch would pass for one of the
+    batch that runs in its place.
     """
     stale = [
         file.name

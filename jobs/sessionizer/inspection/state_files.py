@@ -1,8 +1,8 @@
 """Files of a state: the batch and store of each, and the files that make up one version.
 
-Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it (``.zip`` of
-RocksDB, ``.snapshot`` of the provider in files) and the changes of each batch since (``.changelog``, ``.delta``). In
-format 2 the names also hold an id, which the batch's commit has.
+Spark calls the state after batch ``b`` version ``b + 1``. A version is the newest whole one before it and the changes
+of each batch since. Whole versions are ``.zip`` (RocksDB) or ``.snapshot`` (the provider in files), changes are
+``.changelog`` or ``.delta``. In format 2 the names also hold an id, which the batch's commit has.
 """
 
 from __future__ import annotations

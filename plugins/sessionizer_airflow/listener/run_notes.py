@@ -1,7 +1,7 @@
 """Notes on the runs of ``sessionizer.operate``, which describe them in a list of runs.
 
-A worker cannot write a note. Airflow calls a listener in the scheduler, within the transaction that changes the run, so
-that the note is written or rolled back with the change.
+A worker cannot write a note. Airflow calls a listener in the scheduler, within the transaction that changes the run. So
+the note is written or rolled back with the change.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ later, and might overwrite a newer one.
 Clear: the driver stops and the supervisor launches another. The new try sees that it was cleared, or the worker does,
 if it still finds the task being restarted.
 
-Any other end is not a user's action: a run that timed out, a worker that was thought dead and whose task is retried, a
-triggerer that handed the watch to another, a worker that shuts down. Then the driver goes on.
+Any other end is not a user's action, and the driver goes on. Examples are a run that timed out and a worker that was
+thought dead and whose task is retried. Others are a triggerer that handed the watch to another and a worker that shuts
+down.
 """
 
 from __future__ import annotations

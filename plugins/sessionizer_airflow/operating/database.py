@@ -1,7 +1,7 @@
 """User of a database that a job reads, taken from an Airflow connection only into the environment of the job.
 
-Options of the job, and the Spark provider's environment variables, are visible: in the list of processes, in the task's
-rendered fields and, on YARN and Kubernetes, in the settings of the job.
+Options of the job, and the Spark provider's environment variables, are visible. They are in the list of processes, in
+the task's rendered fields and, on YARN and Kubernetes, in the settings of the job.
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ DURATIONS = (
 class SupervisionPolicy:
     """Limits that say when a silent driver is hung, and how often a dead one is restarted.
 
-    ``startup_grace_ms`` runs from the launch, then from the lease and each step of the start, to the next such step or
-    the first progress of a batch. ``stale_limit_ms`` runs from the newest heartbeat, and from the newest sign of
-    progress. A driver whose process cannot be seen from here counts as gone after ``takeover_after_ms`` of silence.
+    ``startup_grace_ms`` runs from the launch, then from the lease and from each step of the start. It ends with the
+    next such step or the first progress of a batch. ``stale_limit_ms`` runs from the newest heartbeat, and from the
+    newest sign of progress. A driver whose process cannot be seen from here counts as gone after ``takeover_after_ms``
+    of silence.
 
     A restart waits ``first_backoff_ms``, doubled at each further failure up to ``longest_backoff_ms``. After
     ``restart_budget`` restarts in a row the supervisor gives up. A driver that lived for ``healthy_after_ms`` refills
