@@ -18,7 +18,7 @@ from sessionizer_airflow.pages.mounting import PREFIX, pages
 
 
 class SessionizerPlugin(AirflowPlugin):
-    """See the module."""
+    """The plugin. Its parts are listed in the module's docstring."""
 
     name = "sessionizer"
     fastapi_apps: list[Any] = [{"app": pages, "url_prefix": PREFIX, "name": "sessionizer"}]  # noqa: RUF012 - as declared

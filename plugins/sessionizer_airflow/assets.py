@@ -1,4 +1,4 @@
-"""The asset behind "new sessions have landed", and the watcher that says so."""
+"""Assets that announce new sessions, and the trigger that watches for them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SessionsLanded(BaseEventTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Fire whenever there is news, for as long as the asset is watched."""
+        """Fire at each news of the table, as long as the asset is watched."""
         last = await self._last_announced()
         while True:
             found = landed(await self._heartbeat(), last)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BrokenSpecs(TerminalError):
-    """Spec files that give no stream, for ``problems``."""
+    """Spec files that cannot be loaded. ``problems`` has the error of each."""
 
     def __init__(self, problems: Iterable[TerminalError]) -> None:
         self.problems = tuple(problems)
@@ -156,7 +156,7 @@ class JobFailed(TerminalError):
 
 
 class WatchCancelled(TransientError):
-    """The task that worked for ``stream`` was ended from outside."""
+    """A user or Airflow ended the task that worked for ``stream``."""
 
     def __init__(self, stream: str) -> None:
         self.stream = stream

@@ -41,7 +41,7 @@ class Project:
 
     @property
     def archive(self) -> PackageArchive:
-        """The package beside the application, for clusters that hand it on."""
+        """The package beside the application, for clusters that copy it to their machines."""
         return PackageArchive(self.application.parent / "sessionizer", self.home / "packages")
 
     @classmethod

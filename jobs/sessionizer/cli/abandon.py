@@ -1,4 +1,4 @@
-"""``sessionizer abandon``: give up an operation that was begun and that no process carries out any more."""
+"""``sessionizer abandon``: give up an operation that was begun and has no process any more."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
 _JOB: Final = re.compile(r"(restore|rollback|rescale|switch|apply|seed)-\d{8}T")
-"""The uid of a command that has the stream, unlike that of a driver."""
+"""Pattern of the uid of a command that has the stream, unlike that of a driver."""
 
 
 def abandon(stream: Stream, *, by: By = None, home: Home = None, data: Data = None) -> None:
-    """Give up a restore, rescale, seed … that failed or was killed before it changed anything that counts."""
+    """Give up a restore, rescale, seed … that failed or was killed before its point of no return."""
     where = stream_home(home, stream, data)
     pending = pending_operation(where)
     if pending is not None:

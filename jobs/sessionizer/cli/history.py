@@ -100,7 +100,7 @@ def _tell_sessions(sessions: DataFrame) -> None:
 def report(
     stream: Stream, *, streams: Streams = None, home: Home = None, data: Data = None, master: Master = None
 ) -> None:
-    """Compute sessions_daily anew for the days that sessions came to since the last run."""
+    """Update sessions_daily for the days that got sessions since the last run."""
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     from sessionizer.spark.history.report import DailyReport  # noqa: PLC0415
     from sessionizer.spark.sinks import table_shapes  # noqa: PLC0415  fast --help

@@ -99,7 +99,7 @@ def export(
     home: Home = None,
     master: Master = None,
 ) -> None:
-    """Write the open sessions as a Delta table, each with the end that it would have if nothing more came."""
+    """Write the open sessions as a Delta table, each with the end that it would have if no more events came."""
     where, manifest = _with_tables(stream, id, folder, home)
     target = folder_at(to)
     if target.exists():

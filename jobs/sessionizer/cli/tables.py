@@ -1,4 +1,4 @@
-"""``sessionizer tables``: where a stream's tables are, and queries to paste."""
+"""``sessionizer tables``: the places of a stream's tables, and queries to paste."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sessionizer.home.table_places import TablePlace, place_of, table_locations
 def tables(
     stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None, data: Data = None
 ) -> None:
-    """Show where the stream's Delta tables are, with a query to paste for Spark SQL, DuckDB and Polars."""
+    """Show the places of the stream's Delta tables, with a query to paste for Spark SQL, DuckDB and Polars."""
     spec, where = stream_spec(streams, stream), stream_home(home, stream, data)
     locations = table_locations(where, spec_in_force(where, spec).sink.path)
     places = [place_of(name, path) for name, path in locations.items()]

@@ -1,1 +1,1 @@
-"""All streams of a platform at a glance."""
+"""Views of all streams of a platform."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CLASS: Final = "SESSIONIZER_NOTIFIER"
 ARGUMENTS: Final = "SESSIONIZER_NOTIFIER_ARGUMENTS"
 PATIENCE_SECONDS: Final = 30.0
-"""A service that does not answer must not keep the triggerer from watching."""
+"""Timeout of a notification, because a service that does not answer must not keep the triggerer from watching."""
 
 
 @dataclass(frozen=True, kw_only=True)

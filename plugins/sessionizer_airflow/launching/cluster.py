@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.launching.launcher import DriverObservation, DriverTraces
 
 ANSWER_LIMIT_SECONDS = 60.0
-"""The managers' programs are JVMs: seconds to start, and they retry on their own."""
+"""Timeout of a manager's program. It is a JVM that takes seconds to start, and retries on its own."""
 DEATH_LIMIT_SECONDS = 90.0
 """Longest wait for a killed driver to end. Kubernetes grants a pod 30 s, YARN is quicker."""
 LOOK_AGAIN_SECONDS = 3.0

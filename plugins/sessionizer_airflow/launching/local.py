@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sessionizer_airflow.launching.argv import DriverCall
 
 DEATH_LIMIT_SECONDS = 20.0
-"""A killed process may be stuck in the kernel for a while (a slow disk), but not for ever."""
+"""Longest wait for a killed process to end. It may be stuck in the kernel for a while (a slow disk)."""
 
 
 @dataclass(frozen=True)

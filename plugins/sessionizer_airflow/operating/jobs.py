@@ -68,7 +68,7 @@ class ReadForm(BaseBranchOperator):
 
 
 class OperateJob(SparkBatchJob):
-    """A job whose arguments are known when the form is."""
+    """Job whose arguments come from the form of its run."""
 
     go_on = ""
 

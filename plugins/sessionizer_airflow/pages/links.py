@@ -1,4 +1,4 @@
-"""The buttons on a supervising task. They lead to pages that look things up when they are opened: drivers change."""
+"""Buttons on a supervising task. Their pages look up the current driver when a user opens them."""
 
 from __future__ import annotations
 

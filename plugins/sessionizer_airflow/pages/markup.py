@@ -1,4 +1,4 @@
-"""The pages as text: pure. Everything that is put in is escaped."""
+"""HTML of the pages: pure. Every inserted text is escaped."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ PREFIX: Final = "/sessionizer"
 
 
 async def pages(scope: Scope, receive: Receive, send: Send) -> None:
-    """Pass the request on."""
+    """Pass the request on to the application."""
     await _app()(scope, receive, send)
 
 

@@ -264,5 +264,5 @@ class Supervisor:
         return DriverTraces(uid=uid, launch=launch if launch in records else None, processes=processes)
 
     def cancel(self) -> None:
-        """Launch nothing more. It may be called from a signal handler while ``settle`` is under way."""
+        """Launch no more drivers. A signal handler may call it while ``settle`` runs."""
         self.cancelled = True

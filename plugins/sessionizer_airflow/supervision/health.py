@@ -88,7 +88,7 @@ def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, n
 
 
 WRITTEN_EVERY = 60_000
-"""Ms between two records of a stream that is well."""
+"""Ms between two records of a healthy stream."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ DURATIONS = (
     "startup_grace_ms", "stale_limit_ms", "first_backoff_ms", "longest_backoff_ms", "healthy_after_ms",
     "stale_alert_ms", "lag_alert_ms", "waiting_alert_ms", "takeover_after_ms",
 )  # fmt: skip
-"""The fields that are lengths of time."""
+"""Fields that are lengths of time."""
 
 
 @dataclass(frozen=True, kw_only=True)
