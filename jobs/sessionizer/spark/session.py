@@ -1,4 +1,4 @@
-"""The SparkSession every job of ours runs in: what Spark must be set to for the stream's state to be exact.
+"""The SparkSession that every job of ours runs in, with the settings that make the stream's state exact.
 
 Where it runs (master, memory, queue) comes from spark-submit or the environment, never from here.
 """
@@ -44,9 +44,9 @@ DELTA: dict[str, str] = {
 ROWS_TO_PYTHON: Final = 131_072
 """Rows per Arrow batch on the way into Python: the fewer batches, the fewer blobs."""
 SMALL_ROW: Final = 16_384
-"""Bytes of a row, so small that an Arrow batch of nothing but the largest still fits into its 2 GiB."""
+"""Bytes of a row that counts as small: an Arrow batch of only the largest such rows still fits into its 2 GiB."""
 NO_LIMIT: Final = 2**31 - 1
-"""As the limit of an Arrow batch in bytes, it tells Spark not to weigh the batch after each row."""
+"""Limit of an Arrow batch in bytes that tells Spark not to weigh the batch after each row."""
 
 THROUGHPUT: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_TO_PYTHON),
@@ -79,22 +79,25 @@ BOUNDED_MEMORY: dict[str, str] = {
     # of the heap, for the row groups of all Parquet files that are being written: the rest of it is not theirs
     "spark.hadoop.parquet.memory.pool.ratio": "0.25",
 }
-"""With what is emitted on disk (``sinks``), what a batch takes of the heap does not grow with what it closes."""
+"""Settings that bound the heap of a batch.
+
+With the emitted rows on disk (``sinks``), it does not grow with what it closes.
+"""
 
 
 def jar_folder() -> Path:
-    """Where ``make jars`` put the class path; override with SESSIONIZER_JARS."""
+    """Return the folder of the class path that ``make jars`` filled. SESSIONIZER_JARS overrides it."""
     return Path(os.environ.get("SESSIONIZER_JARS", Path(__file__).parents[3] / ".jars" / "spark")).absolute()
 
 
 def spare_small_rows(spark: SparkSession, max_event_bytes: int) -> None:
-    """Have Spark not weigh Arrow batches of small rows: that takes a tenth of the executors' time."""
+    """Have Spark not weigh Arrow batches of small rows, which takes a tenth of the executors' time."""
     if max_event_bytes <= SMALL_ROW:
         spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", NO_LIMIT)
 
 
 def class_path(master: str) -> dict[str, str]:
-    """How our jars reach Spark.
+    """Return the settings that give Spark our jars.
 
     On one machine they are on the class path of each JVM (``local-cluster`` has several). ``spark.jars`` would copy
     them for every session, and Spark closes the class loader of an old session with a query of a new one still in it:
@@ -106,7 +109,7 @@ def class_path(master: str) -> dict[str, str]:
 
 
 def package_root() -> Path:
-    """The source root that holds the ``sessionizer`` package."""
+    """Return the source root that holds the ``sessionizer`` package."""
     return Path(__file__).parents[2]
 
 
@@ -115,7 +118,7 @@ def spark_session(
 ) -> SparkSession:
     """Start (or find) the session of ``application``.
 
-    ``master`` is for a program started as plain Python; under spark-submit it is None and submit decides.
+    ``master`` is for a program started as plain Python. Under spark-submit it is None and submit decides.
     ``local_data``: whether checkpoints are on a file system that is mounted here.
     """
     check_client_version()
@@ -148,7 +151,7 @@ def spark_session(
 
 
 def _fill_in_local_settings(spark: SparkSession, *, local_data: bool) -> None:
-    """Under spark-submit the master is known only now; what was submitted goes before."""
+    """Set local settings once the master is known, which under spark-submit is only now. Submitted settings win."""
     submitted = spark.sparkContext.getConf()
     if not is_local(spark.sparkContext.master or ""):
         return
@@ -162,7 +165,7 @@ def _on_one_machine(*, local_data: bool) -> dict[str, str]:
 
 
 def _silence_python_logs() -> None:
-    """PySpark logs what it raises as well, as JSON with the JVM's whole stack."""
+    """Turn off PySpark's own log of the errors it raises, which is JSON with the JVM's whole stack."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415  the version check must come first
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
@@ -176,7 +179,7 @@ def _let_local_workers_import_us() -> None:
 
 
 def check_client_version() -> None:
-    """pyspark-client unpacks over pyspark: at another version it silently replaces files."""
+    """Check the version of pyspark-client, which unpacks over pyspark: another version silently replaces files."""
     versions = {name: importlib.metadata.version(name) for name in ("pyspark", "pyspark-client")}
     if len(set(versions.values())) != 1:
         message = f"pyspark and pyspark-client must be of one version, found {versions}"

@@ -1,4 +1,4 @@
-"""Settings of a session that hold for what is planned and run in a ``with`` block, and for nothing after it."""
+"""Settings of a session for queries planned and run in a ``with`` block, restored after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def temporary_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set ``settings``, and put back what was there; what was not set is not set afterwards."""
+    """Set ``settings`` for the block, and restore the values before, also unset ones."""
     before = {name: spark.conf.get(name, None) for name in settings}
     try:
         for name, value in settings.items():

@@ -1,1 +1,1 @@
-"""The process that owns a stream's lease and runs its query until it is told to stop."""
+"""The driver: the process that owns a stream's lease and runs its query until it is asked to stop."""

@@ -1,4 +1,4 @@
-"""The files that a batch was planned with, looked at before it writes anything."""
+"""The files of a planned batch, checked before it writes anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AWAY: Final = "the folder is not there"
 
 
 def require_folder(home: StreamHome, source: Source) -> None:
-    """Raises SourceUnreachable if the folder of a stream that has run before is not there, such as an unmounted one."""
+    """Raise SourceUnreachable if the folder of a stream that has run before is missing, such as an unmounted one."""
     if source.format != "files" or active_lineage(home) is None:
         return
     folder = located(source.path, home.platform)
@@ -43,12 +43,12 @@ def _may_be_there(folder: str) -> bool:
 
 
 class FilesPutAside(Exception):
-    """The batch has files that cannot be read: a query that starts anew leaves them out."""
+    """The batch has unreadable files. A query that starts anew leaves them out."""
 
 
 @dataclass(slots=True)
 class BatchFiles:
-    """Looks at the files of each batch of a lineage. ``error`` and ``put_aside`` say why it ended a query."""
+    """A check of the files of each batch of a lineage. ``error`` and ``put_aside`` say why it ended a query."""
 
     home: StreamHome
     lineage: str
@@ -56,7 +56,10 @@ class BatchFiles:
     put_aside: dict[str, str] = field(default_factory=dict)
 
     def require(self, spark: SparkSession, spec: StreamSpec, batch_id: int) -> None:
-        """Raises SourceFilesGone, SourceUnreachable, and FilesPutAside where the batch is to run without some."""
+        """Check the batch's files.
+
+        Raises SourceFilesGone, SourceUnreachable, FilesPutAside if the batch is to run without some.
+        """
         source = spec.source
         if source.format != "files":
             return
@@ -76,12 +79,12 @@ class BatchFiles:
             raise FilesPutAside
 
     def _gone(self, folder: str, files: Sequence[str], batch_id: int) -> SessionizerError:
-        """A folder that is gone as well was unmounted, or will be back for another reason."""
+        """Choose the error for files that are gone. If the folder is gone as well, it was unmounted or will be back."""
         if not _may_be_there(folder):
             return SourceUnreachable(folder, AWAY)
         return SourceFilesGone(self.home.name, batch_id, tuple(files))
 
     def reason(self) -> str | None:
-        """Say which files the next query is to leave out. None for no file."""
+        """Name the files that the next query leaves out, None if there are none."""
         files = [f"{uri} ({problem})" for uri, problem in self.put_aside.items()]
         return f"quarantined as a whole, as it cannot be read: {', '.join(files)}" if files else None

@@ -1,4 +1,4 @@
-"""What Spark tells of the batch under way: its jobs and tasks, and how many records they have taken so far."""
+"""Spark's view of the batch under way: its jobs and tasks, and the number of records they have taken so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def observed_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | None, batches: int) -> BatchObservation:
-    """What is seen of ``query`` now; ``batch_id`` is of the batch that Spark has handed to us."""
+    """Observe ``query`` as it is now. ``batch_id`` is the batch that Spark has handed to us."""
     status = query.status
     if not status["isTriggerActive"] and query.isActive:
         return BatchObservation(waits=True, batches=batches)
@@ -33,7 +33,10 @@ def observed_batch(spark: SparkSession, query: StreamingQuery, batch_id: int | N
 
 
 def _task_seconds(spark: SparkSession) -> int:
-    """Of a local Spark; elsewhere executors tell how many records their tasks have taken."""
+    """Return the task seconds of a local Spark, else 0.
+
+    Elsewhere executors report the records that their tasks have taken.
+    """
     if not (spark.sparkContext.master or "").startswith("local"):
         return 0
     jvm = jvm_of_this_process()
@@ -41,13 +44,13 @@ def _task_seconds(spark: SparkSession) -> int:
 
 
 def _jobs(spark: SparkSession, run_id: str) -> tuple[int, ...]:
-    """The query's jobs under way: Spark groups them under the id of its run. Others' get on by themselves."""
+    """Return the query's jobs under way. Spark groups them under the id of its run. Jobs of others do not count."""
     tracker = spark.sparkContext.statusTracker()
     return tuple(sorted({*tracker.getActiveJobsIds()} & {*tracker.getJobIdsForGroup(run_id)}))
 
 
 def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageObservation]:
-    """The stages of ``jobs``; one whose output was there already has no tasks and is not known."""
+    """Yield the stages of ``jobs``. A stage whose output exists already has no tasks and is unknown to Spark."""
     tracker = spark.sparkContext.statusTracker()
     for job_id in jobs:
         job = tracker.getJobInfo(job_id)
@@ -59,9 +62,9 @@ def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageObserva
 
 
 def _with_records(spark: SparkSession, stage: StageObservation) -> StageObservation:
-    """The records that its tasks have taken, of those that run too: the public tracker counts whole tasks only.
+    """Add the records that its tasks have taken, running ones included. The public tracker counts finished tasks only.
 
-    Executors tell every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
+    Executors report every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.
     """
     records = records_of_stage(spark, stage.stage_id)
     return stage if records is None else replace(stage, rows_read=records[0], records=records)

@@ -1,4 +1,4 @@
-"""What a driver does for its stream between two looks at the query: none of it may end the stream."""
+"""Housekeeping of a driver between two looks at its query. No failure of it may end the stream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ FOLDER_EVERY_MS: Final = 60_000
 
 
 class Chores:
-    """Of the driver of ``prepared``, which ends by itself unless ``until`` is STOPPED; ``say`` takes a line of text."""
+    """Housekeeping of the driver of ``prepared``. The driver ends by itself unless ``until`` is STOPPED.
+
+    ``say`` takes a line of text.
+    """
 
     def __init__(self, prepared: PreparedQuery, until: Until, say: Callable[[str], None]) -> None:
         self._prepared, self._signs, self._say = prepared, prepared.signs, say
@@ -51,11 +54,11 @@ class Chores:
 
     @property
     def follows_a_quiet_source(self) -> bool:
-        """Whether the watermark is moved while the source is quiet."""
+        """Whether the driver moves the watermark while the source is quiet."""
         return self._idle is not None
 
     def do(self, query: StreamingQuery) -> None:
-        """Whatever is due now."""
+        """Do the tasks that are due now."""
         self._remove_taken_punctuations()
         if self._log is not None:
             self._log.trim()
@@ -68,7 +71,7 @@ class Chores:
         self._tell_of_late_backlog()
 
     def end(self) -> None:
-        """Return when nothing of them runs any more."""
+        """Return when no task runs any more."""
         self._changes.look_now()
         self._tell_of_late_backlog()
         if self._rehearsal is not None:
@@ -80,7 +83,7 @@ class Chores:
         return IdleClock(rules.idle_after_ms, every) if rules.idle_after_ms else None
 
     def _announcer(self) -> TimeoutAnnouncer | None:
-        """Clients' timeouts are looked at before the query starts, so that its first batch has them."""
+        """Read clients' timeouts before the query starts, so that its first batch has them."""
         prepared = self._prepared
         home = prepared.home
         table = TimeoutTable.of(prepared.spark, prepared.spec, home.platform, home.lineage(prepared.lineage))
@@ -93,7 +96,7 @@ class Chores:
         return announcer
 
     def _remove_taken_punctuations(self) -> None:
-        """What cannot be removed costs room, not the stream."""
+        """Remove punctuations that were read. A failure costs disk space, not the stream."""
         try:
             self._taken.sweep(self._signs.beat.batch_id)
         except OSError as error:
@@ -121,7 +124,7 @@ class Chores:
             self._signs.say(warning=warning)
 
     def _tell_of_late_backlog(self) -> None:
-        """Once in the life of a driver, and only after a batch."""
+        """Warn once in a driver's life, and only after a batch."""
         log = self._prepared.batch_log
         if self._lineage is None or log.added <= self._late_told:
             return

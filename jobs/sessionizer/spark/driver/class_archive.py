@@ -1,4 +1,4 @@
-"""Makes the archive of the JVM's classes, which ``make`` does once (``python -m`` this module).
+"""Maker of the archive of the JVM's classes, run once by ``make`` (``python -m`` this module).
 
 A short stream lives from its first batch to its drain, and the JVM writes down the classes it has loaded by then
 (docs/adr/0035). Without the archive everything works, a few seconds later.
@@ -30,7 +30,7 @@ _EVENTS: Final = [
 
 
 def make_archive() -> Path | None:
-    """Write the archive beside the jars; None if the JVM did not write one, as a JVM without its own archive won't."""
+    """Write the archive beside the jars, None if the JVM wrote none, such as a JVM without an archive of its own."""
     archive = class_archive(jar_folder())
     part = archive.with_suffix(".part")
     for earlier in (archive, part):  # a JVM that is started with an archive writes none

@@ -1,8 +1,8 @@
-"""Whether a lineage can go on by a spec that was changed (docs/adr/0043).
+"""Check that a lineage can go on by a changed spec (docs/adr/0043).
 
-Most changes hold from the next batch on. Those that would lose events are refused: what the checkpoint is of, such as
-the number of key groups or the source; and anything that a batch means that was cut short after it had written, as
-Delta skips what a table has while the state follows the new spec.
+Most changes hold from the next batch on. Changes that would lose events are refused. These are the facts of the
+checkpoint, such as the number of key groups or the source. Other refused changes alter a batch that was cut short after
+it had written, because Delta skips rows that a table has while the state follows the new spec.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHome, lineage: str) -> None:
-    """Raises InvalidSpec, naming the field, if ``lineage`` cannot go on by it. Writes nothing."""
+    """Raise InvalidSpec, naming the field, if ``lineage`` cannot go on by the spec. Writes nothing."""
     if running.before is None or not running.applied or begun_batch(home.checkpoint(lineage)) is None:
         return
     require_continuable(running.applied)

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callable[[str], None]) -> ExitRecord:
-    """Run the stream at ``home`` whose spec ``file`` holds; returns how it ended.
+    """Run the stream at ``home`` whose spec ``file`` holds, and return how it ended.
 
-    Raises what kept it from starting or running on, after recording it. ``say`` gets one line per thing a person would
-    want to know.
+    Raises the error that kept it from starting or running on, after recording it. ``say`` gets one line for each event
+    that a user would want to know.
     """
     home.prepare()
     lease = _acquired(home, options.uid, say)
@@ -86,9 +86,10 @@ def _require_readable(home: StreamHome) -> None:
 
 
 def _prepare_data(home: StreamHome) -> None:
-    """Raises what keeps its data from being written, DataOwned, and DamagedFile where there is more than is known.
+    """Prepare the stream's data. Raises DataOwned, and DamagedFile if there are checkpoints that control does not know.
 
-    Raises DataAway before anything is made where the data was.
+    Raises DataAway, before it makes a folder, if the checkpoint of the active lineage is missing. Raises
+    StoreUnreachable, DiskFull, UnwritablePath.
     """
     lineage = active_lineage(home)
     if lineage is not None:

@@ -1,7 +1,7 @@
-"""Whether the executors of a cluster can do a stream's work: asked before anything of the stream is made.
+"""Check that the executors of a cluster can do a stream's work, before anything of the stream is made.
 
-What is found is what cannot pass by itself. Whatever else keeps the question from its answer (an executor that is lost,
-a name node that is away) is left to the stream, which knows how to wait.
+It finds faults that cannot pass by themselves. Other failures of the check (an executor that is lost, a name node that
+is away) are left to the stream, which knows how to wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED: Final = ("sessionizer", "pyarrow", "pandas", "numpy", "google.protobuf")
-"""What Python imports on an executor."""
+"""Packages that Python imports on an executor."""
 UNFIT: Final = (
     (re.compile(r"\[PYTHON_VERSION_MISMATCH\][^\n]*?version: ([\d.]+)"), "their Python is {}, the driver's is {here}"),
     (re.compile(r'Cannot run program "([^"]+)"'), "they have no program {}"),
@@ -39,9 +39,9 @@ UNWRITABLE: Final = re.compile(r"([^\n]*(?:Permission denied|Read-only file syst
 
 
 def require_fit_executors(spark: SparkSession, data: DataPath) -> None:
-    """Raises ExecutorsUnfit: they lack a package, have another Python, or cannot write where the driver reads.
+    """Raise ExecutorsUnfit if executors lack a package, have another Python, or cannot write where the driver reads.
 
-    Those are asked that have come by now. ``data`` is the stream's folder of data, which is there.
+    Asks those that have come by now. ``data`` is the stream's existing folder of data.
     """
     _require_python(spark)
     _require_shared(spark, data)
@@ -56,7 +56,7 @@ def _require_python(spark: SparkSession) -> None:
 
 
 def _question() -> Callable[[Any], Iterator[tuple[str, list[str]]]]:
-    """Sent by value: what is asked for may not be there, our package neither."""
+    """Return the question, which is sent by value because the packages and ours may be missing there."""
     needed = NEEDED
 
     def lacking(_: object) -> Iterator[tuple[str, list[str]]]:
@@ -75,7 +75,7 @@ def _question() -> Callable[[Any], Iterator[tuple[str, list[str]]]]:
 
 
 def _require_shared(spark: SparkSession, data: DataPath) -> None:
-    """What they write must be what the driver finds: a path may be another folder on each machine."""
+    """Require that the driver finds the executors' files, because a path may be another folder on each machine."""
     place = data / f".executors.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     tasks = spark.sparkContext.defaultParallelism
     try:
@@ -91,7 +91,7 @@ def _require_shared(spark: SparkSession, data: DataPath) -> None:
 
 @contextmanager
 def _unfit(signs: Iterable[tuple[re.Pattern[str], str]]) -> Iterator[None]:
-    """A failure inside that bears one of ``signs`` is the executors'; what else there is is passed over."""
+    """Raise ExecutorsUnfit for a failure in the block that shows one of ``signs``. Other failures are ignored."""
     try:
         yield
     except (PySparkException, JavaError) as error:

@@ -1,4 +1,4 @@
-"""How a driver is stopped: by a signal, and at the gate before every batch, with nothing half-written."""
+"""Stop of a driver: by a signal, and at the gate before every batch, with nothing half-written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class GateClosed(Exception):
-    """Raised at the start of a batch that will not be run."""
+    """Raised at the start of a batch that must not run."""
 
 
 class BatchGate:
-    """Lets batches through one at a time until it is closed; ``must_stop`` is asked before each."""
+    """A gate that lets batches through one at a time until it is closed. It asks ``must_stop`` before each."""
 
     def __init__(self, must_stop: Callable[[], bool]) -> None:
         self._must_stop = must_stop
@@ -30,7 +30,7 @@ class BatchGate:
 
     @property
     def failure(self) -> SessionizerError | None:
-        """The error of ours that ended a batch: Spark passes on its words alone."""
+        """Error of ours that ended a batch, because Spark passes on only its text."""
         return self._failure
 
     @property
@@ -40,17 +40,17 @@ class BatchGate:
 
     @property
     def refused(self) -> bool:
-        """Whether a batch was turned away, which ends its query: that end is no failure."""
+        """Whether the gate refused a batch, which ends its query. That end is no failure."""
         return self._refused.is_set()
 
     @property
     def batch_id(self) -> int | None:
-        """The batch that is being run; None while there is none, or one is only planned."""
+        """Number of the running batch, None while there is none, or one is only planned."""
         return self._batch_id
 
     @contextmanager
     def batch(self, batch_id: int) -> Iterator[None]:
-        """Hold the gate for one batch. Raises GateClosed instead when no batch may start."""
+        """Hold the gate for one batch. Raises GateClosed if no batch may start."""
         with self._in_batch:
             if self.closed or self._must_stop():
                 self._closed.set()
@@ -66,23 +66,26 @@ class BatchGate:
                 self._batch_id = None
 
     def close(self) -> None:
-        """No batch starts from now on; one that runs goes on."""
+        """Let no further batch start. A running one goes on."""
         self._closed.set()
 
 
 class StopSignals:
-    """While it is entered both signals only set ``received``; the driver looks at it between two steps."""
+    """Handler of both signals while it is entered: they only set ``received``.
+
+    The driver reads it between two steps.
+    """
 
     def __init__(self) -> None:
         self.received = False
 
     def __enter__(self) -> Self:
-        """Handle the signals from now on."""
+        """Handle the signals until the exit."""
         self.take_over()
         return self
 
     def take_over(self) -> None:
-        """Handle them (again): Spark's start installs a SIGINT handler of its own, which cancels all jobs."""
+        """Handle them (again), because Spark's start installs a SIGINT handler of its own, which cancels all jobs."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._receive)

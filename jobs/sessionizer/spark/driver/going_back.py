@@ -1,7 +1,7 @@
-"""Back to the lineage before, by the driver itself: where whoever approved a verb wanted that if its lineage fails.
+"""Automatic rollback: the driver makes the lineage before active again, if the user approved that for a failed trial.
 
-It is the rollback that people type, under the lease of the driver that is about to start, before its query. Killed
-anywhere, the next driver goes on with it.
+It is the same rollback that a user types, under the lease of the driver that is about to start, before its query. If it
+is killed anywhere, the next driver goes on with it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ BY_TRIAL: Final = "the trial of lineage "
 
 
 def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: Callable[[str], None]) -> None:
-    """Have the lineage before be the active one again, if the one of now failed its trial and was to be left then.
+    """Roll back to the lineage before if the active one failed its trial and the user approved a rollback.
 
-    Raises NoWayBack, EventsGone and what else ends a rollback: then a person has to decide.
+    Raises NoWayBack, EventsGone and other errors that end a rollback. Then a user has to decide.
     """
     begun = _begun(home)
     trial = trial_of_active(home)
@@ -56,13 +56,13 @@ def go_back_if_due(home: StreamHome, lease: Lease, options: DriverOptions, say: 
 
 
 def _begun(home: StreamHome) -> OperationRecord | None:
-    """The record of one that a driver began and did not finish."""
+    """Return the record of a rollback that a driver began and did not finish."""
     pending = pending_operation(home)
     return pending if pending and pending.verb == VERB and pending.by.startswith(BY_TRIAL) else None
 
 
 def _approved(spark: SparkSession, home: StreamHome) -> OperationRecord:
-    """The record of a rollback: it was approved with the verb whose lineage failed."""
+    """Make the record of a rollback, which was approved with the command whose lineage failed."""
     plan = plan_rollback(spark, home)
     plan.require_possible()
     leaves = (plan.leaves, plan.newest_batch)

@@ -1,4 +1,4 @@
-"""One life of a driver, after it got the lease: prepared, its query run and watched to the end."""
+"""A driver's life after it got the lease: prepared, its query run and watched to the end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ class DriverLife:
         self._progress = ProgressTeller(int(options.progress_every_s * 1000))
 
     def run(self) -> tuple[ExitOutcome, int | None]:
-        """Run to the end; returns how it ended and the last batch, if there was one. Raises what ended it otherwise."""
+        """Run to the end, and return how it ended and the last batch, if any.
+
+        Raises the error that ended it otherwise.
+        """
         self._begin()
         with self._signs.beating():
             self._prepared = self._prepare()
@@ -142,11 +145,11 @@ class DriverLife:
         return preparation.run(spark)
 
     def query_has_ended(self) -> bool:
-        """Cut the query off if it still runs, whatever kept us from watching it; False if it would not end."""
+        """Cut the query off if it still runs, after any failure to watch it. False if it would not end."""
         return self._query is None or cut_off(self._query)
 
     def ends_with(self, error: SessionizerError) -> SessionizerError:
-        """What the driver says that it ends with, whose life ended with ``error``."""
+        """Return the error that the driver reports after ``error`` ended its life."""
         return error if self._trial is None else self._trial.after(error)
 
     def _run_to_end(self, until: Until) -> None:
@@ -157,17 +160,17 @@ class DriverLife:
             self._drain_lineage()
 
     def _needs_waking(self, until: Until) -> bool:
-        """Whether a first batch is wanted though nothing new may come.
+        """Whether a first batch is needed although no new events may come.
 
-        It tells a driver that goes on where the watermark stands, and on the wall clock one that ends by itself closes
-        with it what is over by now.
+        It tells a resuming driver its watermark. On the wall clock, a driver that ends by itself closes with it the
+        sessions that are over by now.
         """
         if until is Until.STOPPED:
             return self._chores.follows_a_quiet_source
         return self._spec.rules.time_mode is not TimeMode.EVENT_TIME
 
     def _drain_lineage(self) -> None:
-        """Close every session, for good."""
+        """Close every session for good."""
         lineage = self._prepared.lineage
         begin_drain(self._home, lineage)
         self._say(f"draining lineage {lineage}: every session is closed now; what comes later would be late")
@@ -178,14 +181,14 @@ class DriverLife:
             self._say(f"stream {self._home.name} is drained and over: no later run goes on from here")
 
     def _until(self) -> Until:
-        """When to end: a drain that was begun is finished, whatever is asked for now."""
+        """Choose when to end. A drain that was begun is finished, whatever the options say."""
         if read_drain(self._home, self._prepared.lineage) is not None:
             self._say("a drain was begun and cut short: it is finished now")
             return Until.DRAINED
         return self._options.until
 
     def _run_query(self, *, until_caught_up: bool) -> None:
-        """Run the query to its end, again where something ended it that it can go on without."""
+        """Run the query to its end, and again after a failure that it can recover from."""
         recovered_from: set[str] = set()
         while True:
             try:
@@ -209,7 +212,7 @@ class DriverLife:
             return False  # for how long that may last the lease says
 
     def _follow(self, query: StreamingQuery) -> None:
-        """Watch the query to its end. Raises what ended it, unless that was our own request."""
+        """Watch the query to its end. Raises the error that ended it, unless the driver stopped it."""
         self._query = query
         while query.isActive:
             self._lease_watch.look()
@@ -231,9 +234,9 @@ class DriverLife:
         self._judge(query)
 
     def _judge(self, query: StreamingQuery) -> None:
-        """See what the batches since the last look say of a lineage on trial. Raises LineageUnfit, LineageLeft.
+        """Judge a lineage on trial by the batches since the last look. Raises LineageUnfit, LineageLeft.
 
-        A query whose lineage fails ends as one that is stopped.
+        A query whose lineage fails ends as a stopped one does.
         """
         log = self._prepared.batch_log
         if self._trial is None or self._trial.trial.outcome is not None or self._judged == log.added:

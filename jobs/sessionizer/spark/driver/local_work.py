@@ -1,6 +1,6 @@
-"""The processor time that the tasks of a local Spark have had.
+"""Processor time that the tasks of a local Spark have used.
 
-Within one JVM Spark tells nothing of a task before it ends: executors name their counts only to another JVM.
+Within one JVM Spark reports nothing of a task before it ends: executors send their counts only to another JVM.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from typing import Final
 import psutil  # type: ignore[import-untyped]
 
 _TASK_THREADS: Final = ("Executor task l", "stdout writer f", "Writer for pyth")
-"""How Linux cuts the names of the threads that run a task, or feed its Python worker. Elsewhere they have none."""
+"""Names, as Linux cuts them, of the threads that run a task or feed its Python worker.
+
+Elsewhere threads have no names.
+"""
 _JAVA: Final = ("java", "java.exe")
 
 
 def task_seconds(jvm_pid: int) -> int:
-    """Whole seconds of processor time of the JVM's tasks that run now: their threads, and Python workers."""
+    """Return whole seconds of processor time of the JVM's running tasks: their threads, and Python workers."""
     try:
         jvm = psutil.Process(jvm_pid)
         threads = [thread for thread in jvm.threads() if _name(jvm_pid, thread.id) in _TASK_THREADS]
@@ -27,7 +30,10 @@ def task_seconds(jvm_pid: int) -> int:
 
 
 def jvm_of_this_process() -> int | None:
-    """The JVM that this Python speaks to: its parent under spark-submit, else its child; None where neither is one."""
+    """Return the JVM that this Python speaks to: its parent under spark-submit, else its child.
+
+    None if neither is a JVM.
+    """
     try:
         ours = psutil.Process()
         near = [ours.parent(), *ours.children(recursive=True)]
@@ -37,7 +43,7 @@ def jvm_of_this_process() -> int | None:
 
 
 def _name(pid: int, thread: int) -> str:
-    """Psutil knows no names of threads."""
+    """Read the name of a thread, which psutil does not know."""
     try:
         return Path(f"/proc/{pid}/task/{thread}/comm").read_text().rstrip("\n")
     except OSError:
@@ -45,7 +51,7 @@ def _name(pid: int, thread: int) -> str:
 
 
 def _seconds(process: psutil.Process) -> float:
-    """User and system time of a process, 0 where it is gone."""
+    """Return user and system time of a process (s), 0 if it is gone."""
     try:
         times = process.cpu_times()
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""What whoever starts a driver may choose. Free of Spark, so that the command line can offer it without loading it."""
+"""Options for the start of a driver. Free of Spark, so that the command line can offer them without loading it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from enum import StrEnum
 
 
 class Until(StrEnum):
-    """When a driver ends by itself."""
+    """The moment at which a driver ends by itself."""
 
     STOPPED = "stopped"
-    """Never: only when asked to."""
+    """Never, only when asked to stop."""
     CAUGHT_UP = "caught-up"
-    """When it has read what there is now; open sessions stay open."""
+    """After it has read all that the source has now. Open sessions stay open."""
     DRAINED = "drained"
-    """When it has read what there is now and closed every session: for a bounded input. The stream is over then."""
+    """After it has read all that the source has now and closed every session, for a bounded input.
+
+    The stream is over then.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class DriverOptions:
-    """``master`` is for a program started as plain Python; under spark-submit it is None.
+    """Options of a driver. ``master`` is for a program started as plain Python, and None under spark-submit.
 
-    ``progress_every_s``: at most one line about a batch in so many seconds. ``apply``: what the file says is wanted,
-    though the lineage runs by another spec. ``accept_tables``: go on with the tables as they are.
+    ``progress_every_s``: at most one line about a batch in so many seconds. ``apply``: use the spec in the file
+    although the lineage runs by another one. ``accept_tables``: go on with the tables as they are.
     """
 
     uid: str

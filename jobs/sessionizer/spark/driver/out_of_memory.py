@@ -1,8 +1,8 @@
-"""Whether the driver's JVM ended for want of memory, where the error that reached Python does not say so.
+"""Check for a driver's JVM that ended because it ran out of memory, if the error in Python does not say so.
 
-On this machine a JVM without memory ends at once (``launch/local_jvm.py``): Python sees a connection that broke. With
-other options Spark shuts its context down, and Python sees whatever fell over that. What the JVM printed last, and the
-code that it ended with, know better.
+On this machine a JVM without memory ends at once (``launch/local_jvm.py``), and Python sees a broken connection. With
+other options Spark shuts its context down, and Python sees the error that followed. The JVM's last lines and its exit
+code are more exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENDS_WITHIN_S: Final = 2.0
-"""Of a JVM that no longer answers."""
+"""Seconds in which a JVM that no longer answers ends."""
 LAST_BYTES: Final = 256 * 1024
 _WORDS: Final = re.compile(
     # not where it is told of an executor's task: there it does not begin the line
@@ -29,7 +29,7 @@ _WORDS: Final = re.compile(
 
 
 def words_of_this_jvm() -> str | None:
-    """What the JVM of this process said of its memory; None if it said nothing."""
+    """Return the JVM's message about its memory, None if it gave none."""
     log = BoundedLog.from_environment(os.environ)
     printed = None if log is None else words_in(log.path)
     if printed is not None:
@@ -38,7 +38,10 @@ def words_of_this_jvm() -> str | None:
 
 
 def words_in(log: Path) -> str | None:
-    """What the end of a driver's ``log`` says of memory that ran out; None if it says nothing or cannot be read."""
+    """Return the message about exhausted memory at the end of a driver's ``log``.
+
+    None if it has none or is unreadable.
+    """
     try:
         with log.open("rb") as opened:
             opened.seek(max(0, log.stat().st_size - LAST_BYTES))

@@ -1,4 +1,4 @@
-"""Everything up to a stream's query. What a spec can get wrong comes out before the lineage exists."""
+"""Preparation of a stream's query. Every fault that a spec can have is found before the lineage exists."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Preparation:
     tables: TableCheck
 
     def run(self, spark: SparkSession) -> PreparedQuery:
-        """The query, with the tables made and a lineage to go on in.
+        """Prepare the query, with the tables made and a lineage to resume.
 
         Raises errors of the spec, of the source, and of the tables.
         """
@@ -94,7 +94,7 @@ class Preparation:
         return active
 
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
-        """What the spec comes to over its source, with its tables made."""
+        """Examine the spec over its source, with its tables made."""
         unreadable = UnreadableFiles.of(self.home, lineage).uris() if lineage else []
         left_out = read_left_out(self.home, lineage)
         examined = examine(spark, self.running.spec, self.home.platform, unreadable, left_out)

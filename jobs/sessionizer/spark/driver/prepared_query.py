@@ -1,4 +1,4 @@
-"""One query of a stream inside a driver: built, started, recovered from what it can go on without."""
+"""A query of a stream inside a driver: built, started, recovered from failures that it can go on without."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """Everything one streaming query needs; ``permit`` returns only while the lease is known to be ours."""
+    """The parts of a streaming query. ``permit`` returns only while the lease is known to be ours."""
 
     spark: SparkSession
     spec: StreamSpec
@@ -55,7 +55,7 @@ class PreparedQuery:
     files: BatchFiles
 
     def build(self) -> tuple[SessionQuery, Sinks]:
-        """The query and what writes its output; the tables exist by now."""
+        """Build the query and the writer of its output. The tables exist by now."""
         guarded = self.examined.guarded
         punctuations = self.home.punctuations(self.lineage)
         query = session_query(self.spark, self.spec, guarded, punctuations)
@@ -66,7 +66,7 @@ class PreparedQuery:
         return query, Sinks(self.lineage, locations, fields, measures, keep_events, self.permit, stream, begun)
 
     def start(self, *, until_caught_up: bool) -> StreamingQuery:
-        """Start the query; with ``until_caught_up`` it ends by itself when it has read what there is now."""
+        """Start the query. With ``until_caught_up`` it ends by itself when it has read all that the source has now."""
         query, sinks = self.build()
 
         def write(emitted: DataFrame, batch_id: int) -> None:
@@ -80,9 +80,9 @@ class PreparedQuery:
         return query.start(write, self.home.checkpoint(self.lineage), every_ms, self.spec.name)
 
     def _let_it_end(self, *, until_caught_up: bool) -> None:
-        """On the wall clock Spark always wants one more batch, with or without data: such a query would never catch up.
+        """Let a driver that ends by itself get batches with data only, if it runs on the wall clock.
 
-        A driver that ends by itself there gets batches with data only.
+        Spark always wants one more batch there, with or without data, so such a query would never catch up.
         """
         on_arrival = self.spec.rules.time_mode is not TimeMode.EVENT_TIME
         batches_without_data = "false" if until_caught_up and on_arrival else "true"
@@ -90,14 +90,14 @@ class PreparedQuery:
 
     @property
     def resumes(self) -> bool:
-        """Whether the lineage has a batch behind it, were it one that was only begun."""
+        """Whether the lineage has a batch behind it, also one that was only begun."""
         return begun_batch(self.home.checkpoint(self.lineage)) is not None
 
     def recovered(self, error: Exception) -> tuple[PreparedQuery, str] | None:
-        """This query without what ended it, and what that was. None where a new query would end alike.
+        """Return this query without the cause that ended it, and that cause. None if a new query would end alike.
 
-        A file that cannot be read is quarantined and left out. A source whose columns changed is examined anew.
-        Raises SourceFilesGone, SourceUnreachable.
+        A file that cannot be read is quarantined and left out. A source whose columns changed is examined anew. Raises
+        SourceFilesGone, SourceUnreachable.
         """
         if self.files.error is not None:
             raise self.files.error from error

@@ -1,4 +1,4 @@
-"""Starts Python on the executors while the driver is still busy with tables and plans."""
+"""Start of Python on the executors while the driver is still busy with tables and plans."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 
 ENDED_WITHIN_S: Final = 30.0
-"""A cluster may have no executor to spare; what the driver found meanwhile must be said all the same."""
+"""Seconds to wait for the workers.
+
+A cluster may have no executor to spare, and the driver must still report its findings.
+"""
 
 
 @contextmanager
 def python_starting(spark: SparkSession) -> Iterator[None]:
-    """Start the workers beside what is done inside; harmless if it fails, for then the first batch starts them.
+    """Start the workers while the block runs. A failure is harmless, because the first batch starts them then.
 
-    Ends when they have started: Spark must not be stopped under a job, which would fill the log with its complaints.
+    Ends when they have started, because a Spark that is stopped under a job fills the log with complaints.
     """
     thread = threading.Thread(target=_run_once, args=(spark,), name="python-start", daemon=True)
     thread.start()

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.25
 POLL_OF_A_STORE_S: Final = 1.0
-"""Between two looks at records that are in a store: each is a few requests, which may be paid for."""
+"""Seconds between two looks at records in a store, because each look is a few requests, which may be paid for."""
 STUCK_AFTER_MS: Final = 600_000
-"""A batch that did not get on for so long is not waited for any longer by a driver that is to stop."""
+"""A driver that is to stop waits no longer than this (ms) for a batch without progress."""
 
 
 class QueryWatch:
-    """Looks at the driver's queries, one after the other. ``disks``: folders on the disks that they write to."""
+    """A watch over the driver's queries, one after the other. ``disks``: folders on the disks that they write to."""
 
     def __init__(self, signs: VitalSigns, gate: BatchGate, lease: LeaseWatch, disks: Sequence[Path]) -> None:
         self._signs, self._gate, self._lease, self._disks = signs, gate, lease, disks
         self._next_look = 0.0
 
     def look(self, spark: SparkSession, query: StreamingQuery) -> None:
-        """See how far the batch under way has come, and beat; every few seconds, however often it is called.
+        """Observe the batch under way and beat, every few seconds at most, however often it is called.
 
-        Raises DiskFull: on a full disk a batch may wait for its state instead of failing.
+        Raises DiskFull, because on a full disk a batch may wait for its state instead of failing.
         """
         if time.monotonic() < self._next_look:
             return
@@ -53,8 +53,8 @@ class QueryWatch:
     def stop(self, spark: SparkSession, query: StreamingQuery, say: Callable[[str], None]) -> None:
         """End at a batch boundary: let the running batch commit, start no other. Raises LeaseLost.
 
-        A batch that gets on is waited for. Rows that are written are committed a moment later: a query that is
-        stopped in between runs the batch again.
+        A batch with progress is waited for. Its written rows are committed a moment later: a query that is stopped in
+        between runs the batch again.
         """
         self._signs.say(phase=Phase.STOPPING)
         self._gate.close()
@@ -69,7 +69,7 @@ class QueryWatch:
 
 
 def cut_off(query: StreamingQuery) -> bool:
-    """End a query wherever it is; whether it has ended (``spark.sql.streaming.stopTimeout``). Never raises."""
+    """End a query at any point, and return whether it has ended (``spark.sql.streaming.stopTimeout``). Never raises."""
     try:
         query.stop()
     except PySparkException:

@@ -1,7 +1,7 @@
 """The first checkpoint of a table's log in a driver's life, done beforehand and on another table.
 
-Every fiftieth commit of a table (docs/adr/0036) Delta writes a checkpoint of its log, within the batch whose commit
-that is. The first one in a JVM takes four seconds, as all of its code is new; the next take one (docs/adr/0121).
+Every fiftieth commit of a table (docs/adr/0036) Delta writes a checkpoint of its log, within the batch of that commit.
+The first one in a JVM takes four seconds, because all of its code is new. The next take one (docs/adr/0121).
 """
 
 from __future__ import annotations
@@ -28,34 +28,40 @@ if TYPE_CHECKING:
     from sessionizer.home.data_root import DataPath
 
 AFTER_BATCHES: Final = 10
-"""The first ones have code of their own to compile, and a driver that ends soon needs none of this."""
+"""Batches before the rehearsal.
+
+The first ones have code of their own to compile, and a driver that ends soon needs none.
+"""
 ENDED_WITHIN_S: Final = 30.0
 _COMMITS: Final = 2
 
 
 class Rehearsal:
-    """Happens once, on a thread of its own, with a table in ``folder`` that nobody else knows of."""
+    """A rehearsal that happens once, on a thread of its own, with a table in ``folder`` that no other process knows."""
 
     def __init__(self, spark: SparkSession, folder: DataPath) -> None:
         self._spark, self._folder = spark, folder
         self._thread: threading.Thread | None = None
 
     def is_due(self, batches: int) -> bool:
-        """Whether it is time, after so many ``batches``; whoever has events waiting lets it wait, too."""
+        """Whether it is time, after so many ``batches``. A driver with waiting events lets it wait, too."""
         return self._thread is None and batches >= AFTER_BATCHES
 
     def begin(self) -> None:
-        """Start it; for once."""
+        """Start the rehearsal, at most once."""
         self._thread = threading.Thread(target=self._checkpoint, name="rehearsal", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Return when nothing of it runs: Spark must not be stopped under a job."""
+        """Return when no part of it runs, because Spark must not be stopped under a job."""
         if self._thread is not None:
             self._thread.join(ENDED_WITHIN_S)
 
     def _checkpoint(self) -> None:
-        """Harmless if it fails: the first checkpoint then takes as long as it takes."""
+        """Write the checkpoint.
+
+        A failure is harmless: the first real checkpoint is then as slow as without a rehearsal.
+        """
         with suppress(SessionizerError, PySparkException, JavaError, JavaUnreachable, OSError):
             remove_tree(self._folder)  # of a driver that was killed meanwhile
             rehearse_checkpoint(self._spark, uri_of(self._folder))

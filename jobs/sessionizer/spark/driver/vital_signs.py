@@ -38,7 +38,7 @@ BEAT_EVERY_S: Final = 3.0
 
 
 class VitalSigns:
-    """What the driver knows of itself; every change is written to the control directory."""
+    """The driver's record of its own state. Every change is written to the control directory."""
 
     def __init__(self, home: StreamHome, lease: Lease) -> None:
         now = epoch_ms()
@@ -47,13 +47,13 @@ class VitalSigns:
         self._beat = Heartbeat(uid=lease.uid, at=now, started_at=now, phase=Phase.STARTING)
         self._events_at: int | None = None
         self.brought_events = False
-        """Whether the last batch did; rows that are refused or late are none."""
+        """Whether the last batch brought events. Refused and late rows do not count."""
         self._progress = BatchProgress()
         self._reports = 0
 
     @property
     def reports(self) -> int:
-        """How many batches and idle triggers Spark has reported."""
+        """Number of batches and idle triggers that Spark has reported."""
         return self._reports
 
     @property
@@ -62,16 +62,19 @@ class VitalSigns:
         return self._beat
 
     def take_events_at(self) -> int | None:
-        """When a batch last brought events that count (epoch ms), once; None when none did since the last call."""
+        """Return once the time (epoch ms) of the last batch with events that count.
+
+        None if no batch brought any since the last call.
+        """
         with self._lock:
             events_at, self._events_at = self._events_at, None
             return events_at
 
     def is_caught_up(self, now: int, status: Mapping[str, Any]) -> bool:
-        """Whether the source has nothing more that counts, as far as the query's ``status`` tells at ``now``.
+        """Whether the source has nothing more that counts, by the query's ``status`` at ``now`` (epoch ms).
 
-        A source whose rows are all refused or late has data without end, and batches may run without a pause. So while
-        one runs, it is taken to be like the one before for as long as that one took.
+        A source whose rows are all refused or late has data without end, and batches may run without a pause. So a
+        running batch is assumed to be like the one before, for as long as that one took.
         """
         beat = self._beat
         if not status["isTriggerActive"]:
@@ -81,21 +84,24 @@ class VitalSigns:
         return now - beat.batch_at <= beat.batch_ms
 
     def say(self, **changes: Any) -> None:
-        """Beat, with these fields changed. A driver that lost its lease is silent: the beat is its successor's."""
+        """Beat with these fields changed.
+
+        A driver that lost its lease is silent, because the beat is its successor's.
+        """
         with self._lock, suppress(LeaseLost, UnwritablePath, DiskFull, ControlUnreachable):
             self._beat = replace(self._beat, at=epoch_ms(), **changes)
             self._lease.check()
             write_heartbeat(self._home, self._beat)
 
     def came_on(self, **changes: Any) -> None:
-        """Beat after a step of the start, with these fields changed: on a busy machine each step may take minutes."""
+        """Beat after a step of the start, with these fields changed. On a busy machine each step may take minutes."""
         self.say(progress_at=epoch_ms(), **changes)
 
     @contextmanager
     def beating(self, *, works: bool = False) -> Iterator[None]:
-        """Beat on while the driver is busy with what it cannot be called away from, such as the start of Spark.
+        """Beat on while the driver is in a step that it cannot leave, such as the start of Spark.
 
-        ``works``: what it does has no batches and takes as long as it takes, so it is no start that hangs.
+        ``works``: the step has no batches and takes as long as it takes, so it is no start that hangs.
         """
         done = threading.Event()
 
@@ -112,13 +118,13 @@ class VitalSigns:
             thread.join()
 
     def saw(self, observed: BatchObservation) -> None:
-        """Beat after a look at the batch under way. What gets on has started, however long its first batch takes."""
+        """Beat after a look at the batch under way. A batch with progress has started, however long it takes."""
         self._progress = self._progress.seen(observed, epoch_ms())
         phase = self._phase(Phase.RUNNING) if observed.shows_work else self._beat.phase
         self.say(phase=phase, **self._progress.fields)
 
     def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
-        """Add what a batch wrote; told with the next beat."""
+        """Add the rows that a batch wrote. The next beat reports them."""
         heaviest, held = open_sessions.heaviest
         with self._lock:
             beat = self._beat
@@ -169,24 +175,24 @@ class VitalSigns:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Passes Spark's events about one query on."""
+    """A listener that passes on Spark's events about one query."""
 
     def __init__(self, signs: VitalSigns) -> None:
         self._signs = signs
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """The first beat comes with the first batch: until then the driver is starting."""
+        """Ignore it: the first beat comes with the first batch, until then the driver is starting."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A batch was committed."""
+        """Report a committed batch."""
         self._signs.progressed(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """A trigger found nothing to do."""
+        """Report a trigger that found nothing to do."""
         self._signs.idled()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The driver notices by itself."""
+        """Ignore it, because the driver notices by itself."""
 
 
 def _epoch_ms(instant: str | None) -> int | None:
@@ -194,6 +200,6 @@ def _epoch_ms(instant: str | None) -> int | None:
 
 
 def _lag(metrics: dict[str, str]) -> int | None:
-    """Kafka's own measure, events behind in the partition furthest behind."""
+    """Return Kafka's own measure: events behind, in the partition furthest behind."""
     behind = metrics.get("maxOffsetsBehindLatest")
     return None if behind is None else int(float(behind))

@@ -1,4 +1,4 @@
-"""Forks Python workers that have everything imported: each would otherwise import it for itself, a second or more."""
+"""Daemon of Python workers that have everything imported. Else each would import for itself, a second or more."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Why Spark could not go on, as errors that say whether a restart can help."""
+"""Spark's failures, as errors that say whether a restart can help."""

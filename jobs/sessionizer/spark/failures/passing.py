@@ -1,4 +1,4 @@
-"""Failures that pass by themselves: which they are, and one that is tried again at once."""
+"""Failures that pass by themselves, and the retry of one of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 TRIES: Final = 3
-"""Times that a step is tried whose Python worker did not come up in time."""
+"""Number of tries of a step whose Python worker did not come up in time."""
 
 
 def passes(error: Exception) -> bool:
@@ -30,7 +30,10 @@ def is_worker_late(error: Exception) -> bool:
 
 
 def tried_again(work: Callable[[], Result], say: Callable[[str], None]) -> Result:
-    """The result of ``work``, which is idempotent. It is done again if a Python worker was late, ``TRIES`` times."""
+    """Return the result of ``work``, which is idempotent.
+
+    It is done again if a Python worker was late, ``TRIES`` times.
+    """
     for left in reversed(range(TRIES)):
         try:
             return work()

@@ -1,4 +1,7 @@
-"""Why a query failed, as an error that says whether a restart can help. Decided on what Spark's exception says."""
+"""Causes of a query's failure, as errors that say whether a restart can help.
+
+Decided by the text of Spark's exception.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """A known way to fail: its name, the texts by which it is known, and whether it would happen again.
+    """A known failure: its name, the texts that identify it, and whether it would happen again.
 
-    ``deep``: the texts count anywhere in the chain of causes, below whatever Spark makes of them.
+    ``deep``: the texts count anywhere in the chain of causes, below Spark's own wrapping.
     """
 
     name: str
@@ -154,7 +157,7 @@ CAUSES: Final = (
 )  # fmt: skip
 UNKNOWN: Final = KnownFailure("unknown", (), terminal=False)
 WITHOUT_WORDS: Final = frozenset({"unknown", "driver_jvm_died", "executor_lost", "state_silent"})
-"""What the end of a JVM without memory looks like to Python."""
+"""Causes that the end of a JVM without memory can look like in Python."""
 SAID_IN_A_LINE: Final = frozenset({WORKER_LATE})
 """Causes about which the stack says nothing more."""
 GENERAL: Final = frozenset({"unknown", "state_not_at_head", "schema_change", "state_refused"})
@@ -167,9 +170,9 @@ _DETAIL_LIMIT = 2_000
 def classified(
     stream: str, error: BaseException, out_of_memory: Callable[[], str | None] = lambda: None
 ) -> SessionizerError:
-    """The error that the driver ends with. One of ours is passed on as it is.
+    """Return the error that the driver ends with. An error of ours is passed on as it is.
 
-    ``out_of_memory`` is asked where the error leaves it open: the JVM's words if it ended for want of memory.
+    ``out_of_memory`` is called if the error leaves the cause open. It returns the JVM's message if its memory ran out.
     """
     if isinstance(error, SessionizerError):
         return error
@@ -192,7 +195,7 @@ def classified(
 def store_failure(
     error: Exception, location: str, purpose: str, detail: str
 ) -> DiskFull | StoreUnreachable | UnwritablePath | QueryInterrupted:
-    """What ``error`` comes to for who needs ``location`` as ``purpose``, whatever is below it."""
+    """Translate ``error`` from using ``location`` as ``purpose`` into one of our errors, for any store below it."""
     found = classified("", error)
     cause = found.cause if isinstance(found, QueryInterrupted) else None
     match cause:
@@ -211,7 +214,7 @@ def _shows(cause: KnownFailure, text: str) -> bool:
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """What is below an error: Python's causes, and the Java stack, which names Java's."""
+    """Yield the causes of an error: Python's, and the Java stack, which names Java's."""
     seen: BaseException | None = error
     while seen is not None:
         yield str(getattr(seen, "_stackTrace", None) or seen)
@@ -219,6 +222,9 @@ def _causes(error: BaseException) -> Iterator[str]:
 
 
 def columns_changed(error: Exception) -> str | None:
-    """The version of a Delta source at which its columns changed: a query that starts anew may go on with them."""
+    """Return the version of a Delta source at which its columns changed, None for another error.
+
+    A query that starts anew may go on with them.
+    """
     found = _COLUMNS_CHANGED.search(str(error))
     return f"the columns of the source changed in its version {found[1]}" if found else None

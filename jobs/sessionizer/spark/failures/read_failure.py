@@ -1,4 +1,4 @@
-"""What kept a file from being read, in one line of what Spark says in hundreds."""
+"""Cause that kept a file from being read, as one line out of Spark's hundreds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADER_LENGTH: Final = re.compile(r"Header length: (\d+), schema size: (\d+)")
 
 
 def cause_in_one_line(said: str) -> str | None:
-    """What the text of an error says of a file, None where it names no such cause."""
+    """Find the cause in the text of an error about a file, None if it names none."""
     if other := _OTHER_HEADER.search(said):
         return other_header(other[1].split(", "), other[2].split(", "))
     if length := _HEADER_LENGTH.search(said):
@@ -24,12 +24,15 @@ def cause_in_one_line(said: str) -> str | None:
 
 
 def other_length(header: int, columns: int) -> str:
-    """Say of a header that it has another number of columns."""
+    """Say that a header has another number of columns."""
     return f"the header has {header} columns where source.columns has {columns}"
 
 
 def other_header(header: Sequence[str], columns: Sequence[str]) -> str:
-    """Spark compares name by name whatever their case, so the first that differ are those it stumbled over."""
+    """Say which columns of a header differ. The first that differ are those Spark failed at.
+
+    Spark compares name by name, ignoring case.
+    """
     pairs = enumerate(zip(header, columns, strict=False), start=1)
     number, (found, wanted) = next(pair for pair in pairs if pair[1][0].lower() != pair[1][1].lower())
     place = f"(column {number})"

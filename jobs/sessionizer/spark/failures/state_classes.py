@@ -1,4 +1,4 @@
-"""What Spark's error classes about state come to: each of the pinned Spark has a cause (``causes/table.py``)."""
+"""Causes of Spark's error classes about state: each class of the pinned Spark has one (``causes/table.py``)."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ _CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 
 
 def classes_of(cause: str) -> list[str]:
-    """The classes about state that come to ``cause``, as Spark writes them."""
+    """Return the classes about state that have ``cause``, as Spark writes them."""
     return [f"[{name}]" for name, its in CAUSE_OF_CLASS.items() if its == cause]
 
 
 def cause_of_state_class(text: str) -> str | None:
-    """The cause that the first class about state in ``text`` comes to; None if it names none that is known."""
+    """Return the cause of the first class about state in ``text``, None if it names no known class."""
     return next((CAUSE_OF_CLASS[name] for name in _CLASS.findall(text) if name in CAUSE_OF_CLASS), None)

@@ -1,6 +1,6 @@
-"""Of the hundreds of lines of a failure the one that says what failed: people are shown the first line. Pure.
+"""The line that names the failure, out of the hundreds of a stack. Users are shown the first line only. Pure.
 
-What fails below the writing of a batch comes as "An exception was raised by the Python Proxy", then the stack of a
+A failure below the writing of a batch comes as "An exception was raised by the Python Proxy", then the stack of a
 Python, then that of a JVM.
 """
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _THROWN: Final = re.compile(r"(?:[\w.$]+(?:Exception|Error)|Caused by): ")
-"""Names what was thrown; what is said of it follows."""
+"""Name of a thrown class. Its message follows."""
 
 
 def telling_line(text: str, signs: Iterable[str]) -> str | None:
-    """The line of ``text`` that has one of ``signs``, without the classes around it; else what a traceback ends with.
+    """Return the line of ``text`` that has one of ``signs``, without the classes around it.
 
-    None where the first line says it.
+    Without such a line, the last one of a traceback. None if the first line says it.
     """
     first, *others = text.splitlines() or [""]
     known = tuple(signs)
@@ -33,7 +33,7 @@ def telling_line(text: str, signs: Iterable[str]) -> str | None:
 
 
 def _from_sign(line: str, sign: str) -> str:
-    """What was said last before the sign begins: classes of errors may stand one within the other."""
+    """Return the last message before the sign, because the names of error classes may be nested."""
     before = line.index(sign)
     begin = max((thrown.end() for thrown in _THROWN.finditer(line, 0, before)), default=0)
     return line[begin:].strip()

@@ -1,7 +1,7 @@
-"""Carries a seed out: a history taken and kept, a lineage that begins with what is open in it, then the tables.
+"""Execution of a seed: a history is taken and kept, a lineage begins with its open events, then the tables are written.
 
-Killed anywhere it is done again from its record. What the history came to is kept until the end, so a second run takes
-nothing else; the finished sessions are written last, under the new lineage's batch 0, which a table takes once.
+Killed anywhere it is done again from its record. The results of the history are kept until the end, so a second run
+takes nothing else. The finished sessions are written last, under the new lineage's batch 0, which a table takes once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SEED_BATCH: Final = 0
 
 @dataclass(slots=True)
 class Beginning:
-    """A seed by what ``taking`` takes, under ``lease``; ``operation`` knows how far it is."""
+    """A seed of the history that ``taking`` reads, under ``lease``. ``operation`` records its progress."""
 
     taking: Taking
     lease: Lease
@@ -62,7 +62,10 @@ class Beginning:
     trial: Terms | None = None
 
     def run(self) -> OperationRecord:
-        """The record, done. Raises what keeps a history from being read or a lineage from beginning, LeaseLost."""
+        """Run the seed and return its record.
+
+        Raises errors of reading the history and of making the lineage, LeaseLost.
+        """
         home, record = self.operation.home, self.operation.record
         taken = None
         lineage = activated_by(home, record)
@@ -82,7 +85,7 @@ class Beginning:
 
     @contextmanager
     def _removed_if_abandoned(self) -> Iterator[None]:
-        """What the history came to is of no use to another seed."""
+        """Remove the results of the history if the seed is abandoned, because they are of no use to another."""
         try:
             yield
         except Exception:
@@ -122,7 +125,7 @@ class Beginning:
         return seeding.run(open_events_in(taken.frame(taking.spark), open_payload(taken.kept)), handover)
 
     def _after(self, step: Step) -> None:
-        """What the stream wrote so far leaves the tables when the new lineage is whole, just before it is active."""
+        """Delete the stream's rows so far when the new lineage is whole, just before it becomes active."""
         self.say(f"new lineage: {step}")
         if step is Step.FURNISHED:
             self.operation.reached(Reached.SEEDED)

@@ -1,8 +1,8 @@
-"""Where the caps on events, bytes and duration cut a history's segments.
+"""Cuts of a history's segments by the caps on events, bytes and duration.
 
-A segment lies between two closing events or gaps; caps never join segments, only cut them further. Up to the caps on
-duration and bytes that is arithmetic. Beyond them each cut depends on the one before, so those segments, and only
-those, are folded in order; of a folded segment only times and sizes are held together, never its events.
+A segment lies between two closing events or gaps. Caps never join segments, they only cut them further. Up to the caps
+on duration and bytes that is arithmetic. Beyond them each cut depends on the one before, so only those segments are
+folded in order. Of a folded segment only times and sizes are held together, never its events.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SEGMENT = ("key", "segment")
 
 
 def in_order(*within: str) -> WindowSpec:
-    """The events of one key, segment or session, in the order that makes sessions."""
+    """Return a window over one key, segment or session, in the order of events that makes sessions."""
     return Window.partitionBy(*within).orderBy("clock_ms", "closes", "event_id")
 
 
@@ -34,7 +34,7 @@ def capped_segments(segmented: DataFrame, rules: SessionRules) -> DataFrame:
 
 
 def _every(max_events: int | None) -> Column:
-    """Whether the event is the first after so many, in a segment that only this cap cuts."""
+    """Return the condition for the first event after ``max_events``, in a segment that only this cap cuts."""
     if max_events is None:
         return F.lit(False)  # noqa: FBT003 - lit has no keyword
     return (F.col("position") > 0) & (F.col("position") % max_events == 0)
@@ -62,7 +62,7 @@ def _folded_where_needed(placed: DataFrame, rules: SessionRules) -> DataFrame:
 
 
 def _cut_positions(rules: SessionRules) -> Column:
-    """The positions in ``moments`` at which a cap makes another session begin."""
+    """Return the positions in ``moments`` at which a cap begins another session."""
     beginning = F.struct(
         F.element_at("moments", 1)["clock_ms"].alias("started_ms"),
         F.lit(0).alias("event_count"),

@@ -1,4 +1,4 @@
-"""How large events are, in bytes, in SQL: what the cap ``max_bytes`` counts (``core.event.Event.size``)."""
+"""Size of events in bytes, in SQL, as the cap ``max_bytes`` counts them (``core.event.Event.size``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def event_size(events: DataFrame, payload: str) -> Column:
-    """Bytes of key, client, event id and, if there is one, each field of the struct ``payload``."""
+    """Return the bytes of key, client, event id and, if there is one, each field of the struct ``payload``."""
     ours = [_size(F.col(name), StringType()) for name in ("key", "client", "event_id")]
     kept = events.schema[payload].dataType if payload in events.columns else StructType()
     assert isinstance(kept, StructType)  # noqa: S101  by the contract of the batch path

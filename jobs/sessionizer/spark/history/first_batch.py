@@ -1,7 +1,7 @@
-"""A whole history as the one batch that a stream begins with: what is final leaves, what is open stays.
+"""A whole history as the first batch of a stream: final sessions leave, open events stay.
 
-The same functions decide as in the stream (``core.key_group``). Keys are put into as many shares as the history needs;
-each is taken at once in one Python worker, as a key group is.
+The same functions decide as in the stream (``core.key_group``). Keys are divided into as many shares as the history
+needs. Each share is taken at once in one Python worker, as a key group is.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 EVENTS_PER_SHARE: Final = 100_000
 _SHARE: Final = "share"
 _NOBODY_IS_LATE: Final = 0
-"""Every event of a history came after this: none is from before 1970."""
+"""Watermark (epoch ms) at which no event of a history is late, because none is from before 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A look at guarded rows: how many events, the latest moment that one of them shows (epoch ms), refused rows."""
+    """Figures of guarded rows: number of events, the latest moment in one of them (epoch ms), refused rows."""
 
     events: int
     latest_ms: int | None
@@ -51,7 +51,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class FirstBatch:
-    """How a history is taken: under ``rules``, with the watermark at ``watermark_ms`` (epoch ms).
+    """The first batch of a history, taken under ``rules``, with the watermark at ``watermark_ms`` (epoch ms).
 
     ``payload``: the columns that sessions have, ``kept``: those of the open events. ``keeps_later``: whether events
     after the watermark are taken too.
@@ -64,9 +64,9 @@ class FirstBatch:
     keeps_later: bool
 
     def taken(self, guarded: Guarded, events: int) -> DataFrame:
-        """Rows of ``rows.EMITTED``: sessions, refused rows and conflicts, open events, and counts of what went aside.
+        """Return rows of ``rows.EMITTED``: sessions, refused rows, conflicts, open events, and counts of other rows.
 
-        ``events``: about how many there are.
+        ``events``: their approximate number.
         """
         columns = schema.event_schema(guarded.payload_fields, TimeMode.EVENT_TIME).names
         shares = max(1, -(-events // EVENTS_PER_SHARE))
@@ -78,7 +78,7 @@ class FirstBatch:
         return of_events.unionByName(refused.mapInArrow(_refuse, rows.EMITTED))
 
     def take(self, events: pa.Table) -> pa.Table:
-        """The same of a share: all ``events`` of its keys, by ``event_schema``."""
+        """Take a share: all ``events`` of its keys, by ``event_schema``."""
         output = Output(0)
         if not self.keeps_later:
             later = pc.greater(events.column(schema.CLOCK), self.watermark_ms)
@@ -100,7 +100,7 @@ class FirstBatch:
 
 
 def look(guarded: Guarded) -> Looked:
-    """Reads all of it, once."""
+    """Count guarded rows in one read of all of them."""
     of_reason = guarded.rows.groupBy(REASON).agg(
         F.count("*").alias("rows"), F.max(F.unix_millis(EVENT_TIME)).alias("latest_ms")
     )
@@ -111,7 +111,7 @@ def look(guarded: Guarded) -> Looked:
 
 
 def open_events_in(taken: DataFrame, kept: schema.Payload) -> DataFrame:
-    """The open events among rows that ``FirstBatch.taken`` made, by ``canonical_schema``."""
+    """Return the open events among rows of ``FirstBatch.taken``, by ``canonical_schema``."""
     shape = canonical_schema(schema.event_schema(kept, TimeMode.EVENT_TIME))
 
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +124,7 @@ def open_events_in(taken: DataFrame, kept: schema.Payload) -> DataFrame:
 
 
 def counts_in(taken: DataFrame) -> dict[str, int]:
-    """How many rows there are of each kind."""
+    """Return the number of rows of each kind."""
     counted = taken.groupBy("kind").agg(F.sum("row_count").alias("rows")).collect()
     return {row["kind"]: row["rows"] for row in counted}
 

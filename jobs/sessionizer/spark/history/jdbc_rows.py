@@ -27,14 +27,14 @@ class JdbcTable:
     user: str | None
 
     def require_no_secret(self, field: str) -> None:
-        """Raises InvalidSpec for a URL that holds a password: it would be in the list of processes, and be kept."""
+        """Raise InvalidSpec for a URL with a password, because it would be in the list of processes, and be kept."""
         shown = without_secret(self.url)
         if shown is not None:
             raise InvalidSpec(field, shown, f"a URL without a password, which {PASSWORD} in the environment holds")
 
 
 def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:
-    """The rows as they are now. Raises SourceUnreachable where the database does not answer so."""
+    """Read the rows as they are now. Raises SourceUnreachable if the database does not answer."""
     options = {"url": table.url, "dbtable": table.table, "fetchsize": _ROWS_AT_A_TIME}
     if table.user is not None:
         options |= {"user": table.user, "password": os.environ.get(PASSWORD, "")}

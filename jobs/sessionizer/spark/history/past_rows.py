@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 Table: TypeAlias = "DeltaSource | JdbcTable | StateRows"
-"""What has rows of any columns, none of which can be malformed."""
+"""A table with rows of any columns, none of which can be malformed."""
 Reader: TypeAlias = "Source | JdbcTable | Queried"
-"""What says how the rows of a history are read."""
+"""A description of how to read the rows of a history."""
 VIEW: Final = "history"
-"""What a person's query calls the table that it makes rows of the source out of."""
+"""Name of the table in a user's query that makes rows of the source from it."""
 FIELD: Final = "--history"
 _DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a source stands: its ``offset`` as Spark writes it, None for its beginning; of files those ``seen``."""
+    """A position of a source: its ``offset`` as Spark writes it, None for its beginning. For files, those ``seen``."""
 
     offset: Any | None = None
     seen: tuple[SeenFile, ...] = ()
@@ -55,7 +55,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Queried:
-    """The rows that a person's ``query`` makes of those of ``table``, which it knows as ``VIEW``."""
+    """The rows that a user's ``query`` makes from those of ``table``, which the query calls ``VIEW``."""
 
     table: Table
     query: str
@@ -64,11 +64,11 @@ class Queried:
 def past_at(
     given: str, source: Source, table: str | None = None, user: str | None = None, query: str | None = None
 ) -> tuple[Past, Reader]:
-    """The history that ``given`` names, and how it is read; for a stream whose own source is ``source``.
+    """Return the history that ``given`` names, and its reader, for a stream whose own source is ``source``.
 
-    A Delta table is read in the version that it has now. ``table`` and ``user``: of a database; of a checkpoint
-    ``table`` is the part of its state. ``query``: what makes rows of the source out of those of a table. Raises
-    InvalidSpec where there is none.
+    A Delta table is read in the version that it has now. ``table`` and ``user`` are of a database. For a checkpoint,
+    ``table`` is the part of its state. ``query`` makes rows of the source from those of a table. Raises InvalidSpec if
+    there is no such history.
     """
     if given.startswith(CHECKPOINT):
         if query is None:
@@ -118,7 +118,7 @@ def _in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past, Sour
 
 
 def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform_home: Path) -> Guarded:
-    """The guarded rows of a history that is not the stream's own source. Raises InvalidSpec where they do not fit."""
+    """Read the guarded rows of a history that is not the stream's own source. Raises InvalidSpec if they do not fit."""
     if isinstance(source, JdbcTable | Queried):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
         guarded = guard(spark, _with_what_a_source_adds(_rows_of(spark, source)), as_a_table)
@@ -155,7 +155,7 @@ def _with_what_a_source_adds(rows: DataFrame) -> DataFrame:
 def read_to_now(
     spark: SparkSession, spec: StreamSpec, platform_home: Path, scratch: DataPath, take: Callable[[Guarded], None]
 ) -> Place:
-    """Give ``take`` all that the stream's source has now, as one batch, and say where the source stands after it.
+    """Give ``take`` all that the stream's source has now, as one batch, and return the source's position after it.
 
     ``scratch``: an empty folder, for Spark's notes. A source that has nothing yet gives nothing to ``take``.
     """
@@ -176,12 +176,12 @@ def read_to_now(
 
 
 def _from_its_beginning(source: Source) -> Source:
-    """Where a stream of it would begin is another question."""
+    """Return the source with its beginning as the start, in place of the start that a stream of it would have."""
     return source.model_copy(update={"starting_offsets": "earliest"}) if source.format == "kafka" else source
 
 
 def _files(source: Source, folder: str, names: Iterable[str]) -> FilesSource:
-    """As the stream's source has them; Parquet where they are called so."""
+    """Describe the files in the encoding of the stream's source, or as Parquet if their names say so."""
     given = source if isinstance(source, FilesSource) else None
     encoding = "parquet" if any(name.endswith(".parquet") for name in names) else getattr(source, "encoding", "parquet")
     if encoding == "text":

@@ -53,11 +53,11 @@ class History:
     payload: tuple[str, ...]
 
     def counts(self) -> dict[str | None, int]:
-        """Rows by the reason they are refused for; None: events. Reads the whole history."""
+        """Count rows by the reason of their refusal, None for events. Reads the whole history."""
         return {row[REASON]: row["count"] for row in self.rows.groupBy(REASON).count().collect()}
 
     def sessions(self, until_ms: int | None) -> DataFrame:
-        """The columns of the table ``sessions`` but those that say who wrote a row. Raises InvalidSpec."""
+        """Return the columns of the table ``sessions``, without those that name a row's writer. Raises InvalidSpec."""
         found = sessionize_history(self._events(), self.rules, until_ms=until_ms)
         measured = with_measures(found, GuardedAggregates.of(found.sparkSession, self.spec.measures))
         dated = measured.withColumn("date", F.to_date("started_at"))
@@ -65,7 +65,7 @@ class History:
         return dated.select(*SESSION_COLUMNS, *self.spec.measures, *kept)
 
     def open_events(self, until_ms: int | None) -> DataFrame:
-        """The events of the sessions that are not final at ``until_ms``, payload columns last."""
+        """Return the events of the sessions that are not final at ``until_ms``, payload columns last."""
         return open_events(self._events(), self.rules, until_ms=until_ms)
 
     def _events(self) -> DataFrame:
@@ -83,9 +83,9 @@ class History:
 
 
 def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_home: Path) -> History:
-    """The history in ``folder``: files as the stream's source has them, or a Delta table of its columns.
+    """Read the history in ``folder``: files as the stream's source has them, or a Delta table of its columns.
 
-    Raises InvalidSpec where the spec does not fit it.
+    Raises InvalidSpec if the spec does not fit it.
     """
     source = source_of_history(spec.source, folder)
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
@@ -96,7 +96,7 @@ def read_history(spark: SparkSession, spec: StreamSpec, folder: Path, platform_h
 
 
 def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource:
-    """How to read ``folder`` so that it looks like ``source``. Raises InvalidSpec."""
+    """Return a source that reads ``folder`` in the form of ``source``. Raises InvalidSpec."""
     if (folder / "_delta_log").is_dir():
         return DeltaSource(format="delta", path=str(folder))
     if source.format == "files":
@@ -107,13 +107,13 @@ def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource
 
 
 def rules_in_force(spec: StreamSpec, timeouts_ms: Mapping[str, int]) -> SessionRules:
-    """The stream's rules, with the timeouts that its table of clients has now."""
+    """Return the stream's rules, with the timeouts that its table of clients has now."""
     rules = rules_of(spec)
     return replace(rules, client_timeouts_ms={**rules.client_timeouts_ms, **timeouts_ms})
 
 
 def client_timeouts(spark: SparkSession, spec: StreamSpec, platform_home: Path) -> dict[str, int]:
-    """What the table of clients says now, ms; nothing where the spec names none. Raises InvalidSpec."""
+    """Read the timeouts (ms) in the table of clients, none if the spec names no table. Raises InvalidSpec."""
     if spec.rules.client_timeouts_table is None:
         return {}
     location = located(spec.rules.client_timeouts_table, platform_home)

@@ -1,7 +1,7 @@
 """``sessions_daily``: the sessions by day and client, kept up to date for the days that new sessions fell on.
 
-Which days those are is what a Delta stream over ``sessions`` tells; what they hold is computed anew from the table
-itself. So a run that is killed, repeated or overtaken by new sessions ends at the same rows.
+A Delta stream over ``sessions`` names these days. Their content is computed anew from the table itself. So a run that
+is killed, repeated or overtaken by new sessions ends at the same rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FILES_PER_BATCH: Final = "100000"
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """The days that were computed anew, the rows they hold now, and whether all days were."""
+    """The days that were computed anew, the number of their rows now, and whether all days were."""
 
     dates: tuple[date, ...]
     rows: int
@@ -54,9 +54,9 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True)
 class DailyReport:
-    """``sessions``, ``daily``: locations of the tables; ``measures``: names of the stream's measures.
+    """A report. ``sessions``, ``daily``: locations of the tables. ``measures``: names of the stream's measures.
 
-    ``bookmarks``: the folder that remembers what of ``sessions`` was seen.
+    ``bookmarks``: the folder with the position up to which ``sessions`` was read.
     """
 
     spark: SparkSession
@@ -66,7 +66,7 @@ class DailyReport:
     bookmarks: DataPath
 
     def refresh(self) -> Refreshed | None:
-        """Bring ``daily`` up to date; None while there are no ``sessions``. Raises UnwritablePath, InvalidSpec."""
+        """Bring ``daily`` up to date, None while there are no ``sessions``. Raises UnwritablePath, InvalidSpec."""
         if not DeltaTable.isDeltaTable(self.spark, self.sessions):
             return None
         ensure_table(self.spark, sessions_daily_shape(self._totals()), self.daily)
@@ -82,7 +82,7 @@ class DailyReport:
         return Refreshed(tuple(sorted(dates)), self._rows_of(dates), rebuilt)
 
     def _follow(self, bookmark: DataPath) -> set[date]:
-        """Compute every day anew that sessions came to since the bookmark; returns the days."""
+        """Compute every day anew that sessions came to since the bookmark, and return these days."""
         touched: set[date] = set()
 
         def rewrite(new: DataFrame, batch_id: int) -> None:
@@ -96,7 +96,7 @@ class DailyReport:
         return touched
 
     def _rewrite(self, dates: set[date], *, everything: bool) -> None:
-        """Replace ``dates``; with ``everything`` the table holds nothing else afterwards."""
+        """Replace ``dates``. With ``everything`` the table holds nothing else afterwards."""
         if not dates:
             return
         sessions = self.spark.read.format("delta").load(self.sessions).where(_is_one_of(dates))

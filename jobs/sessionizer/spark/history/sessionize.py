@@ -26,23 +26,22 @@ PAYLOAD = "payload"
 
 
 def sessionize_history(events: DataFrame, rules: SessionRules, *, until_ms: int | None) -> DataFrame:
-    """The sessions of a history that are final when the watermark stands at ``until_ms`` (None: all of them).
+    """Return the sessions of a history that are final when the watermark is at ``until_ms`` (None: all of them).
 
     ``events`` are valid ones: key string, client string, event_time timestamp, event_id string, closes boolean,
-    timeout_ms bigint (the event's own, may be null) and, if there is any, payload struct, whose fields must be of
-    types that can be sorted. Returns session_id, key, client, started_at, ended_at, duration_ms, event_count,
-    close_reason and events: array of (event_time, event_id, closes, the payload's fields) in session order.
-
-    Raises InvalidSpec in processing_time mode: a history does not say when its events arrived.
+    timeout_ms bigint (the event's own, may be null) and, if there is any, payload struct, whose fields must be of types
+    that can be sorted. Returns session_id, key, client, started_at, ended_at, duration_ms, event_count, close_reason
+    and events: array of (event_time, event_id, closes, the payload's fields) in session order. Raises InvalidSpec in
+    processing_time mode, because a history does not say when its events arrived.
     """
     return _sessions(_cut(events, rules)).where(F.col("due_ms") <= _final_by(until_ms)).drop("due_ms")
 
 
 def open_events(events: DataFrame, rules: SessionRules, *, until_ms: int | None) -> DataFrame:
-    """The events that ``sessionize_history`` leaves: those of sessions that are not final at ``until_ms``.
+    """Return the events that ``sessionize_history`` leaves: those of sessions that are not final at ``until_ms``.
 
-    Returns the columns of ``events``; ``timeout_ms`` is the one in force, as a stream's state keeps it. What
-    duplicates repeat is in neither.
+    Returns the columns of ``events``. ``timeout_ms`` is the one in force, as a stream's state keeps it. Duplicates are
+    in neither result.
     """
     of_session = Window.partitionBy("key", "session")
     undecided = F.max("due_ms").over(of_session) > _final_by(until_ms)
@@ -54,7 +53,7 @@ def _final_by(until_ms: int | None) -> Column:
 
 
 def _cut(events: DataFrame, rules: SessionRules) -> DataFrame:
-    """The admitted events with ``session`` (its number within the key); the last event of each knows how it ends."""
+    """Add ``session`` (its number within the key) to the admitted events. The last event of each has its end."""
     one_shuffle = events.repartition("key")  # every window and group below is within a key
     admitted = _first_of_each_id(_timed(one_shuffle, rules))
     return _ended(_numbered(capped_segments(_segmented(admitted), rules)), rules)
@@ -88,7 +87,7 @@ def _timeout_in_force(rules: SessionRules) -> Column:
 
 
 def _first_of_each_id(timed: DataFrame) -> DataFrame:
-    """Of the events of one key and id keep the first in canonical order: by time, body and timeout, nulls first."""
+    """Keep the first event of each key and id in canonical order: by time, body and timeout, nulls first."""
     body = [name for name in ("client", PAYLOAD) if name in timed.columns]
     canonical = Window.partitionBy("key", "event_id").orderBy("clock_ms", "closes", *body, "timeout_ms")
     return timed.withColumn("copy", F.row_number().over(canonical)).where("copy = 1").drop("copy")
@@ -103,7 +102,7 @@ def _segmented(admitted: DataFrame) -> DataFrame:
 
 
 def _numbered(capped: DataFrame) -> DataFrame:
-    """Number the sessions of a key; ``position`` becomes the event's in its session, from 0."""
+    """Number the sessions of a key. ``position`` becomes the event's in its session, from 0."""
     begins = (F.col("position") == 0) | F.col("begins_after_cap")
     numbered = capped.withColumn("session", F.sum(begins.cast("int")).over(in_order("key")))
     place = F.row_number().over(in_order("key", "session"))
@@ -111,7 +110,7 @@ def _numbered(capped: DataFrame) -> DataFrame:
 
 
 def _ended(numbered: DataFrame, rules: SessionRules) -> DataFrame:
-    """Add ``close_reason`` and ``due_ms``, null but at the last event of a session."""
+    """Add ``close_reason`` and ``due_ms``, which are null except at the last event of a session."""
     following = F.lead(F.struct("clock_ms", "session")).over(in_order("key"))
     is_last = following.isNull() | (following["session"] != F.col("session"))
     full = F.lit(False) if rules.max_events is None else F.col("position") + 1 >= rules.max_events  # noqa: FBT003 - lit has no keyword
@@ -136,7 +135,7 @@ def _ended(numbered: DataFrame, rules: SessionRules) -> DataFrame:
 
 
 def _sessions(cut: DataFrame) -> DataFrame:
-    """One row per session, with ``due_ms``."""
+    """Return one row per session, with ``due_ms``."""
     payload = [F.col(f"{PAYLOAD}.*")] if PAYLOAD in cut.columns else []
     event = F.struct("event_time", "event_id", "closes", *payload).alias("event")
     member = F.struct("position", "clock_ms", "client", event)
@@ -161,7 +160,7 @@ def _sessions(cut: DataFrame) -> DataFrame:
 
 
 def _identity(started_ms: Column, first_event_id: Column) -> Column:
-    """As ``core.identity`` has it."""
+    """Compute the session id like ``core.identity``."""
     ambiguous = F.contains(F.col("key"), F.lit("\0")) | F.contains(first_event_id, F.lit("\0"))
     length = F.when(ambiguous, F.octet_length("key").cast("string"))  # null, and left out, where it is not needed
     identity = F.concat_ws("\0", "key", started_ms.cast("string"), first_event_id, length)

@@ -1,4 +1,4 @@
-"""The rows of another query's state, whatever query that is: as Spark's own reader of states gives them."""
+"""The rows of any other query's state, as Spark's own reader of states returns them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StateRows:
-    """What one part of the state at ``location`` held after ``batch_id``; ``options``: what Spark's reader takes."""
+    """A part of the state at ``location`` after ``batch_id``. ``options``: those of Spark's reader."""
 
     location: str
     batch_id: int
@@ -33,9 +33,11 @@ class StateRows:
 
 
 def state_at(given: str, part: str | None, field: str) -> tuple[Past, StateRows]:
-    """The state in ``given``, ``checkpoint:`` and a path or URI; ``part``: ``OPERATOR/NAME`` where there are several.
+    """Return the state in ``given``: ``checkpoint:`` and a path or URI.
 
-    Raises InvalidSpec where there is none, or more than one and none is named.
+    ``part``: ``OPERATOR/NAME`` if there are several.
+
+    Raises InvalidSpec if there is none, or more than one and none is named.
     """
     folder = folder_at(given.removeprefix(CHECKPOINT), field)
     found = inspect(folder)
@@ -61,7 +63,10 @@ def _part(found: Inspection, wanted: str | None) -> tuple[str, dict[str, str]]:
 
 
 def read_state(spark: SparkSession, state: StateRows) -> DataFrame:
-    """Its rows, kept on disk: Spark reads a state by what its session is set to. Raises SourceUnreachable."""
+    """Read its rows and keep them on disk, because Spark reads a state by the session's settings.
+
+    Raises SourceUnreachable.
+    """
     reader = spark.read.format("statestore").option("batchId", state.batch_id).options(**dict(state.options))
     with reading_state(spark), state_format(spark, state.state_format):
         try:

@@ -1,4 +1,4 @@
-"""A history read and taken: looked at for a plan, or kept in a folder of its own until its lineage is active."""
+"""A history, read and taken: counted for a plan, or kept in a folder of its own until its lineage is active."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _TAKEN = "taken"
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a history came to, kept at ``location``; ``kept``: the types of its open events; ``place``: of the source.
+    """The results of a history, kept at ``location``. ``kept``: the types of its open events.
 
-    ``timeouts``: of the clients, in force for all of it (ms).
+    ``place``: position of the source. ``timeouts``: of the clients, in force for all of it (ms).
     """
 
     location: str
@@ -54,13 +54,13 @@ class Taken:
     timeouts: Mapping[str, int]
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Rows of ``rows.EMITTED``."""
+        """Read the rows of ``rows.EMITTED``."""
         return spark.read.format("delta").load(self.location)
 
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """Takes the history of ``decision``, read as ``past``, for a stream whose ``spec`` is ``examined``."""
+    """A reading of the history of ``decision`` as ``past``, for a stream whose ``spec`` is ``examined``."""
 
     spark: SparkSession
     spec: StreamSpec
@@ -70,7 +70,7 @@ class Taking:
     platform_home: Path
 
     def figures(self, scratch: DataPath) -> Figures:
-        """What it comes to. Keeps nothing but in ``scratch``, an empty folder."""
+        """Count the results of the history. Writes only to ``scratch``, an empty folder."""
         found: list[Figures] = []
 
         def take(guarded: Guarded) -> None:
@@ -81,11 +81,11 @@ class Taking:
         return found[0] if found else self._nothing()
 
     def kept(self, folder: DataPath, permit: Callable[[], None]) -> Taken:
-        """What it comes to, in ``folder``: as a call that was killed left it there whole, else made anew.
+        """Return the results of the history in ``folder``: whole ones of a killed call, else made anew.
 
-        Each call keeps it in a place of its own, which is the one that counts if ``permit`` returns then: one that was
-        overtaken while it read changes nothing under who goes on. Raises LeaseLost, and PlanChanged where a call
-        before had another decision to carry out.
+        Each call keeps them in a place of its own, which counts if ``permit`` returns then. So a call that was
+        overtaken while it read changes nothing for its successor. Raises LeaseLost, DamagedFile, and PlanChanged if a
+        call before had another decision to carry out.
         """
         known = examine_data_json(folder / f"{_TAKEN}.json")
         if known.damage is not None:
@@ -134,7 +134,10 @@ class Taking:
         }
 
     def _read(self, scratch: DataPath, take: Any, *, wants_place: bool) -> Place:  # noqa: ANN401  a function
-        """Give ``take`` the rows. Where the source stands is asked first: what comes meanwhile is twice, not never."""
+        """Give ``take`` the rows.
+
+        The source's position is read first: events that come meanwhile appear twice, not never.
+        """
         if self.decision.past.format == SOURCE:
             return read_to_now(self.spark, self.spec, self.platform_home, scratch, take)
         place = self._live(scratch) if wants_place else Place()
@@ -161,7 +164,10 @@ class Taking:
         return looked, FirstBatch(rules, watermark, live, open_payload(kept), self.decision.keeps_later)
 
     def _types(self, guarded: Guarded) -> KeptTypes:
-        """Those of the history, which the stream's own must be able to take, and the stream's."""
+        """Return the types of the history and of the stream.
+
+        The stream's columns must be able to take the history's.
+        """
         kept = KeptTypes(str(self.spec.rules.time_mode)).with_payload(types_of(guarded.payload))
         require_in_reach(self.examined.guarded.payload, kept)
         return kept.with_payload(types_of(self.examined.guarded.payload))
@@ -171,7 +177,7 @@ class Taking:
 
 
 def _decided(decision: Decision) -> str:
-    """The digest of all that is decided but which version of the history: that has been read by then."""
+    """Return the digest of the decision without the version of the history, which has been read by then."""
     return replace(decision, past=replace(decision.past, version="")).digest
 
 

@@ -1,1 +1,1 @@
-"""From a source's rows to events, or to the reason why a row is none."""
+"""Ingest: a source's rows become events, or get the reason why they are none."""

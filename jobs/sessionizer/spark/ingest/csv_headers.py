@@ -1,4 +1,7 @@
-"""The headers of CSV files: a column is told by its place, so another header means another file (docs/adr/0068)."""
+"""The headers of CSV files.
+
+A column is identified by its place, so another header means another file (docs/adr/0068).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.source import FilesSource
 
 _PLAIN: Final = frozenset({"", ".csv", ".txt", ".tsv", ".gz", ".bz2"})
-"""Suffixes of files that are opened here; Spark knows more kinds of compression."""
+"""Suffixes of files whose headers are read here. Spark knows more kinds of compression."""
 _LONGEST: Final = 1024 * 1024
 """Bytes within which a header must end."""
 
@@ -64,7 +67,7 @@ def _cells(line: str, between: str, quote: str) -> list[str]:
 
 
 def first_line(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str | None:
-    """The first line of a file that is neither blank nor a comment. None where there is none to be read."""
+    """Read the first line of a file that is neither blank nor a comment, None if there is none."""
     path = local_path(uri)
     if path is None or path.suffix.lower() not in _PLAIN or "linesep" in options:
         return _first_line_by_spark(spark, uri, options)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _LAST: Final = "_end_of_record"
-"""A column of ours behind the last: quotes that are still open swallow it, and the record is a column short."""
+"""A column of ours behind the last. Quotes that are still open swallow it, and the record is a column short."""
 _MARK: Final = "."
 _MOST_COLUMNS: Final = 524_289
 """Room for a line of separators alone, of the default size of an event. The parser reserves it for each task."""
@@ -35,7 +35,7 @@ QUOTE: Final = '"'
 
 
 def csv_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark's parser, in lower case. A quote inside quotes is doubled unless they say otherwise."""
+    """Return the options of Spark's parser, in lower case. A quote inside quotes is doubled by default."""
     found = {name.lower(): value for name, value in options.items()}
     quote = found.get("quote", QUOTE)
     return {**({"escape": quote} if quote else {}), "enforceschema": "false", **found}
@@ -47,13 +47,13 @@ def is_on(options: Mapping[str, str], name: str) -> bool:
 
 
 def has_lines(options: Mapping[str, str]) -> bool:
-    """Whether each line is one record of UTF-8, and its header is to be checked if it has one."""
+    """Whether each line is one record of UTF-8 whose header, if any, must be checked."""
     unchecked = is_on(options, "header") and is_on(options, "enforceschema")
     return not (is_on(options, "multiline") or unchecked or {"encoding", "charset"} & options.keys())
 
 
 def separator(options: Mapping[str, str]) -> str:
-    """Return what stands between two columns."""
+    """Return the separator between two columns."""
     written = options.get("sep", options.get("delimiter", ","))
     return {r"\t": "\t", r"\\": "\\", r"\0": "\0"}.get(written, written)
 
@@ -61,7 +61,7 @@ def separator(options: Mapping[str, str]) -> str:
 def parse_csv_lines(
     lines: DataFrame, columns: StructType, options: Mapping[str, str], max_event_bytes: int
 ) -> DataFrame:
-    """Rows of the declared ``columns`` with their faults, of lines that are no header, comment or blank."""
+    """Return rows of the declared ``columns`` with their faults, of lines that are no header, comment or blank."""
     records = _without_comments(lines, options.get("comment"))
     parser = _Parser(options, max_event_bytes)
     if is_on(options, "header"):
@@ -115,7 +115,7 @@ def _as_texts(columns: StructType) -> StructType:
 
 
 def _unfit_reason(columns: StructType, parser: _Parser) -> Column:
-    """A record that fits columns of text only has a value of another type."""
+    """Return the reason of an unfit record. One that fits columns of text has a value of another type."""
     texts = parser.parsed(_as_texts(columns))
     fits_text = texts.isNotNull() & texts[CORRUPT].isNull()
     wrong_type = F.lit(QuarantineReason.WRONG_TYPE.value)

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 _CHECKED: Final = "_checked"
 VARIES: Final = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
-"""What Spark calls an input that varies by itself."""
+"""Spark's error class for an input that varies by itself."""
 
 
 def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
-    """The type ``sql`` has over ``rows``. Raises InvalidSpec naming ``field`` when it gives no value for each row."""
+    """Return the type of ``sql`` over ``rows``.
+
+    Raises InvalidSpec naming ``field`` if it gives no value for each row.
+    """
     try:
         require_own_row(rows.sparkSession, field, sql, rows.columns)
         if is_window(rows.sparkSession, sql):
@@ -44,7 +47,10 @@ def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
 
 
 def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
-    """As ``checked_type``, of a type that Arrow and Delta both can keep."""
+    """Return the type of ``sql``, which Arrow and Delta must both be able to keep.
+
+    Raises InvalidSpec naming ``field``.
+    """
     found = checked_type(rows, field, sql)
     if not_kept(found) is not None:
         example = "cast it, for example cast(... as string)"
@@ -53,7 +59,7 @@ def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
 
 
 def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...], example: str) -> DataType:
-    """As ``checked_type``, and the type's short name must be one of ``allowed``."""
+    """Return the type of ``sql``, whose short name must be one of ``allowed``. Raises InvalidSpec naming ``field``."""
     found = checked_type(rows, field, sql)
     if found.typeName() not in allowed:
         raise InvalidSpec(field, sql, f"{' or '.join(allowed)}, not {found.simpleString()}; {example}")

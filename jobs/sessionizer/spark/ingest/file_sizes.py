@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def sizes_of(spark: SparkSession, uris: Sequence[str]) -> dict[str, int | None]:
-    """Size of each file in bytes, None for one that is gone."""
+    """Return the size of each file in bytes, None for one that is gone."""
     local = {uri: path for uri in uris if (path := local_path(uri)) is not None}
     elsewhere = _sizes_elsewhere(spark, [uri for uri in uris if uri not in local])
     return {**{uri: _size(path) for uri, path in local.items()}, **elsewhere}
 
 
 def local_path(uri: str) -> Path | None:
-    """The path of a file on a file system that is mounted here."""
+    """Return the path of a file on a file system that is mounted here, None for another."""
     return Path(unquote(urlparse(uri).path)) if urlparse(uri).scheme == "file" else None
 
 
 def path_for_reader(uri: str) -> str:
-    """A URI as Spark's readers want it: not encoded, and with nothing in it that means more than itself."""
+    """Write a URI as Spark's readers want it: not encoded, and without characters of a pattern."""
     return literal(unquote(uri))
 
 
 def reader_of_bytes(spark: SparkSession) -> DataFrameReader:
-    """A reader of files as they are."""
+    """Return a reader of files as they are."""
     return spark.read.format("binaryFile").options(**WITHOUT_CHECKSUMS)
 
 

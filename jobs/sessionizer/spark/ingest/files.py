@@ -33,7 +33,7 @@ _READER_OPTIONS: Final = frozenset(name.lower() for name in OF_FILES)
 """All other options belong to the parser of the encoding."""
 _LINE_SEPARATOR: Final = "linesep"
 _NEVER_TOO_OLD: Final = {"maxFileAge": "36500d"}
-"""By default Spark passes over a file that is a week older than the newest it knows, and says nothing."""
+"""By default Spark skips a file that is a week older than the newest it knows, without a warning."""
 WITHOUT_CHECKSUMS: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
@@ -45,9 +45,9 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: int) -> DataFrame:
-    """The rows of ``path`` (see ``literal``), read as those of ``source``.
+    """Read the files at ``path`` (see ``literal``) as those of ``source``.
 
-    Raises InvalidSpec for columns that are none.
+    Raises InvalidSpec for invalid columns.
     """
     reader_options = {name: value for name, value in source.options.items() if name.lower() in _READER_OPTIONS}
     parser_options = {name: value for name, value in source.options.items() if name not in reader_options}
@@ -74,7 +74,7 @@ def _lines(reader: Reader, path: str) -> DataFrame:
 
 
 def literal(path: str) -> str:
-    """Escape what Spark's readers would take for a pattern in ``path``."""
+    """Escape the characters of ``path`` that Spark's readers would take for a pattern."""
     return _MORE_THAN_ITSELF.sub(r"\\\1", path)
 
 
@@ -96,7 +96,7 @@ def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str
 
 
 def _csv_fault(columns: StructType, options: dict[str, str]) -> Column:
-    """A record that fits columns of text only has a value of another type."""
+    """Return the fault of a CSV record. One that fits columns of text has a value of another type."""
     texts = StructType()
     for name in columns.names:
         texts = texts.add(name, StringType())
@@ -113,12 +113,12 @@ def _texts(columns: StructType) -> list[Column]:
 
 
 def _bytes(columns: StructType) -> Column:
-    """A record's size, as far as it is text."""
+    """Return a record's size, as far as it is text."""
     return sum((F.octet_length(text) for text in _texts(columns)), F.lit(0))
 
 
 def _was_replaced(columns: StructType) -> Column:
-    """The reader has put another character where bytes were no UTF-8; the record itself is gone."""
+    """Return the condition that the reader replaced bytes that were no UTF-8. The record itself is gone."""
     found = F.lit(False)  # noqa: FBT003  lit has no keyword
     for text in _texts(columns):
         found |= F.contains(text, F.lit(_REPLACEMENT))

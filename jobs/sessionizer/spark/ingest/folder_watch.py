@@ -42,7 +42,7 @@ class Unread:
     beside: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Tell the user."""
+        """Format each finding for the user."""
         if self.changed:
             yield (
                 f"{counted(len(self.changed), 'file')} changed after the stream took it, and a file is read once: "
@@ -87,7 +87,7 @@ def _visible(folder: Path, *, recursive: bool) -> Iterator[os.DirEntry[str]]:
 
 
 def _has_changed(entry: os.DirEntry[str], taken_at: int | None) -> bool:
-    """Whether a file that was taken has changed at another time than it had then (epoch ms)."""
+    """Whether a file was changed since the stream took it at ``taken_at`` (epoch ms)."""
     if taken_at is None:
         return False
     with suppress(OSError):
@@ -108,7 +108,7 @@ def _named(names: tuple[str, ...]) -> str:
 
 @dataclass(slots=True)
 class FolderWatch:
-    """Watch over a local folder that says each thing once. ``warning`` holds all that is so now."""
+    """Watch over a local folder that reports each thing once. ``warning`` holds all current findings."""
 
     folder: Path
     checkpoint: DataPath

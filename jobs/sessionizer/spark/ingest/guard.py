@@ -48,7 +48,7 @@ _TYPED: Final = {
 _READ: Final = frozenset({RAW, POSITION, FAULT})
 _TEXT_OR_BYTES: Final = (StringType, BinaryType)
 Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
-"""What may be wrong with a row, and what that is called."""
+"""The possible faults of a row, with their reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Guarded:
 
     @property
     def payload_fields(self) -> schema.Payload:
-        """The payload columns as Arrow fields."""
+        """Payload columns as Arrow fields."""
         return arrow_fields(self.payload)
 
 
 def arrow_fields(columns: StructType) -> list[pa.Field]:
-    """Spark columns as the Arrow fields that Spark itself exchanges with Python."""
+    """Convert Spark columns to the Arrow fields that Spark itself exchanges with Python."""
     return list(to_arrow_schema(columns, timezone="UTC"))
 
 
@@ -148,7 +148,10 @@ def _mapped(spark: SparkSession, spec: StreamSpec) -> list[Column]:
 
 
 def _at_most_never(timeout: Column) -> Column:
-    """Beyond ``NEVER_MS`` sums with a clock would overflow. Not ``least``: that takes a null for absent."""
+    """Cap a timeout at ``NEVER_MS``, because sums with a clock would overflow.
+
+    Not ``least``: that takes a null for absent.
+    """
     return F.when(timeout > NEVER_MS, F.lit(NEVER_MS)).otherwise(timeout)
 
 
@@ -158,7 +161,7 @@ def came_as_line(source: Source) -> bool:
 
 
 def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
-    """What a line is checked for as a whole, here by the values that are kept of a row."""
+    """Return the checks of a line as a whole, here by the values that are kept of a row."""
     kept = [field for field in mapped.schema if field.name not in _READ]
     texts = [F.col(field.name) for field in kept if isinstance(field.dataType, StringType)]
     sizes = [F.octet_length(field.name) for field in kept if isinstance(field.dataType, _TEXT_OR_BYTES)]
@@ -171,21 +174,21 @@ def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
 
 
 def _year_checks(mapped: DataFrame) -> Checks:
-    """Check the payload only: other columns are bounded by the rules, or are none of time."""
+    """Return the checks of years, for the payload only, because other columns are bounded by rules or hold no time."""
     payload = [field for field in mapped.schema if field.name.startswith(f"{schema.PAYLOAD}_")]
     found = [beyond_years(F.col(f"`{field.name}`"), field.dataType) for field in payload]
     return [(beyond, QuarantineReason.YEAR_OUT_OF_RANGE) for beyond in found if beyond is not None]
 
 
 def _as_json(mapped: DataFrame) -> Column:
-    """A mapped row as text, for want of the text that it came as."""
+    """Write a mapped row as text, if the text that it came as is missing."""
     names = [name for name in mapped.columns if name not in _READ]
     columns = [F.col(name).alias(name.removeprefix(f"{schema.PAYLOAD}_")) for name in names]
     return F.make_valid_utf8(F.to_json(F.struct(*columns)))
 
 
 def _reason(spec: StreamSpec, clock: BatchClock, value_checks: Checks, year_checks: Checks) -> Column:
-    """The first thing wrong with a mapped row, null when nothing is."""
+    """Return the first fault of a mapped row, null if it has none."""
     reason = F.when(F.col(FAULT).isNotNull(), F.col(FAULT))
     checks = [
         *value_checks,

@@ -28,9 +28,9 @@ def guarded_source(
     unreadable: Sequence[str] = (),
     left_out: LeftOut = NOTHING_LEFT_OUT,
 ) -> Guarded:
-    """The guarded rows of the source, but for its ``unreadable`` files; those of a ``left_out`` range are refused.
+    """Return the guarded rows of the source without its ``unreadable`` files. Rows of a ``left_out`` range are refused.
 
-    Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec where the spec does not fit.
+    Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec if the spec does not fit.
     """
     rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True)
     return guard(spark, leaving_out(without(rows, unreadable), left_out, spec.source.format), spec)

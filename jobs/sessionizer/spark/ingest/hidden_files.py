@@ -1,4 +1,4 @@
-"""Files that Spark passes over for their names, as a line for the person who wonders why they are not read."""
+"""Files that Spark ignores because of their names, as a line for the user who wonders why they are not read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.source import Source
 
 LOOKED_AT: Final = 10_000
-"""Entries of a folder, at most: a driver does not wait for a folder of millions."""
+"""Most entries of a folder that are read, because a driver does not wait for a folder of millions."""
 
 
 def files_passed_over(source: Source, platform_home: Path) -> str | None:
-    """How many files of a local folder are not read for their names; None for no such file or folder."""
+    """Say how many files of a local folder are not read because of their names.
+
+    None if there is no such file or folder.
+    """
     if source.format != "files" or "://" in (folder := located(source.path, platform_home)):
         return None
     with suppress(OSError), os.scandir(folder) as entries:
@@ -31,6 +34,6 @@ def files_passed_over(source: Source, platform_home: Path) -> str | None:
 
 
 def _is_passed_over(entry: os.DirEntry[str]) -> bool:
-    """Hidden, and no mark that a writer left beside its files."""
+    """Whether the file is hidden, and no mark that a writer left beside its files."""
     is_mark = entry.name == "_SUCCESS" or entry.name.endswith(".crc")
     return entry.name.startswith(("_", ".")) and not is_mark and entry.is_file()

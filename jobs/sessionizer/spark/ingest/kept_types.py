@@ -1,6 +1,6 @@
-"""Whether the open events of a lineage can be read by the payload of now (docs/adr/0050).
+"""Check that the open events of a lineage can be read by the current payload (docs/adr/0050).
 
-Columns may come, go and change places, and take a type that has every value of the old one. What cannot be is refused
+Columns may come, go and change places, and take a type that has every value of the old one. Other changes are refused
 before anything is written: the state would be unreadable at the next merge, by the old spec as by the new.
 """
 
@@ -28,9 +28,9 @@ TIME_MODE: Final = "rules.time_mode"
 
 
 def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSpec, payload: StructType) -> None:
-    """Raises InvalidSpec if the state of ``lineage`` may hold what ``spec`` cannot take. Writes nothing.
+    """Raise InvalidSpec if the state of ``lineage`` may hold values that ``spec`` cannot take. Writes nothing.
 
-    ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if what was kept so far is lost.
+    ``payload``: the types that the columns of ``spec`` have. Raises DamagedFile if the record of types is lost.
     """
     kept = read_kept_types(home, lineage) if lineage else None
     if kept is None or lineage is None or begun_batch(home.checkpoint(lineage)) is None:
@@ -42,14 +42,14 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
 
 
 def require_in_reach(payload: StructType, kept: KeptTypes) -> None:
-    """Raises InvalidSpec if a column of ``payload`` cannot take what open events may have: what ``kept`` has."""
+    """Raise InvalidSpec if a column of ``payload`` cannot take the types that open events may have, by ``kept``."""
     for column in payload:
         for before in kept.payload.get(column.name, []):
             _require_in_reach(column, StructType.fromJson(_struct_of(column.name, before))[column.name])
 
 
 def types_of(payload: StructType) -> dict[str, object]:
-    """The types of its columns as Spark writes them in JSON."""
+    """Return the types of its columns as Spark writes them in JSON."""
     return {field.name: field.dataType.jsonValue() for field in payload}
 
 
@@ -65,12 +65,12 @@ def _require_in_reach(now: StructField, before: StructField) -> None:
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """As Spark calls it."""
+    """Name the type as Spark does."""
     return from_arrow_type(kind).simpleString()
 
 
 def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: StructType) -> None:
-    """Note that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
+    """Record that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
     kept = read_kept_types(home, lineage) if begun_batch(home.checkpoint(lineage)) is not None else None
     kept = kept or KeptTypes(str(spec.rules.time_mode))
     more = kept.with_payload(types_of(payload))
@@ -79,5 +79,5 @@ def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: St
 
 
 def _struct_of(name: str, kind: object) -> dict[str, object]:
-    """A type in JSON as the struct that ``fromJson`` takes."""
+    """Return a type in JSON as the struct that ``fromJson`` takes."""
     return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}

@@ -1,4 +1,4 @@
-"""Ranges of the source that a lineage leaves out, as SQL of its query: their rows go to quarantine (docs/adr/0104)."""
+"""Excluded ranges of the source, as SQL of a lineage's query. Their rows go to quarantine (docs/adr/0104)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def leaving_out(rows: DataFrame, left_out: LeftOut, source: str) -> DataFrame:
-    """Source ``rows`` of that format, those of a range with ``left_out`` as their fault, whatever else is wrong.
+    """Mark source ``rows`` of an excluded range with ``left_out`` as their fault, in place of any other fault.
 
-    The same object where nothing is left out: nothing of the query changes.
+    Returns the same object if nothing is excluded, so that nothing of the query changes.
     """
     if not left_out:
         return rows
@@ -31,14 +31,14 @@ def leaving_out(rows: DataFrame, left_out: LeftOut, source: str) -> DataFrame:
 
 
 def _conditions(left_out: LeftOut) -> list[Column]:
-    """``LeftOut.holds`` in SQL: a condition each for the files and for each range of records."""
+    """Write ``LeftOut.holds`` in SQL: a condition each for the files and for each range of records."""
     files = [form for uri in left_out.files for form in _forms(uri)]
     of_files = [F.col(POSITION).isin(*files)] if files else []
     return [*of_files, *map(_among, left_out.records)]
 
 
 def _forms(uri: str) -> tuple[str, ...]:
-    """As a file is called by Spark's metadata column, and by ``input_file_name``."""
+    """Return the names of a file in Spark's metadata column and in ``input_file_name``."""
     return (uri, uri.replace("file:/", "file:///", 1)) if uri.startswith("file:/") else (uri,)
 
 

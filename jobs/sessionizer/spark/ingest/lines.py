@@ -1,7 +1,7 @@
-"""Lines of text, one event each, as rows of declared columns; and the three columns that every source's rows have.
+"""Lines of text, one event each, as rows of declared columns, and the three columns that every source's rows have.
 
-``_raw`` (string): the row as it came, where it came as text. ``_position`` (string): where it was read.
-``_fault`` (string): why it cannot be parsed, null when it can; a value of ``QuarantineReason``.
+``_raw`` (string): the row as it came, if it came as text. ``_position`` (string): where it was read. ``_fault``
+(string): why it cannot be parsed, null if it can, a value of ``QuarantineReason``.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CORRUPT: Final = "_corrupt_record"
 
 
 def without_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
-    """Lines of JSON that hold something: one of white space alone is no event, and nothing is lost with it.
+    """Keep lines of JSON that hold something. A line of white space alone is no event, and nothing is lost with it.
 
-    What a line of ``text`` means is up to the mapping. Kafka's records are no lines: an empty one was sent as it is.
+    The mapping decides what a line of ``text`` means. Kafka's records are no lines: an empty one was sent as it is.
     """
     if encoding != "json":
         return lines
@@ -52,7 +52,7 @@ def line_fault(max_event_bytes: int) -> Column:
 def parse_lines(
     lines: DataFrame, encoding: str, columns: str | None, options: Mapping[str, str], max_event_bytes: int
 ) -> DataFrame:
-    """Rows of a column ``value`` with their faults; ``json`` becomes its declared columns."""
+    """Parse rows of a column ``value``, with their faults. ``json`` becomes its declared columns."""
     fault = line_fault(max_event_bytes)
     raw = F.expr("make_valid_utf8(value)").alias(RAW)
     others = [name for name in lines.columns if name != "value"]
@@ -86,7 +86,7 @@ def _from_json(columns: StructType, options: Mapping[str, str]) -> Column:
 
 
 def _json_fault() -> Column:
-    """Spark marks a record it cannot fit into the columns; that it is JSON at all tells the two reasons apart."""
+    """Tell the two faults of JSON apart: Spark marks a record that does not fit, and valid JSON has a wrong type."""
     unfit = F.col(f"parsed.{CORRUPT}").isNotNull() | F.col("value").isNull() | (F.trim("value") == "")
     is_object = F.expr("json_object_keys(value)").isNotNull()
     fault = F.when(
@@ -96,7 +96,9 @@ def _json_fault() -> Column:
 
 
 def _has_more() -> Column:
-    """Whether something comes after the object, a second one say: Spark reads the first and drops the rest.
+    """Return the condition that something follows the object, such as a second one.
+
+    Spark reads the first and drops the rest.
 
     Most objects are flat: they end with their only brace, and need no second look.
     """
@@ -105,7 +107,7 @@ def _has_more() -> Column:
 
 
 def declared_columns(columns: str | None) -> StructType:
-    """The columns that a spec declares as DDL. Raises InvalidSpec."""
+    """Return the columns that a spec declares as DDL. Raises InvalidSpec."""
     try:
         declared = cast("StructType", StructType.fromDDL(columns or ""))
     except PySparkException as error:

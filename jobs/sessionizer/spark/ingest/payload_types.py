@@ -1,4 +1,4 @@
-"""The type in which a payload column is kept: what Spark finds, as Arrow, the state and the tables can have it."""
+"""The type in which a payload column is kept: Spark's type in a form that Arrow, the state and the tables support."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _KEPT: Final = (*_TEXT, BinaryType, BooleanType, NumericType, DateType, Timestam
 
 
 def as_kept(found: DataType) -> DataType:
-    """Without what an expression knows beyond its values.
+    """Drop the parts of a type that an expression knows beyond its values.
 
     Parts that are never null, as of ``array(1, 2)``: Delta has no such constraint inside an array. Text with a
-    collation, a fixed or a greatest length: Arrow knows text only. That a timestamp has no time zone: it is shown in
-    UTC, as Delta adds no such column to a table that has none.
+    collation, a fixed or a greatest length: Arrow knows text only. A timestamp without a time zone: it is shown in UTC,
+    because Delta adds no such column to a table that has none.
     """
     if isinstance(found, StructType):
         return StructType([StructField(field.name, as_kept(field.dataType)) for field in found])
@@ -44,7 +44,10 @@ def as_kept(found: DataType) -> DataType:
 
 
 def not_kept(found: DataType) -> DataType | None:
-    """The part of ``found`` that Arrow or Delta has no column for, such as an interval; None if there is none."""
+    """Return the part of ``found`` that Arrow or Delta has no column for, such as an interval.
+
+    None if there is none.
+    """
     if isinstance(found, StructType):
         return _first_not_kept(*(field.dataType for field in found)) if len(found) else found
     if isinstance(found, ArrayType):

@@ -1,4 +1,4 @@
-"""Refuses the SQL of a spec that reaches beyond its row, or whose value is another when the row is read again."""
+"""Refusal of the SQL of a spec that reaches beyond its row, or whose value may change when the row is read again."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 @cache
 def own_functions(spark: SparkSession) -> frozenset[str]:
-    """The names of all functions that Spark itself has."""
+    """Return the names of all functions that Spark itself has."""
     shown = spark.sql("SHOW SYSTEM FUNCTIONS").collect()
     return frozenset(row[0].rpartition(".")[2] for row in shown)
 
 
 def require_own_row(spark: SparkSession, field: str, sql: str, columns: Sequence[str]) -> None:
-    """Raises InvalidSpec for code, a subquery, a function that is not Spark's own, or the hidden column of files.
+    """Raise InvalidSpec for code, a subquery, a function that is not Spark's own, or the hidden column of files.
 
-    To be asked before ``sql`` is resolved: to resolve a subquery over files is to open them. Raises ParseException.
+    Called before ``sql`` is resolved, because resolving a subquery over files opens them. Raises ParseException.
     """
     built_in = own_functions(spark)
     allowed = forbidden_word(sql, built_in) if plain() else forbidden_part(parsed_nodes(spark, sql), built_in)
@@ -59,14 +59,17 @@ def is_window(spark: SparkSession, sql: str) -> bool:
 
 
 def require_repeatable(rows: DataFrame, resolved: DataFrame, field: str, sql: str) -> None:
-    """Raises InvalidSpec, naming ``field``, if ``sql``, over ``rows`` the last column of ``resolved``, may change."""
+    """Raise InvalidSpec, naming ``field``, if ``sql``, over ``rows`` the last column of ``resolved``, may change."""
     allowed = changing_word(sql, rows.columns) if plain() else _changing_part(rows, resolved, sql)
     if allowed is not None:
         raise InvalidSpec(field, sql, allowed)
 
 
 def require_deterministic(rows: DataFrame, sql: str) -> None:
-    """Raises AnalysisException if ``sql`` varies by itself and no tree told so: an aggregate takes no such input."""
+    """Raise AnalysisException if ``sql`` varies by itself although no tree showed it.
+
+    An aggregate takes no such input.
+    """
     if plain():
         _ = rows.groupBy().agg(F.first(F.expr(sql))).schema
 

@@ -35,36 +35,36 @@ _END_OF_TIME_MS = 253_402_300_799_000
 
 
 def read_punctuations(spark: SparkSession, folder: DataPath) -> DataFrame:
-    """The punctuations in ``folder`` as they come; ``TakenPunctuations`` removes those of committed batches."""
+    """Read the punctuations in ``folder`` as they come. ``TakenPunctuations`` removes those of committed batches."""
     reader = spark.readStream.schema(COLUMNS).option("pathGlobFilter", "*.json")
     return reader.option("multiLine", "true").json(uri_of(folder))
 
 
 def as_text() -> Column:
-    """The punctuation as the JSON that every group gets; null for one that is no group's business."""
+    """Return the punctuation as the JSON that every group gets, null for one that concerns no group."""
     return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms", "seed")))
 
 
 def quarantined() -> dict[str, Column]:
-    """What a report of an unreadable file puts into the quarantine: reason, raw and position, null in all others."""
+    """Return the quarantine columns of an unreadable file's report: reason, raw and position, null in all others."""
     reason = F.when(F.col("unreadable").isNotNull(), F.lit(QuarantineReason.UNREADABLE_FILE.value))
     return {REASON: reason, RAW: F.col("unreadable.cause"), POSITION: F.col("unreadable.uri")}
 
 
 def watermark_time(delay_ms: int) -> Column:
-    """The event time that makes Spark's watermark the punctuation's floor, from the next batch on."""
+    """Return the event time that makes Spark's watermark the punctuation's floor, from the next batch on."""
     floor = F.when(F.col("floor_ms") < _END_OF_TIME_MS - delay_ms, F.col("floor_ms"))
     floor = floor.when(F.col("floor_ms").isNotNull(), F.lit(_END_OF_TIME_MS - delay_ms))
     return F.timestamp_millis(floor + F.lit(delay_ms))
 
 
 def move_watermark(folder: DataPath, floor_ms: int) -> None:
-    """Ask that nothing at or before ``floor_ms`` (epoch ms) be waited for any longer."""
+    """Ask the query to wait no longer for events at or before ``floor_ms`` (epoch ms)."""
     _write(folder, {"floor_ms": floor_ms})
 
 
 def wake(folder: DataPath) -> None:
-    """Ask for a batch that changes nothing: it tells a driver that goes on where the watermark stands."""
+    """Ask for a batch that changes nothing. It tells a resuming driver where the watermark stands."""
     move_watermark(folder, 0)
 
 
@@ -87,7 +87,7 @@ def drain(folder: DataPath) -> None:
 
 
 def report_unreadable(folder: DataPath, file_id: str, uri: str, cause: str) -> None:
-    """Have the file at ``uri`` quarantined; said again under the same ``file_id`` it is not read again."""
+    """Have the file at ``uri`` quarantined. A repeat under the same ``file_id`` is not read again."""
     publish_json(folder / f"unreadable-{file_id}.json", {"unreadable": {"uri": uri, "cause": cause}})
 
 

@@ -31,9 +31,9 @@ ISOLATION: Final = "kafka.isolation.level"
 
 
 def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes: int, *, stream: bool) -> DataFrame:
-    """The rows of ``source``, unbounded (``stream``) or all there is now.
+    """Read the rows of ``source``, unbounded (``stream``) or all there is now.
 
-    Raises InvalidSpec where the source's own fields are wrong, and SourceFileUnfit if not ``stream``.
+    Raises InvalidSpec if the source's own fields are wrong, and SourceFileUnfit if not ``stream``.
     """
     reader: Reader = spark.readStream.options(**batch_limits(source)) if stream else spark.read
     match source.format:
@@ -48,7 +48,7 @@ def read_source(spark: SparkSession, source: Source, home: Path, max_event_bytes
 
 
 def check_reachable(source: Source, timeout_s: float = 5.0) -> None:
-    """Raises SourceUnreachable when no broker (or socket) of ``source`` accepts a connection."""
+    """Raise SourceUnreachable if no broker (or socket) of ``source`` accepts a connection."""
     if source.format == "kafka":
         addresses = source.bootstrap_servers.split(",")
     elif source.format == "socket":
@@ -84,7 +84,7 @@ def _files(spark: SparkSession, reader: Reader, source: FilesSource, home: Path,
 
 
 def _require_literal(spark: SparkSession, source: FilesSource, folder: str) -> None:
-    """Raises InvalidSpec where the folder's name holds characters of a pattern, and Spark cannot find it by name.
+    """Raise InvalidSpec if the folder's name holds characters of a pattern, and Spark cannot find it by name.
 
     Spark reads a pattern that fits nothing as an empty source, and Hadoop cannot look for a name with a colon.
     """
@@ -112,7 +112,10 @@ def _delta(reader: Reader, source: DeltaSource, home: Path) -> DataFrame:
 
 
 def kafka_options(source: KafkaSource) -> dict[str, str]:
-    """All options of Spark's reader, the secret ones among them. Raises InvalidSpec for a variable that is not set."""
+    """Return all options of Spark's reader, including the secret ones.
+
+    Raises InvalidSpec for a variable that is not set.
+    """
     return {
         "startingOffsets": source.starting_offsets,
         **isolation(source),
@@ -137,7 +140,7 @@ def _kafka(reader: Reader, source: KafkaSource, max_event_bytes: int) -> DataFra
 
 
 def isolation(source: KafkaSource) -> dict[str, str]:
-    """The option that leaves out records of aborted transactions, unless the spec sets that option itself."""
+    """Return the option that excludes records of aborted transactions, unless the spec sets that option itself."""
     given = {option.lower() for option in (*source.options, *source.options_from_environment)}
     return {} if ISOLATION.lower() in given else {ISOLATION: "read_committed"}
 

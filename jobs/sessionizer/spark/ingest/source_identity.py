@@ -1,4 +1,4 @@
-"""Questions to a source before anything starts: is it there, may it be read, is it the one that was read so far."""
+"""Checks of a source before anything starts: that it exists, may be read, and is the same as before."""
 
 from __future__ import annotations
 

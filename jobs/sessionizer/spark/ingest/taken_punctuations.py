@@ -1,4 +1,4 @@
-"""Removes punctuations whose batch is committed.
+"""Removal of punctuations whose batch is committed.
 
 Not left to Spark (``cleanSource``): it tries to remove the last ones again after each batch, and warns that it cannot.
 """
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TakenPunctuations:
-    """Those in ``folder`` that the query with this ``checkpoint`` has read. ``swept``: the last batch dealt with."""
+    """Punctuations in ``folder`` that the query with this ``checkpoint`` has read.
+
+    ``swept``: the last batch dealt with.
+    """
 
     folder: DataPath
     checkpoint: DataPath
@@ -27,14 +30,14 @@ class TakenPunctuations:
 
     @classmethod
     def left_behind(cls, folder: DataPath, checkpoint: DataPath) -> TakenPunctuations:
-        """Begin where an earlier driver ended, with what it did not come to remove. Raises OSError."""
+        """Begin where an earlier driver ended, with the punctuations that it did not remove. Raises OSError."""
         taken = cls(folder, checkpoint, committed_batch(checkpoint))
         if taken.swept is not None and any(name.endswith(".json") for name in names_in(folder)):
             taken._remove(files_until(checkpoint, taken.swept, PUNCTUATIONS))
         return taken
 
     def sweep(self, committed: int | None) -> None:
-        """Remove those of the batches up to ``committed`` that were not dealt with before. Raises OSError."""
+        """Remove the punctuations of batches up to ``committed`` that are still there. Raises OSError."""
         if committed is None or committed == self.swept:
             return
         first = committed if self.swept is None else self.swept + 1

@@ -46,7 +46,10 @@ class TimeoutsUnread(TransientError):
 
 @dataclass(slots=True)
 class TimeoutTable:
-    """``announced``: the file that remembers what was passed on, so that a restart says only what is new."""
+    """The table of timeouts.
+
+    ``announced``: the file with the timeouts passed on, so that a restart passes on only new ones.
+    """
 
     spark: SparkSession
     location: str | None
@@ -59,9 +62,10 @@ class TimeoutTable:
     def of(
         cls, spark: SparkSession, spec: StreamSpec, platform_home: Path, lineage: LineageHome
     ) -> TimeoutTable | None:
-        """The table that ``spec`` names; ``lineage`` keeps what was passed on.
+        """Choose the table that ``spec`` names. ``lineage`` keeps the timeouts that were passed on.
 
-        None when it names none and none was ever passed on: else the spec's own timeouts are what must be passed on.
+        None if the spec names no table and no timeout was ever passed on. Else the spec's own timeouts must be passed
+        on.
         """
         rules, announced = spec.rules, lineage.announced_timeouts
         named = rules.client_timeouts_table
@@ -77,9 +81,9 @@ class TimeoutTable:
         )
 
     def announce_changes(self) -> dict[str, int]:
-        """Pass on what changed since the last call; returns it (client to ms). Idempotent, safe to kill.
+        """Pass on the changes since the last call, and return them (client to ms). Idempotent, safe to kill.
 
-        Raises TimeoutsUnread when the table cannot be read just now: then what was passed on holds.
+        Raises TimeoutsUnread if the table cannot be read just now. Then the timeouts passed on before hold.
         """
         known = announced_timeouts(self.announced)
         current = self._read()
@@ -100,25 +104,28 @@ class TimeoutTable:
 
 
 def announcement(timeouts_ms: Mapping[str, int]) -> JsonObject:
-    """The file that says that these were passed on, client to ms."""
+    """Return the content of the file of announced timeouts, client to ms."""
     return stamped({_TIMEOUTS: dict(timeouts_ms)})
 
 
 def announced_timeouts(file: ControlPath) -> dict[str, int]:
-    """What was passed on, client to ms; nothing where ``file`` is absent or damaged. Raises DamagedFile: too new."""
+    """Read the announced timeouts, client to ms, none if ``file`` is absent or damaged.
+
+    Raises DamagedFile if it is too new.
+    """
     known = content_of(file, read_json(file) or {}, _TIMEOUTS)
     return {client: int(str(timeout)) for client, timeout in known.items()}
 
 
 class TimeoutAnnouncer:
-    """Passes the table on again and again; a table that cannot be read is told once, and does not end the driver."""
+    """Repeated announcement of the table. An unreadable table is reported once, and does not end the driver."""
 
     def __init__(self, table: TimeoutTable) -> None:
         self._table = table
         self._told = False
 
     def look(self) -> str | None:
-        """What to say: that timeouts changed, that the table cannot be read, that it can be again. None: nothing."""
+        """Return a line if timeouts changed, if the table cannot be read, or if it can be read again. Else None."""
         try:
             changes = self._table.announce_changes()
         except TimeoutsUnread as error:
@@ -131,19 +138,19 @@ class TimeoutAnnouncer:
 
     @property
     def warning(self) -> str | None:
-        """What is wrong now, None if nothing is."""
+        """Current problem, None if there is none."""
         return "the table of timeouts cannot be read: those known so far hold" if self._told else None
 
 
 def _shown(changes: Mapping[str, int]) -> str:
-    """The first of them: there may be as many as clients."""
+    """Format the first changes only, because there may be as many as clients."""
     first = ", ".join(f"{client} {format_duration(ms)}" for client, ms in islice(changes.items(), MOST_SHOWN))
     more = len(changes) - MOST_SHOWN
     return f"{first} and {more:,} more" if more > 0 else first
 
 
 def check_timeout_table(spark: SparkSession, location: str) -> None:
-    """Raises InvalidSpec when there is no such table or it has other columns."""
+    """Raise InvalidSpec if there is no such table or it has other columns."""
     try:
         read_timeouts(spark, location)
     except PySparkException as error:
@@ -152,7 +159,7 @@ def check_timeout_table(spark: SparkSession, location: str) -> None:
 
 
 def read_timeouts(spark: SparkSession, location: str) -> dict[str, int]:
-    """What the table says now: client to ms, without the rows that say nothing usable."""
+    """Read the timeouts in the table, client to ms, without unusable rows."""
     table = spark.read.format("delta").load(location)
     chosen = table.selectExpr("cast(client as string) client", "cast(timeout_ms as bigint) timeout_ms")
     # beyond NEVER_MS sums with a clock would overflow, and each event be a session of its own

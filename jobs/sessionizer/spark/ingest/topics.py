@@ -1,4 +1,4 @@
-"""The topics of a source, asked about before anything is started: are they there, may they be read, which are they."""
+"""Checks of the topics of a source before anything starts: that they exist, may be read, and are the same as before."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 FIELD: Final = "source.topic"
 ASKED: Final = 3
-"""Times that a topic is asked about which is not there: a broker that has just started may not know of it yet."""
+"""Number of requests for a missing topic, because a broker that has just started may not know of it yet."""
 PAUSE_S: Final = 1.0
 _PREFIX: Final = "kafka."
 _MISSING: Final = frozenset({"UnknownTopicOrPartitionException", "InvalidTopicException"})
 
 
 def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str, str]:
-    """The id of each topic of ``source`` that has one. Empty where nothing private of Spark is used.
+    """Return the id of each topic of ``source`` that has one. Empty in plain Spark, which asks no topic.
 
     Raises SourceUnreachable, SourceMissing, SourceForbidden, InvalidSpec.
     """
@@ -39,12 +39,15 @@ def topic_ids(spark: SparkSession, stream: str, source: KafkaSource) -> dict[str
 
 
 def topics_of(source: KafkaSource) -> tuple[str, ...]:
-    """The names of its topics, as the spec lists them."""
+    """Return the names of its topics, as the spec lists them."""
     return tuple(dict.fromkeys(source.topic.split(",")))
 
 
 def kafka_settings(source: KafkaSource) -> dict[str, str]:
-    """The settings of Kafka's own clients in the options of ``source``. Raises InvalidSpec for an unset variable."""
+    """Return the settings of Kafka's own clients in the options of ``source``.
+
+    Raises InvalidSpec for an unset variable.
+    """
     options = kafka_options(source).items()
     return {name[len(_PREFIX) :]: value for name, value in options if name.lower().startswith(_PREFIX)}
 
@@ -52,7 +55,7 @@ def kafka_settings(source: KafkaSource) -> dict[str, str]:
 def settled_answers(
     ask: Callable[[], Mapping[str, Topic | Fault]], pause_s: float = PAUSE_S
 ) -> Mapping[str, Topic | Fault]:
-    """The answers of ``ask``, asked again while a topic is missing."""
+    """Return the answers of ``ask``, repeated while a topic is missing."""
     answers = ask()
     for _ in range(ASKED - 1):
         if not any(isinstance(answer, Fault) and answer.exception in _MISSING for answer in answers.values()):
@@ -63,13 +66,13 @@ def settled_answers(
 
 
 def judged_ids(stream: str, brokers: str, answers: Mapping[str, Topic | Fault]) -> dict[str, str]:
-    """The ids in ``answers``. Raises SourceMissing, SourceForbidden for the first topic that cannot be read."""
+    """Return the ids in ``answers``. Raises SourceMissing, SourceForbidden for the first topic that cannot be read."""
     found = {name: judged(stream, brokers, name, answer).id for name, answer in answers.items()}
     return {name: topic for name, topic in found.items() if topic is not None}
 
 
 def judged(stream: str, brokers: str, name: str, answer: Topic | Fault) -> Topic:
-    """The topic that was described. Raises SourceMissing, SourceForbidden."""
+    """Return the topic that was described. Raises SourceMissing, SourceForbidden."""
     if isinstance(answer, Topic):
         if not answer.readable:
             raise SourceForbidden(stream, FIELD, name, brokers, "it has the right DESCRIBE and lacks READ")

@@ -1,6 +1,6 @@
-"""Files of the source that cannot be read: proven to be so, put aside, and from then on left out of the query.
+"""Files of the source that are proven unreadable, put aside, and from then on left out of the query.
 
-A file is all or nothing. When one ends the query, the batch that holds it has written nothing; it runs again
+A file is all or nothing. When one ends the query, the batch that holds it has written nothing. The batch runs again
 without that file, and is the same in every replay from then on (docs/adr/0010).
 """
 
@@ -40,24 +40,24 @@ _NAMED: Final = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while r
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFiles:
-    """Those that a lineage has met. ``record`` remembers them, a report in ``punctuations`` quarantines them."""
+    """Unreadable files of a lineage. ``record`` remembers them, a report in ``punctuations`` quarantines them."""
 
     record: ControlPath
     punctuations: DataPath
 
     @classmethod
     def of(cls, home: StreamHome, lineage: str) -> UnreadableFiles:
-        """Where the stream keeps them."""
+        """Return the unreadable files of ``lineage``."""
         return cls(home.lineage(lineage).unreadable_files, home.punctuations(lineage))
 
     def uris(self) -> list[str]:
-        """The files to leave out, as Spark names them."""
+        """Return the files to leave out, as Spark names them."""
         return sorted(self._known())
 
     def meet(self, error: Exception, spark: SparkSession, spec: StreamSpec) -> str | None:
-        """Put the file aside that ended a query with ``error``, and tell its damage.
+        """Put the file aside that ended a query with ``error``, and return its damage.
 
-        None where no file is to blame, or one that is left out already.
+        None if no file caused the error, or one that is left out already.
         """
         uri = _named_file(error)
         if uri is None or uri in self.uris():
@@ -69,24 +69,24 @@ class UnreadableFiles:
         return f"quarantined as a whole, as it cannot be read: {uri} ({cause})"
 
     def report_empty(self, uris: Iterable[str]) -> None:
-        """Quarantine files that are empty: no Parquet file is, but Spark passes over them."""
+        """Quarantine empty files, which are no Parquet files, but which Spark ignores."""
         for uri in uris:
             report_unreadable(self.punctuations, _file_id(uri), uri, "the file is empty")
 
     def put_aside(self, uri: str, cause: str) -> None:
-        """Have the file be quarantined, and left out of every query from now on."""
+        """Have the file quarantined, and left out of every query from now on."""
         # Reported first, remembered second: what is left out is never missing from the quarantine. A report that is
         # repeated after a kill in between has the same name, and is no news to the source that reads it.
         report_unreadable(self.punctuations, _file_id(uri), uri, cause)
         write_json(self.record, stamped({_FILES: {**self._known(), uri: cause}}))
 
     def _known(self) -> Mapping[str, object]:
-        """What is wrong with each, by its URI. Raises DamagedFile."""
+        """Read the cause for each file, by its URI. Raises DamagedFile."""
         return content_of(self.record, read_json(self.record) or {}, _FILES)
 
 
 def without(rows: DataFrame, uris: Sequence[str]) -> DataFrame:
-    """The rows of all other files; Spark does not even open these."""
+    """Return the rows of all other files. Spark does not even open these."""
     return rows.where(~F.col(POSITION).isin(*uris)) if uris else rows
 
 
@@ -95,15 +95,15 @@ def _file_id(uri: str) -> str:
 
 
 def _named_file(error: Exception) -> str | None:
-    """The file whose reading ended a query, as ``_position`` has it."""
+    """Find the file whose reading ended a query, as ``_position`` has it."""
     found = _NAMED.search(str(error))
     return file_position(found[1]) if found else None
 
 
 def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
-    """What is wrong with the content of a file.
+    """Find the damage in the content of a file.
 
-    None where it can be read by now, or where not even its bytes can be had: then the storage is to blame, or the file
+    None if the file can be read by now, or if even its bytes cannot be read. Then the storage is to blame, or the file
     is gone, and events that may still be read must not be given up.
     """
     source = spec.source
@@ -116,7 +116,7 @@ def _damage(spark: SparkSession, spec: StreamSpec, uri: str) -> str | None:
 
 
 def _failure(read: Callable[[], DataFrame]) -> str | None:
-    """The error that meets who reads every column to the end."""
+    """Read every column to the end, and return the error if there is one."""
     try:
         read().write.format("noop").mode("overwrite").save()
     except (PySparkException, JavaError) as error:

@@ -29,17 +29,17 @@ DOOR: Final = "aggregate trees"
 VALUE: Final = "value"
 """The field of an input's column that holds its value: the column itself is null where evaluating it failed."""
 _PLAIN: Final = frozenset({"Literal", "UnresolvedAttribute", "UnresolvedStar"})
-"""What cannot fail, or is no value of a row."""
+"""Expressions that cannot fail, or that are no value of a row."""
 _AROUND: Final = frozenset({"SortOrder", "NamedArgumentExpression"})
-"""What an aggregate takes an input in."""
+"""Expressions in which an aggregate takes an input."""
 
 
 def rewritten_aggregates(
     spark: SparkSession, aggregates: Mapping[str, str], taking_any_input: Collection[str]
 ) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The columns to add to the rows first, and the ``aggregates`` (name to SQL) over them, null where one fails.
+    """Return the columns to add to the rows first, and the ``aggregates`` (name to SQL) over them.
 
-    Raises ParseException, and PrivateDoorBroken.
+    An aggregate is null where an input fails. Raises ParseException, and PrivateDoorBroken.
     """
     with door(DOOR):
         rewriting = _Rewriting(spark, taking_any_input)
@@ -62,7 +62,7 @@ class _Rewriting:
     inputs: dict[str, Column] = field(default_factory=dict)
     _name_of: dict[str, str] = field(default_factory=dict)
     _failures: list[Column] = field(default_factory=list)
-    """When a row makes the aggregate that is being rewritten fail."""
+    """Conditions under which a row makes the aggregate that is being rewritten fail."""
 
     def guarded(self, sql: str) -> Column:
         self._failures = []
@@ -89,7 +89,7 @@ class _Rewriting:
         return with_children(self.spark, node, [self._rewritten(part) for part in parts]) if parts else node
 
     def _taken(self, inputs: list[Any], condition: list[Any]) -> list[Any]:
-        """The inputs of an aggregate, then its filter (none or one), each where it may fail as a tried column."""
+        """Return the inputs of an aggregate, then its filter (none or one), each as a tried column if it may fail."""
         tried = [self._tried(part) for part in [*inputs, *condition]]
         failed = [F.col(name).isNull() for _, name in tried[: len(inputs)] if name]
         if condition:
@@ -101,7 +101,7 @@ class _Rewriting:
         return [part for part, _ in tried]
 
     def _tried(self, part: Any) -> tuple[Any, str | None]:  # noqa: ANN401  a Java object
-        """What to put for ``part``, and the column that is null where it fails, None if it cannot."""
+        """Return the replacement of ``part``, and the column that is null where it fails, None if it cannot fail."""
         if kind_of(part) in _AROUND:
             inner, name = self._tried(children(part)[0])
             return with_children(self.spark, part, [inner, *children(part)[1:]]), name

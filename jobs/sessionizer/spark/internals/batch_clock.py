@@ -28,24 +28,24 @@ _RUNNING_QUERY: Final = "sql.streaming.queryId"
 
 
 class BatchClock(Protocol):
-    """The clock of one query: a column that shows, in epoch ms, what the clock is set to when a job begins."""
+    """The clock of a query: a column with the epoch ms that the clock has when a job begins."""
 
     def beside(self, rows: DataFrame) -> DataFrame:
-        """``rows`` over which ``now_ms`` can be evaluated; what it needs may be one column more."""
+        """Return ``rows`` over which ``now_ms`` can be evaluated. They may have one column more."""
 
     @property
     def now_ms(self) -> Column:
-        """What the clock shows, over rows that have been ``beside`` it."""
+        """Return the clock's time, for rows that have been ``beside`` it."""
 
     def set(self, epoch_ms: int) -> None:
-        """Show ``epoch_ms``. For what is no stream; before ``now_ms`` is asked for."""
+        """Set the clock to ``epoch_ms``, for a query that is no stream, before ``now_ms`` is called."""
 
     def set_to_batch(self) -> None:
-        """Show the clock of the micro-batch that calls: that of its offset log, so that a replay is judged alike."""
+        """Set the clock to the time in the offset log of the calling micro-batch, so that a replay is judged alike."""
 
 
 def batch_clock(spark: SparkSession) -> BatchClock:
-    """A clock that nobody has set yet. Raises PrivateDoorBroken."""
+    """Make a clock that is not set yet. Raises PrivateDoorBroken."""
     if plain():
         return PublicClock()
     with door(DOOR):
@@ -53,13 +53,13 @@ def batch_clock(spark: SparkSession) -> BatchClock:
 
 
 class PublicClock:
-    """Spark's own ``current_timestamp()``: in a stream the batch's clock, without anybody setting it."""
+    """Spark's own ``current_timestamp()``: in a stream it is the batch's clock without being set."""
 
     def __init__(self) -> None:
         self._instant: int | None = None
 
     def beside(self, rows: DataFrame) -> DataFrame:
-        """The clock of the batch as a column, unless one was set."""
+        """Add the clock of the batch as a column, unless one was set."""
         if self._instant is not None:
             return rows
         hidden = F.transform(F.array(F.lit(0)), lambda _: F.unix_millis(F.current_timestamp()))
@@ -68,22 +68,22 @@ class PublicClock:
 
     @property
     def now_ms(self) -> Column:
-        """That column, or what was set."""
+        """Return that column, or the time that was set."""
         return F.col(_NOW_MS) if self._instant is None else F.lit(self._instant).cast("bigint")
 
     def set(self, epoch_ms: int) -> None:
-        """Show ``epoch_ms``."""
+        """Set the clock to ``epoch_ms``."""
         self._instant = epoch_ms
 
     def set_to_batch(self) -> None:
-        """Spark does."""
+        """Do nothing, because Spark sets its clock."""
 
 
 class ObjectClock:
-    """A Java object that is handed to each job as it is when the job begins.
+    """A Java object that is passed to each job with the value that it has when the job begins.
 
     Spark writes ``current_timestamp()`` as a number into the Java text that it generates, which is then new in every
-    batch. An object is not written but handed over (docs/adr/0039).
+    batch. An object is passed by reference instead (docs/adr/0039).
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -91,12 +91,12 @@ class ObjectClock:
         self._instant = java_class(spark, "java.util.concurrent.atomic.AtomicReference")()
 
     def beside(self, rows: DataFrame) -> DataFrame:
-        """The rows as they are."""
+        """Return the rows as they are."""
         return rows
 
     @property
     def now_ms(self) -> Column:
-        """What the clock shows. A job that reads a clock that was never set fails."""
+        """Return the clock's time. A job that reads a clock that was never set fails."""
         with door(DOOR):
             object_type = java_class(self._spark, "org.apache.spark.sql.types.ObjectType")
             instant = catalyst(self._spark, "Literal")(self._instant, object_type(self._instant.getClass()))
@@ -108,11 +108,14 @@ class ObjectClock:
             return column_of(self._spark, catalyst(self._spark, "objects.Invoke")(*parts))
 
     def set(self, epoch_ms: int) -> None:
-        """Show ``epoch_ms``, of 25 January 1970 or later: py4j makes a Long only of what no Integer holds."""
+        """Set it to ``epoch_ms``, of 25 January 1970 or later.
+
+        Earlier numbers would fit into an Integer, and py4j makes a Long only of larger ones.
+        """
         self._instant.set(epoch_ms)
 
     def set_to_batch(self) -> None:
-        """Show the clock of the micro-batch that calls."""
+        """Set it to the clock of the calling micro-batch."""
         with door(DOOR):
             manager = cast("Any", self._spark._jsparkSession).streams()  # noqa: SLF001  no Python API
             query = manager.get(self._spark.sparkContext.getLocalProperty(_RUNNING_QUERY))

@@ -1,4 +1,4 @@
-"""Catalyst's expressions as columns, for the doors beside this file; each says what its public way is."""
+"""Catalyst's expressions as columns, for the doors beside this file. Each door names its public way."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ _EXPRESSION_UTILS: Final = "org.apache.spark.sql.classic.ExpressionUtils"
 
 
 def catalyst(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Java class
-    """The class of one of Spark's own expressions."""
+    """Return the class of one of Spark's own expressions."""
     return java_class(spark, f"{CATALYST}.expressions.{name}")
 
 
 def column_of(spark: SparkSession, expression: Any) -> Column:  # noqa: ANN401  a Java object
-    """One of Spark's own expressions, which has no public name, as a column."""
+    """Return a Spark expression without a public name as a column."""
     from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415  a plain Spark may not have it
 
     return ClassicColumn(java_class(spark, _EXPRESSION_UTILS).column(expression))
 
 
 def expression_of(spark: SparkSession, column: Column) -> Any:  # noqa: ANN401  a Java object
-    """The expression that a column is."""
+    """Return the expression of a column."""
     return java_class(spark, _EXPRESSION_UTILS).expression(column._jc)  # noqa: SLF001  there is no public way
 
 
 def parsed(spark: SparkSession, sql: str) -> Any:  # noqa: ANN401  a Java object
-    """The expression as Spark parses it: no name in it is looked up. Raises ParseException."""
+    """Parse the expression without looking up any name in it. Raises ParseException."""
     return spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)  # noqa: SLF001  there is no public way
 
 
 def analyzed(rows: DataFrame) -> Any:  # noqa: ANN401  a Java object
-    """The plan of ``rows``, every name in it looked up."""
+    """Return the plan of ``rows`` with every name in it resolved."""
     return rows._jdf.queryExecution().analyzed()  # noqa: SLF001  there is no public way
 
 
 def children(expression: Any) -> list[Any]:  # noqa: ANN401  Java objects
-    """The parts of an expression, or of another of Spark's trees."""
+    """Return the parts of an expression, or of another of Spark's trees."""
     parts = expression.children()
     return [parts.apply(number) for number in range(parts.size())]
 
 
 def kind_of(expression: Any) -> str:  # noqa: ANN401  a Java object
-    """The name of Spark's class for it."""
+    """Return the name of Spark's class for it."""
     return str(expression.getClass().getSimpleName())
 
 
 def with_children(spark: SparkSession, expression: Any, parts: list[Any]) -> Any:  # noqa: ANN401  Java objects
-    """The same with other parts."""
+    """Return the same expression with other parts."""
     return expression.withNewChildren(java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(parts))

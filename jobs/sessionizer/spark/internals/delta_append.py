@@ -1,12 +1,11 @@
-"""Appends rows to a Delta table once for each (application, version).
+"""Append of rows to a Delta table, once for each (application, version).
 
-**Private**: Delta's own transactions, which have no Python API (docs/adr/0011).
-**Public**: ``DataFrameWriter`` with ``txnAppId`` and ``txnVersion``: a version that the table has is skipped, and of
-two drivers that write one at the same time the second gets Delta's conflict.
-**Lost**: to learn which versions a table holds Delta rebuilds its whole state from its log after every commit, although
-the checksum beside each commit says so. The permit is asked before the data files are written, not again before the
-commit: a driver that loses its lease in between is held off by Delta's conflict alone, once its successor has written
-that batch. The table's history shows ``WRITE``, without lineage and batch.
+**Private**: Delta's own transactions, which have no Python API (docs/adr/0011). **Public**: ``DataFrameWriter`` with
+``txnAppId`` and ``txnVersion``: a version that the table has is skipped, and of two drivers that write one at the same
+time the second gets Delta's conflict. **Lost**: to learn which versions a table holds Delta rebuilds its whole state
+from its log after every commit, although the checksum beside each commit says so. The permit is asked before the data
+files are written, not again before the commit: a driver that loses its lease in between is held off by Delta's conflict
+alone, once its successor has written that batch. The table's history shows ``WRITE``, without lineage and batch.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 DOOR: Final = "Delta's transaction"
 LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
-"""Where Delta notes the version of the table that a session has committed last."""
+"""Setting in which Delta notes the version of the table that a session has committed last."""
 _DELTA: Final = "org.apache.spark.sql.delta"
 _IMMUTABLE: Final = "scala.collection.immutable"
 _OPTION: Final = "scala.Option"
@@ -45,7 +44,7 @@ class Transaction:
 
 
 class TableMissing(Exception):
-    """There is no table at ``location``: an append would make one."""
+    """There is no table at ``location``, and an append would make one."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -53,12 +52,12 @@ class TableMissing(Exception):
 
 
 def append_once(frame: DataFrame, location: str, transaction: Transaction, permit: Callable[[], None]) -> int | None:
-    """Append ``frame`` to the table at ``location``; returns the table's version with it, None if it was there before.
+    """Append ``frame`` to the table at ``location``. Returns the table's version with it, None if it was there before.
 
-    The columns of ``frame`` are among those of the table, by name. ``permit`` raises when we may not write; it is asked
-    before the data files are written and again before the commit that makes them part of the table (in plain Spark
-    before the data files only). Raises what Spark raises: among it Delta's conflict, if another process commits the
-    same application in between, and its refusal of columns that the table does not have. Raises TableMissing,
+    The columns of ``frame`` are among those of the table, by name. ``permit`` raises when we may not write. It is
+    called before the data files are written and again before the commit that makes them part of the table (in plain
+    Spark before the data files only). Raises Spark's errors: among them Delta's conflict, if another process commits
+    the same application in between, and its refusal of columns that the table does not have. Raises TableMissing,
     PrivateDoorBroken.
     """
     if plain():
@@ -99,14 +98,14 @@ def _committed(frame: DataFrame, location: str, transaction: Transaction, permit
 
 
 class _Delta:
-    """Delta's classes, and Scala's where they want them, by py4j."""
+    """Delta's classes, and Scala's classes for their parameters, by py4j."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._session: Any = spark._jsparkSession  # noqa: SLF001  no Python API
         self._class, self._object = partial(java_class, spark), partial(scala_object, spark)
 
     def write_files(self, attempt: Any, log: Any, frame: DataFrame) -> Any:  # noqa: ANN401  Java objects
-        """As ``DataFrameWriter`` does it: the columns are compared with the table's, then the data files written."""
+        """Compare the columns with the table's, then write the data files, in the way of ``DataFrameWriter``."""
         append, none = self._class("org.apache.spark.sql.SaveMode").Append, self._class(_OPTION).empty()
         no_options, no_columns = self._object(f"{_IMMUTABLE}.Map").empty(), self._object(f"{_IMMUTABLE}.List").empty()
         options = self._class(f"{_DELTA}.DeltaOptions")(no_options, self._session.sessionState().conf())
@@ -115,12 +114,12 @@ class _Delta:
         return self._class(f"{_DELTA}.commands.WriteIntoDelta")(*parts).write(attempt, self._session, none, as_they_are)
 
     def noted(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
-        """The action that makes the table remember the transaction."""
+        """Return the action that makes the table remember the transaction."""
         now_ms = self._class(_OPTION).apply(time.time_ns() // 1_000_000)
         return self._class(f"{_DELTA}.actions.SetTransaction")(transaction.application, transaction.version, now_ms)
 
     def operation(self, transaction: Transaction) -> Any:  # noqa: ANN401  a Java object
-        """What the table's history shows: a streaming update of this query and epoch."""
+        """Return the entry for the table's history: a streaming update of this query and epoch."""
         append = self._class("org.apache.spark.sql.streaming.OutputMode").Append()
         streaming_update = self._class(f"{_DELTA}.DeltaOperations$StreamingUpdate")
         return streaming_update(append, transaction.application, transaction.version, self._class(_OPTION).empty())

@@ -1,9 +1,8 @@
-"""What a Delta table knows of itself: its properties, and which version of which application it has taken.
+"""Facts that a Delta table records about itself: its properties, and the version that it took of each application.
 
-**Private**: Delta's log and its snapshot, which has the answer in the checksum beside the last commit.
-**Public**: ``DeltaTable.detail()``, and the files of the table's log, whose form Delta's protocol fixes, read by
-Spark's own readers: the newest checkpoint and the commits after it.
-**Lost**: some jobs when a driver starts.
+**Private**: Delta's log and its snapshot, which has the answer in the checksum beside the last commit. **Public**:
+``DeltaTable.detail()``, and the files of the table's log, whose form Delta's protocol fixes, read by Spark's own
+readers: the newest checkpoint and the commits after it. **Lost**: some jobs when a driver starts.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ DOOR: Final = "Delta's log"
 _TRANSACTION: Final = "txn struct<appId: string, version: bigint>"
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
-"""A whole one, one of several parts with how many there are, or one that is named by a UUID."""
+"""A whole checkpoint, one of several parts with their number, or one that is named by a UUID."""
 
 
 def last_version(spark: SparkSession, location: str, application: str) -> int:
-    """The highest version of ``application`` in the table at ``location``, -1 if there is none."""
+    """Return the highest version of ``application`` in the table at ``location``, -1 if there is none."""
     if plain():
         return _noted(spark, location).get(application, -1)
     with door(DOOR):
@@ -38,12 +37,12 @@ def last_version(spark: SparkSession, location: str, application: str) -> int:
 
 
 def applications(spark: SparkSession, location: str) -> set[str]:
-    """Every application that the table at ``location`` took a transaction of."""
+    """Return every application that the table at ``location`` took a transaction of."""
     return set(last_versions(spark, location))
 
 
 def last_versions(spark: SparkSession, location: str) -> dict[str, int]:
-    """The highest version of every application in the table at ``location``."""
+    """Return the highest version of every application in the table at ``location``."""
     if plain():
         return _noted(spark, location)
     with door(DOOR):
@@ -57,7 +56,7 @@ def last_versions(spark: SparkSession, location: str) -> dict[str, int]:
 
 
 def table_property(spark: SparkSession, location: str, name: str) -> str | None:
-    """The value of a property of the table at ``location``; None if it has no such property, or is no table yet."""
+    """Return a property of the table at ``location``, None if it has no such property, or is no table yet."""
     if plain():
         if not DeltaTable.isDeltaTable(spark, location):
             return None
@@ -81,12 +80,12 @@ def table_id(spark: SparkSession, location: str) -> str | None:
 
 
 def delta_log(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Java object
-    """Delta's log of the table."""
+    """Return Delta's log of the table."""
     return java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, location)  # noqa: SLF001  no Python API
 
 
 def known_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Java object
-    """The highest version of ``application`` in a state of a table, -1 if there is none."""
+    """Return the highest version of ``application`` in a state of a table, -1 if there is none."""
     checksum = snapshot.checksumOpt()
     noted = checksum.get().setTransactions() if checksum.isDefined() else checksum
     if not noted.isDefined():  # no checksum, or one of so many applications that it leaves them out
@@ -101,7 +100,7 @@ def known_version(snapshot: Any, application: str) -> int:  # noqa: ANN401  a Ja
 
 
 def parts_that_tell(names: Iterable[str]) -> list[str]:
-    """Of the ``names`` in a table's log those that together tell all its transactions, by Delta's protocol.
+    """Choose the ``names`` in a table's log that together have all its transactions, by Delta's protocol.
 
     The newest checkpoint that is whole, all its parts, and the commits after it.
     """
@@ -123,7 +122,7 @@ def _snapshot(spark: SparkSession, location: str) -> Any:  # noqa: ANN401  a Jav
 
 
 def _noted(spark: SparkSession, location: str) -> dict[str, int]:
-    """The highest version of each application; none where there is no table."""
+    """Return the highest version of each application, none if there is no table."""
     if not DeltaTable.isDeltaTable(spark, location):
         return {}
     folder = f"{location}/_delta_log"

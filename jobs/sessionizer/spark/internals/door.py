@@ -1,4 +1,4 @@
-"""A door: where what is private is missing, the error says which door it was and how to go on without it."""
+"""A door: if a private part is missing, the error names the door and how to go on without it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ABSENT: Final = ("does not exist", "cannot be found", "is not callable")
-"""What py4j says of a class, a method or a constructor with these parameters that the JVM does not have."""
+"""Texts of py4j for a class, a method or a constructor with these parameters that the JVM does not have."""
 _MOVED: Final = (
     "NoSuchMethodError", "NoSuchFieldError", "NoClassDefFoundError", "ClassNotFoundException", "NoSuchMethodException",
     "IncompatibleClassChangeError", "AbstractMethodError", "IllegalAccessError", "ClassCastException",
 )  # fmt: skip
-"""What the JVM throws of classes that are not those that something was compiled for."""
+"""Errors of the JVM for classes that differ from those the code was compiled for."""
 
 
 @contextmanager
 def door(name: str) -> Iterator[None]:
-    """Raises PrivateDoorBroken, naming the door, where what is inside is not there; anything else passes."""
+    """Raise PrivateDoorBroken, naming the door, if a private part in the block is missing. Other errors pass."""
     try:
         yield
     except (ImportError, AttributeError, TypeError) as error:

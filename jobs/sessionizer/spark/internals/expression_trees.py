@@ -1,9 +1,8 @@
-"""What an expression of a spec is made of, as Spark itself parses and resolves it.
+"""Parts of a spec's expression, as Spark itself parses and resolves it.
 
-**Private**: Spark's parser and its trees.
-**Public**: the words of the SQL, and what Spark refuses by itself (``ingest/permitted.py``).
-**Lost**: words tell less than a tree, so what they leave open is refused: a comment, a name that is that of a clock,
-the text ``'now'`` even where it is no time.
+**Private**: Spark's parser and its trees. **Public**: the words of the SQL, and what Spark refuses by itself
+(``ingest/permitted.py``). **Lost**: words tell less than a tree, so what they leave open is refused: a comment, a name
+that is that of a clock, the text ``'now'`` even where it is no time.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ DOOR: Final = "expression trees"
 
 
 def parsed_nodes(spark: SparkSession, sql: str) -> list[Node]:
-    """The parts of the parsed expression. Raises ParseException, and PrivateDoorBroken."""
+    """Return the parts of the parsed expression. Raises ParseException, and PrivateDoorBroken."""
     with door(DOOR):
         return nodes_of(json.loads(parsed(spark, sql).toJSON()))
 
 
 def resolved_nodes(resolved: DataFrame) -> list[Node]:
-    """The parts of the last column of ``resolved``. Raises PrivateDoorBroken."""
+    """Return the parts of the last column of ``resolved``. Raises PrivateDoorBroken."""
     with door(DOOR):
         return nodes_of(json.loads(_last_column(resolved).toJSON()))
 
 
 def varying_function(resolved: DataFrame) -> str | None:
-    """The function that makes the last column of ``resolved`` another each time it is evaluated."""
+    """Return the function that makes the last column of ``resolved`` vary, None if it always has the same value."""
     with door(DOOR):
         expression = _last_column(resolved)
         return None if expression.deterministic() else str(_varying(expression).prettyName().lower())
 
 
 def momentary_function(resolved: DataFrame) -> str | None:
-    """The function in the last column of ``resolved`` that Spark replaces by the time, the user or the catalog."""
+    """Return the function in the last column of ``resolved`` that Spark replaces by the time, user or catalog."""
     with door(DOOR):
         expression = _last_column(resolved)
         moment = scala_object(resolved.sparkSession, f"{CATALYST}.trees.TreePattern").CURRENT_LIKE()
@@ -58,11 +57,11 @@ def _last_column(resolved: DataFrame) -> Any:  # noqa: ANN401  a Java object
 
 
 def _varying(expression: Any) -> Any:  # noqa: ANN401  Java objects
-    """The innermost part that makes ``expression`` vary."""
+    """Return the innermost part that makes ``expression`` vary."""
     return next((_varying(child) for child in children(expression) if not child.deterministic()), expression)
 
 
 def _momentary(expression: Any, moment: Any) -> Any:  # noqa: ANN401  Java objects
-    """The innermost part that is marked with ``moment``."""
+    """Return the innermost part that is marked with ``moment``."""
     inner = (child for child in children(expression) if child.containsPattern(moment))
     return next((_momentary(child, moment) for child in inner), expression)

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def java_class(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Java class
-    """The class, not looked for before it is used.
+    """Return the class, which is not looked up before it is used.
 
-    On the way to ``_jvm.org.apache.spark.X`` py4j asks for ``org``, ``org.apache`` and so on whether they are classes;
-    each time the JVM searches the whole class path.
+    On the way to ``_jvm.org.apache.spark.X`` py4j asks whether ``org``, ``org.apache`` and so on are classes. Each time
+    the JVM searches the whole class path.
     """
     gateway = cast("Any", spark.sparkContext._jvm)._gateway_client  # noqa: SLF001  no Python API
     return JavaClass(name, gateway)
 
 
 def scala_object(spark: SparkSession, name: str) -> Any:  # noqa: ANN401  a Scala object
-    """The object (singleton) of a full name."""
+    """Return the object (singleton) of a full name."""
     return getattr(java_class(spark, f"{name}$"), "MODULE$")

@@ -1,4 +1,4 @@
-"""What py4j raises, by our names, and what it says."""
+"""The errors of py4j under our names, and their texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["JavaError", "JavaUnreachable", "first_line"]
 
 
 def first_line(error: PySparkException | JavaError) -> str:
-    """What Spark (or Java below it) says, without the query plan and the stack behind it."""
+    """Return the message of Spark (or of Java below it), without the query plan and the stack behind it."""
     if isinstance(error, JavaError):
         cause = error.java_exception
         while cause.getCause() is not None:

@@ -1,9 +1,8 @@
-"""Kafka's client for administrators, asked about topics: their ids, and whether this driver may read them.
+"""Kafka's client for administrators, which describes topics: their ids, and whether this driver may read them.
 
 **Private**: py4j's way to the client in the jar that Spark's source reads with, and Spark's ``KafkaConfigUpdater``,
-which adds the tokens that Spark has.
-**Public**: no topic is asked about.
-**Lost**: a topic that is not there fails the query, and one that was made anew under its old name goes unnoticed.
+which adds the tokens that Spark has. **Public**: no topic is asked about. **Lost**: a topic that is not there fails the
+query, and one that was made anew under its old name goes unnoticed.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
 DOOR: Final = "Kafka's administrator"
 ANSWERS_WITHIN_MS: Final = 20_000
 NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id that a broker gives which knows of no ids."""
+"""The id in the answer of a broker that does not support ids."""
 _BOUNDS: Final = {"default.api.timeout.ms": str(ANSWERS_WITHIN_MS), "request.timeout.ms": str(ANSWERS_WITHIN_MS)}
 _JUDGED: Final = ("UnknownTopicOrPartition", "InvalidTopic", "Authorization", "Authentication")
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that is there: its ``id``, None where the broker has none, and whether it is ``readable``."""
+    """A topic that exists: its ``id``, None if the broker has none, and whether it is ``readable``."""
 
     id: str | None
     readable: bool

@@ -1,9 +1,11 @@
-"""The JVM that this Python has started: ended, or asked what it ended with.
+"""The JVM that this Python has started: its end and its exit code.
 
-To end it writes the archive of its classes (docs/adr/0035); its exit code says that it had no memory left.
+Its end writes the archive of its classes (docs/adr/0035). Its exit code says that it had no memory left.
 
 **Private**: PySpark's gateway, which has the process.
-**Public**: none; ``SparkSession.stop`` leaves the JVM alive.
+
+**Public**: none. ``SparkSession.stop`` leaves the JVM alive.
+
 **Lost**: no archive is made, so that drivers start a few seconds later. A driver without a log of its own whose JVM had
 no memory left says only that the JVM has died.
 """
@@ -22,7 +24,7 @@ DOOR: Final = "own JVM"
 
 
 def end_jvm(within_s: float) -> None:
-    """The JVM ends when nobody speaks to it any more. Raises PrivateDoorBroken, and subprocess.TimeoutExpired."""
+    """End the JVM by closing every connection to it. Raises PrivateDoorBroken, and subprocess.TimeoutExpired."""
     with door(DOOR):
         gateway = _gateway()
         gateway.shutdown()
@@ -31,7 +33,10 @@ def end_jvm(within_s: float) -> None:
 
 
 def exit_code_of_jvm(within_s: float) -> int | None:
-    """What the JVM ends with; None if it does not, or is not ours to know. Never raises: it is asked about failures."""
+    """Return the JVM's exit code, None if it does not end or is not ours.
+
+    Never raises, because it is called after failures.
+    """
     if plain():
         return None
     with suppress(PrivateDoorBroken, subprocess.TimeoutExpired), door(DOOR):

@@ -21,6 +21,6 @@ DOOR: Final = "state socket"
 
 
 def answer_within(handle: StatefulProcessorHandle, seconds: float) -> None:
-    """Have what ``handle`` asks fail after so many seconds of silence. Raises PrivateDoorBroken."""
+    """Make a request through ``handle`` fail after so many seconds of silence. Raises PrivateDoorBroken."""
     with door(DOOR):
         handle._statefulProcessorApiClient._client_socket.settimeout(seconds)  # noqa: SLF001  no public way

@@ -1,10 +1,9 @@
-"""How many records the tasks of a stage have taken so far, of those that run too.
+"""Number of records that the tasks of a stage have taken so far, running tasks included.
 
-**Private**: the status store behind Spark's pages, through the Java context.
-**Public**: Spark's monitoring API, which its UI serves.
-**Lost**: where the UI is off, or answers nobody but a proxy, whole tasks count only: one that takes longer than a
-driver's patience with a batch passes for one that hangs. Then give it more (docs/operating.md). On one machine the
-processor time of tasks is looked at as well, so nothing is lost.
+**Private**: the status store behind Spark's pages, through the Java context. **Public**: Spark's monitoring API, which
+its UI serves. **Lost**: where the UI is off, or answers nobody but a proxy, whole tasks count only: one that takes
+longer than a driver's patience with a batch passes for one that hangs. Then give it more (docs/operating.md). On one
+machine the processor time of tasks is looked at as well, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _COUNTS: Final = ("inputRecords", "shuffleReadRecords", "shuffleWriteRecords", "
 
 
 def records_of_stage(spark: SparkSession, stage_id: int) -> tuple[int, int, int, int] | None:
-    """Records read, read from a shuffle, written to one, and put out by the tasks of the stage.
+    """Return the records read, read from a shuffle, written to one, and put out by the tasks of the stage.
 
-    None where nobody knows: it has not begun, or is forgotten. Raises PrivateDoorBroken.
+    None if Spark does not know: the stage has not begun, or is forgotten. Raises PrivateDoorBroken.
     """
     if plain():
         return _served(spark, stage_id)

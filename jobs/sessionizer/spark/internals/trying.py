@@ -28,7 +28,7 @@ _BARE_NAME: Final = re.compile(r"\s*(?:[^\W\d]\w*|`[^`]+`)(?:\.(?:[^\W\d]\w*|`[^
 
 
 def never_failing(spark: SparkSession, sql: str) -> Column:
-    """The expression, null where evaluating it fails.
+    """Return the expression, null where evaluating it fails.
 
     Without this ``timestamp_seconds(x)`` of one absurd x ends the stream, ANSI mode or not.
     """
@@ -38,7 +38,7 @@ def never_failing(spark: SparkSession, sql: str) -> Column:
 
 
 def null_where_failing(column: Column, spark: SparkSession) -> Column:
-    """``column``, null where evaluating it fails. Raises PrivateDoorBroken."""
+    """Return ``column``, null where evaluating it fails. Raises PrivateDoorBroken."""
     if plain():
         return F.when(_can_be_evaluated(column), column)
     with door(DOOR):

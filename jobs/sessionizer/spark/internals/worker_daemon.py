@@ -18,13 +18,13 @@ from sessionizer.spark.internals.door import door
 
 DOOR: Final = "worker daemon"
 _HAVE_RUN: Final[set[str]] = set()
-"""The functions of ours that have run in this process."""
+"""Functions of ours that have run in this process."""
 
 
 def freeze_imports(function: str) -> None:
-    """Have the collector pass over what this process holds: once for each ``function``, when it has run.
+    """Have the collector skip the objects that this process holds: once for each ``function``, when it has run.
 
-    A function imports some of what it needs while it runs. What is frozen goes all the same when nobody refers to it.
+    A function imports some of its modules while it runs. A frozen object is still freed when no reference is left.
     """
     if function not in _HAVE_RUN:
         _HAVE_RUN.add(function)

@@ -1,4 +1,4 @@
-"""The streaming query: guarded rows and punctuations → pack → key groups, as one plan. Whoever runs it asks here."""
+"""The streaming query: guarded rows and punctuations → pack → key groups, as one plan. Every caller gets it here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionQuery:
-    """``emitted``: the unstarted stream of ``rows.EMITTED``, made of ``guarded`` rows."""
+    """A session query. ``emitted``: the unstarted stream of ``rows.EMITTED``, made of ``guarded`` rows."""
 
     emitted: DataFrame
     guarded: Guarded
@@ -42,9 +42,9 @@ class SessionQuery:
         every_ms: int | None,
         name: str | None = None,
     ) -> StreamingQuery:
-        """Start it: ``write`` gets what each batch emits, unevaluated, and the batch's id.
+        """Start it. ``write`` gets the emitted rows of each batch, unevaluated, and the batch's id.
 
-        A batch begins ``every_ms``; without that the query ends by itself when it has read what there is now.
+        A batch begins ``every_ms``. Without that the query ends by itself when it has read all that the source has now.
         """
 
         def write_on_time(emitted: DataFrame, batch_id: int) -> None:
@@ -61,15 +61,15 @@ class SessionQuery:
 def session_query(
     spark: SparkSession, spec: StreamSpec, guarded: Guarded, punctuations: DataPath, initial: DataFrame | None = None
 ) -> SessionQuery:
-    """The query of ``spec`` over its ``guarded`` source and the folder of its ``punctuations``.
+    """Build the query of ``spec`` over its ``guarded`` source and the folder of its ``punctuations``.
 
-    ``initial``: what its key groups begin with, if its checkpoint has none yet (rows of ``rows.INITIAL``).
+    ``initial``: the state of its key groups at the start, if its checkpoint has none yet (rows of ``rows.INITIAL``).
     """
     return SessionQuery(_sessionized(spark, guarded, spec, punctuations, initial), guarded)
 
 
 def group_of(key: Column, key_groups: int) -> Column:
-    """The number of the key group that ``key`` belongs to."""
+    """Return the number of the key group that ``key`` belongs to."""
     return F.pmod(F.xxhash64(key), F.lit(key_groups)).cast("int")
 
 
@@ -98,7 +98,7 @@ def _sessionized(
 
 
 def rules_of(spec: StreamSpec) -> SessionRules:
-    """The rules that decide, of those a spec holds."""
+    """Return the rules of a spec that decide."""
     return SessionRules(
         time_mode=spec.rules.time_mode,
         watermark_delay_ms=spec.rules.watermark_delay_ms,
@@ -112,7 +112,7 @@ def rules_of(spec: StreamSpec) -> SessionRules:
 
 
 def _control_rows(spark: SparkSession, folder: DataPath, events: DataFrame, rules: SessionRules) -> DataFrame:
-    """Punctuations in the columns of the events: their own text and the watermark's time, or a row to quarantine."""
+    """Return punctuations in the columns of the events: their text and the watermark's time, or a row to quarantine."""
     control = punctuation.read_punctuations(spark, folder)
     own = {
         PUNCTUATION: punctuation.as_text(),

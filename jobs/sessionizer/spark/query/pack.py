@@ -30,7 +30,7 @@ GROUP, PUNCTUATION = "key_group", "punctuation"
 
 
 def packer(event_columns: list[str], key_groups: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for ``mapInArrow``: guarded rows (and punctuations) in, packed rows out."""
+    """Return the function for ``mapInArrow``: guarded rows (and punctuations) in, packed rows out."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels = group_labels(key_groups)
@@ -57,7 +57,7 @@ def _pack(batch: pa.RecordBatch, event_columns: list[str], labels: Labels) -> It
 
 
 def _broadcast(punctuations: pa.RecordBatch, labels: Labels) -> pa.RecordBatch:
-    """Every group must see a punctuation: it moves a clock they all share."""
+    """Send a punctuation to every group, because it moves a clock that they all share."""
     texts = [text.encode() for text in punctuations.column(PUNCTUATION).to_pylist()]
     return _packed(np.tile(labels, len(texts)), PUNCTUATION, [text for text in texts for _ in labels])
 
@@ -74,7 +74,10 @@ def _blobs(batch: pa.RecordBatch, kind: str, columns: list[str], labels: Labels)
 
 
 def _nullable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Whether Spark takes a column for nullable depends on the punctuations of the batch; blobs must fit together."""
+    """Make every column nullable, because blobs must fit together.
+
+    Spark takes a column for nullable or not depending on the punctuations of the batch.
+    """
     fields = [field.with_nullable(nullable=True) for field in batch.schema]
     return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 

@@ -60,11 +60,11 @@ _PLAN: Final = StructType([StructField("at", LongType()), StructField("appended"
 _TIMEOUTS: Final = StructType([StructField("changes", BinaryType())])
 _FINGERPRINT: Final = StructType([StructField("fingerprint", BinaryType())])
 ANSWER_WITHIN_S: Final = 60.0
-"""Seconds for what takes milliseconds: the state's server may have ended, which nobody tells."""
+"""Seconds for a request that takes milliseconds, because the state's server may have ended without a notice."""
 
 
 class SessionProcessor(StatefulProcessor):
-    """Sessions of all keys of a group; the grouping key is the group's label."""
+    """Operator for the sessions of all keys of a group. The grouping key is the group's label."""
 
     def __init__(self, shared: GroupRules) -> None:
         self._shared = shared
@@ -85,7 +85,7 @@ class SessionProcessor(StatefulProcessor):
         self._begun: dict[int, OpenInGroup] = {}
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
-        """Take one blob of the log that a group begins with; they come one by one, in any order."""
+        """Take one blob of the log that a group begins with. Blobs come one by one, in any order."""
         group = self._number[int(key[0])]
         blobs = self._initial.setdefault(group, {})
         blobs[initialState.number] = bytes(initialState.blob)
@@ -102,7 +102,7 @@ class SessionProcessor(StatefulProcessor):
             self._begun[group] = step.open_in_group
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        """Append what came, or merge when something may be final. ``rows``: packed rows."""
+        """Append the new events, or merge when a session may be final. ``rows``: packed rows."""
         group, share = self._number[int(key[0])], Share()
         for row in rows:
             share.take(row.kind, row.blob)
@@ -122,7 +122,7 @@ class SessionProcessor(StatefulProcessor):
         yield from output.rows
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        """Merge a group that is due, with or without new data; one already merged in this batch is left alone."""
+        """Merge a group that is due, with or without new data. A group that was merged in this batch is left alone."""
         group, bounds, planned = self._number[int(key[0])], self._bounds(timerValues, 0), self._planned()
         step = take_timer(group, self._shared, planned, bounds, self._read_log)
         if step is not None:
@@ -132,11 +132,11 @@ class SessionProcessor(StatefulProcessor):
             yield from output.rows
 
     def close(self) -> None:
-        """Nothing of ours outlives the batch but what was imported for it."""
+        """Freeze the imports of the batch. Nothing else of ours outlives it."""
         freeze_imports(type(self).__name__)
 
     def _begin(self, group: int, share: Share) -> Iterator[Row]:
-        """In the batch that only begins a lineage: keep the timeouts, tell what is open, decide nothing."""
+        """Keep the timeouts and report the open sessions, in the batch that only begins a lineage. Decide nothing."""
         self._changed_timeouts(share.changed_timeouts)
         output = Output(group)
         output.step(Step(NO_PLAN, open_in_group=self._begun.get(group)))
@@ -148,7 +148,7 @@ class SessionProcessor(StatefulProcessor):
         return BatchBounds.of(mode, watermark, timer_values.getCurrentProcessingTimeInMs(), floor_ms)
 
     def _changed_timeouts(self, changes: dict[str, int]) -> Mapping[str, int]:
-        """All changes so far, this batch's included."""
+        """Return all changes so far, including this batch's."""
         if self._shared.rules.time_mode is TimeMode.NONE:
             return {}
         kept = self._fingerprint.get()
@@ -190,7 +190,7 @@ class SessionProcessor(StatefulProcessor):
         self._put_log(_as_value(piece) for table in open_events for piece in log_tables(table))
 
     def _put_log(self, values: Iterator[tuple[bytes]]) -> None:
-        """Replace the log by these, of which there is one at least."""
+        """Replace the log by ``values``, which have at least one."""
         self._log.put([next(values)])
         for value in values:
             self._log.appendValue(value)
@@ -211,7 +211,7 @@ def _as_value(table: pa.Table) -> tuple[bytes]:
 
 @dataclass(slots=True)
 class Share:
-    """One group's packed rows of a batch, sorted by kind."""
+    """A group's packed rows of a batch, sorted by kind."""
 
     events: list[pa.Table] = field(default_factory=list)
     quarantined: list[bytes] = field(default_factory=list)
@@ -219,15 +219,15 @@ class Share:
     seeds: bool = False
     """Whether this is the batch that begins a lineage with a state."""
     timeouts: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of each client the change said last: when it was said, and the timeout, both ms."""
+    """The last change of each client: its time, and the timeout, both ms."""
 
     @property
     def changed_timeouts(self) -> dict[str, int]:
-        """The timeout (ms) of each client that has another one from this batch on."""
+        """Timeout (ms) of each client that has another one from this batch on."""
         return {client: timeout_ms for client, (_, timeout_ms) in self.timeouts.items()}
 
     def take(self, kind: str, blob: bytes) -> None:
-        """Sort one packed row in."""
+        """Add one packed row by its kind."""
         if kind == kinds.EVENTS:
             self.events.append(decode(blob))
         elif kind == kinds.QUARANTINE:
@@ -243,7 +243,7 @@ class Share:
 
 
 class Output:
-    """What one call emits, as rows of ``kinds.EMITTED``."""
+    """Output of one call, as rows of ``kinds.EMITTED``."""
 
     def __init__(self, key_group: int) -> None:
         self._key_group = key_group
@@ -254,7 +254,7 @@ class Output:
         self.rows.append(Row(kind=kind, key_group=self._key_group, row_count=count, blob=blob))
 
     def table(self, kind: str, table: pa.Table | pa.RecordBatch | None) -> None:
-        """Emit a table, unless there is nothing in it; a large one in several blobs."""
+        """Emit a table, unless it is empty. A large one is emitted in several blobs."""
         if table is None or not table.num_rows:
             return
         whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
@@ -262,7 +262,7 @@ class Output:
             self.row(kind, piece.num_rows, encode(piece))
 
     def step(self, step: Step) -> None:
-        """Emit what a step brought about."""
+        """Emit the results of a step."""
         self.table(kinds.LATE, step.late)
         if step.open_in_group is not None:
             self.row(kinds.OPEN, step.open_in_group.sessions, step.open_in_group.to_json())
@@ -276,7 +276,7 @@ class Output:
 
 
 def conflicting_rows(events: pa.Table) -> pa.Table:
-    """Events refused as conflicting duplicates, as quarantine rows; ``_raw`` is the event as JSON."""
+    """Return events refused as conflicting duplicates, as quarantine rows. ``_raw`` is the event as JSON."""
     raw = json_objects(events)
     reasons = [QuarantineReason.CONFLICTING_DUPLICATE.value] * len(raw)
     nowhere = pa.nulls(len(raw), pa.string())

@@ -1,4 +1,4 @@
-"""The inputs of a measure's aggregates put into columns of their own, in the words of its SQL.
+"""The inputs of a measure's aggregates, put into columns of their own, from the words of its SQL.
 
 For a Spark whose parser cannot be asked (``internals/aggregate_trees.py`` asks it). A measure is taken apart into what
 its aggregates are given, the aggregates themselves, and what is made of their results: each is computed in a step of
@@ -28,14 +28,14 @@ _VALUE: Final = "value"
 _WORDS: Final = "null true false interval date timestamp day month year hour minute second"
 _NO_COLUMN: Final = frozenset(_WORDS.split())
 _BEHIND: Final = ("asc", "desc", "nulls", "first", "last")
-"""What may stand behind that by which rows are ordered."""
+"""Words that may follow the expression by which rows are ordered."""
 _Tried: TypeAlias = "tuple[str, str | None]"
-"""What to write for words, and the column that is null where they fail, None if they cannot."""
+"""Replacement of words, and the column that is null where they fail, None if they cannot fail."""
 
 
 @dataclass(slots=True)
 class _Clauses:
-    """``text``: the clauses of a call as they are to be written; ``ordered`` by what, and its ``condition``, if any."""
+    """Clauses of a call: their rewritten ``text``, the expressions of their order, and their ``condition``, if any."""
 
     text: str = ""
     ordered: list[_Tried] = field(default_factory=list)
@@ -45,7 +45,7 @@ class _Clauses:
 def rewritten_texts(
     spark: SparkSession, aggregates: Mapping[str, str], taking_any_input: Collection[str]
 ) -> tuple[dict[str, Column], dict[str, Column], dict[str, Column]]:
-    """Columns to add to the rows first, aggregates over them, and the results made of these, each by its name."""
+    """Return columns to add to the rows first, aggregates over them, and results over these, each by its name."""
     rewriting = _Rewriting(spark, taking_any_input)
     results = {name: rewriting.result(sql) for name, sql in aggregates.items()}
     return rewriting.inputs, rewriting.calls, results
@@ -59,10 +59,10 @@ class _Rewriting:
     calls: dict[str, Column] = field(default_factory=dict)
     _name_of: dict[str, str] = field(default_factory=dict)
     _failures: list[Column] = field(default_factory=list)
-    """When a row makes the measure that is being rewritten fail."""
+    """Conditions under which a row makes the measure that is being rewritten fail."""
 
     def result(self, sql: str) -> Column:
-        """What ``sql`` comes to, over the columns that its aggregates give."""
+        """Return the value of ``sql`` over the columns of its aggregates."""
         self._failures = []
         words, written, at, done = words_of(sql), [], 0, 0
         while at < len(words):
@@ -90,7 +90,7 @@ class _Rewriting:
         return name
 
     def _call(self, sql: str, words: Sequence[Word], at: int) -> tuple[str, int]:
-        """The call that begins ``at``, over tried columns, and where the words behind it begin."""
+        """Return the call that begins ``at``, over tried columns, and the position of the words behind it."""
         end = _closing(words, at + 1)
         given = list(words[at + 2 : end])
         distinct = f"{given.pop(0).written} " if given and given[0].is_name("distinct", "all") else ""
@@ -100,7 +100,7 @@ class _Rewriting:
         return f"{words[at].written}({distinct}{_listed(taken)}){clauses.text}", end
 
     def _clauses(self, sql: str, words: Sequence[Word], at: int) -> tuple[_Clauses, int]:
-        """What stands behind the brackets of a call and belongs to it, and where that ends.
+        """Return the clauses that follow the brackets of a call and belong to it, and the position of their end.
 
         ``ignore nulls``, ``filter ( where …)`` and ``within group ( order by …)``, in any order.
         """
@@ -154,7 +154,7 @@ def _listed(parts: Sequence[_Tried]) -> str:
 
 
 def _closing(words: Sequence[Word], opening: int) -> int:
-    """Where the brackets that open at ``opening`` are closed; the end of ``words`` if they are not."""
+    """Return the position at which the brackets opened at ``opening`` close, or the end of ``words`` if they do not."""
     depth = 0
     for at in range(opening, len(words)):
         depth += words[at].is_symbol("(") - words[at].is_symbol(")")
@@ -164,7 +164,7 @@ def _closing(words: Sequence[Word], opening: int) -> int:
 
 
 def _parts(words: Sequence[Word]) -> list[list[Word]]:
-    """What commas outside of brackets separate."""
+    """Split words at commas outside of brackets."""
     parts: list[list[Word]] = [[]]
     depth = 0
     for word in words:

@@ -1,6 +1,6 @@
-"""Tells of rows that somebody else adds to the tables of a stream, deletes or changes: told, not refused.
+"""Watch for rows that another program adds to a stream's tables, deletes or changes: reported, not refused.
 
-Only the files of the tables' logs are read. A table at a URI that nothing here reads is not watched.
+Only the files of the tables' logs are read. A table at a URI that no file system here can read is not watched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVERY_S: Final = 60.0
 
 
 class ChangeWatch:
-    """Looks at the ``tables`` (name to location) of ``lineage`` once a minute. ``say`` gets a line for each change."""
+    """A look at the ``tables`` (name to location) of ``lineage`` once a minute. ``say`` gets a line for each change."""
 
     def __init__(self, home: StreamHome, lineage: str, tables: Mapping[str, str], say: Callable[[str], None]) -> None:
         self._told, self._tables, self._say = ToldChanges(home.lineage(lineage).table_changes), tables, say
@@ -34,7 +34,7 @@ class ChangeWatch:
         self._next_look, self._is_first = 0.0, True
 
     def look(self) -> None:
-        """Look at the tables if it is time. What cannot be read is looked at the next time."""
+        """Look at the tables if it is time. An unreadable table is tried again the next time."""
         if time.monotonic() >= self._next_look:
             self.look_now()
 

@@ -1,4 +1,4 @@
-"""The spec against its source: everything that can be wrong with a stream, found before anything of it is made."""
+"""Check of the spec against its source: every fault of a stream is found before anything of it is made."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Examined:
     measures: StructType
 
     def shapes(self, spec: StreamSpec) -> tuple[table_shapes.TableShape, ...]:
-        """The tables that the stream writes."""
+        """Return the tables that the stream writes."""
         return (
             table_shapes.sessions_shape(spec, self.guarded.payload_fields, self.measures),
             table_shapes.quarantine_shape(),
@@ -53,7 +53,7 @@ def examine(
 ) -> Examined:
     """Resolve every expression of ``spec`` against its source. Writes nothing, reads no event.
 
-    ``unreadable``: files of the source not to read; ``left_out``: ranges whose rows are quarantined. Raises
+    ``unreadable``: files of the source not to read. ``left_out``: ranges whose rows are quarantined. Raises
     InvalidSpec, naming the field.
     """
     guarded = guarded_source(spark, spec, platform_home, unreadable, left_out)
@@ -64,7 +64,7 @@ def examine(
 
 
 def types_of_measures(spark: SparkSession, spec: StreamSpec, guarded: Guarded) -> StructType:
-    """The columns that the spec's measures add. Raises InvalidSpec."""
+    """Return the columns that the spec's measures add. Raises InvalidSpec."""
     if not spec.measures:
         return StructType()
     nothing = spark.createDataFrame([], rows.EMITTED)

@@ -1,9 +1,9 @@
-"""SQL aggregates that are null where evaluating them fails, and fail nobody else's.
+"""SQL aggregates that are null where evaluating them fails, so that no failure spreads to another aggregate.
 
 An aggregate cannot be wrapped as a mapping is: Spark evaluates its inputs row by row, then its function over the rows,
-then what is made of the result, and only an expression without an aggregate can be tried. So what goes in is tried in a
-column of its own, where a value that failed is told from one that is null; what comes out is tried as a whole; and the
-functions in between are those that take whatever their inputs are (docs/adr/0058).
+then the expression over the result, and only an expression without an aggregate can be tried. So the inputs are tried
+in columns of their own, in which a failed value differs from a null one. The result is tried as a whole. The functions
+in between are those that take any input (docs/adr/0058).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ TAKES_ANY_INPUT: Final = frozenset(_NAMES.split())
 
 @dataclass(frozen=True, slots=True)
 class GuardedAggregates:
-    """``inputs``: columns to add to the rows first. ``columns``: the aggregates over them, by name.
+    """Aggregates. ``inputs``: columns to add to the rows first. ``columns``: the aggregates over them, by name.
 
-    ``results``: what is made of the aggregates afterwards, by name; without one the aggregates are the results.
-    None of them is resolved: the same objects do for every batch.
+    ``results``: expressions over the aggregates, by name. Without one the aggregates are the results. None of them is
+    resolved: the same objects do for every batch.
     """
 
     inputs: Mapping[str, Column]
@@ -48,7 +48,7 @@ class GuardedAggregates:
 
     @classmethod
     def of(cls, spark: SparkSession, aggregates: Mapping[str, str]) -> GuardedAggregates:
-        """The aggregates by name; they have been checked. Raises ParseException, and PrivateDoorBroken."""
+        """Build the checked aggregates by name. Raises ParseException, and PrivateDoorBroken."""
         if not aggregates:
             return cls.none()
         if plain():
@@ -57,11 +57,11 @@ class GuardedAggregates:
 
     @classmethod
     def none(cls) -> GuardedAggregates:
-        """No aggregate at all."""
+        """Return no aggregate at all."""
         return cls({}, {})
 
     def over(self, rows: DataFrame, key: str) -> DataFrame:
-        """``key`` and a column for each aggregate over the rows of that key."""
+        """Return ``key`` and a column for each aggregate over the rows of that key."""
         inputs = (column.alias(name) for name, column in self.inputs.items())
         found = rows.select("*", *inputs).groupBy(key).agg(*self.columns.values())
         if self.results:
@@ -70,7 +70,7 @@ class GuardedAggregates:
 
 
 def _within_years(found: DataFrame) -> DataFrame:
-    """The same measures, null for a day or instant that not every reader has a value for."""
+    """Return the same measures, null for a day or instant that not every reader has a value for."""
     columns = {}
     for each in found.schema:
         measure = F.col(f"`{each.name}`")

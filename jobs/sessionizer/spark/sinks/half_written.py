@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def half_written_batch(spark: SparkSession, checkpoint: DataPath, lineage: str, tables: Iterable[str]) -> int | None:
-    """The batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
+    """Return the batch that a table has rows of and the checkpoint no commit. None if there is no such batch."""
     begun = begun_batch(checkpoint)
     if begun is None or begun == committed_batch(checkpoint):
         return None

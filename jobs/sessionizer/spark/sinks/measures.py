@@ -28,7 +28,10 @@ _KNOWN: Final = ", ".join(sorted(TAKES_ANY_INPUT))
 
 
 def measure_types(sessions: DataFrame, measures: Mapping[str, str]) -> StructType:
-    """The columns the measures add. Raises InvalidSpec for one that is no aggregate over the events' columns."""
+    """Return the columns that the measures add.
+
+    Raises InvalidSpec for one that is no aggregate over the events' columns.
+    """
     events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
     events = events.select(_SESSION, "event.*")
     columns, misfits = StructType(), Misfits()
@@ -52,7 +55,10 @@ def _fitting(events: DataFrame, name: str, sql: str) -> StructField:
 
 
 def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
-    """Raises InvalidSpec where Spark cannot plan what it could resolve: it has bugs in aggregates of several kinds."""
+    """Raise InvalidSpec if Spark cannot plan a measure that it could resolve.
+
+    Spark has bugs in aggregates of several kinds.
+    """
     if _unplannable(events, measures) is None:
         return
     together: dict[str, str] = {}
@@ -64,7 +70,7 @@ def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
 
 
 def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkException | JavaError | None:
-    """What keeps Spark from planning them: that it can is seen when it runs the plan, over no events at all."""
+    """Return the error of planning the measures, None if Spark can. The plan runs over no events at all."""
     computed = GuardedAggregates.of(events.sparkSession, measures).over(events, _SESSION)
     try:
         computed.write.format("noop").mode("overwrite").save()
@@ -74,7 +80,7 @@ def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkExcep
 
 
 def _checked(events: DataFrame, name: str, sql: str) -> StructField:
-    """The column of one measure, as it will be computed."""
+    """Return the column of one measure, as it will be computed."""
     spark, field = events.sparkSession, f"measures.{name}"
     require_own_row(spark, field, sql, events.columns)
     _require_known_aggregates(spark, field, sql)
@@ -90,7 +96,7 @@ def _checked(events: DataFrame, name: str, sql: str) -> StructField:
 
 
 def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None:
-    """Raises InvalidSpec for an aggregate that one absurd value could make fail, and for a window."""
+    """Raise InvalidSpec for an aggregate that one absurd value could make fail, and for a window."""
     if is_window(spark, sql):
         raise InvalidSpec(field, sql, "an aggregate of the session's events, not a window over them")
     for node in () if plain() else parsed_nodes(spark, sql):
@@ -100,7 +106,7 @@ def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None
 
 
 def with_measures(sessions: DataFrame, measures: GuardedAggregates) -> DataFrame:
-    """``sessions`` (unique by ``session_id``) with the measures as columns, null where evaluating one fails."""
+    """Return ``sessions`` (unique by ``session_id``) with the measures as columns, null where evaluating one fails."""
     if not measures.columns:
         return sessions
     events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))

@@ -1,4 +1,4 @@
-"""The tables of a stream: made where they are not, and its own.
+"""The tables of a stream: made if they are missing, and marked as its own.
 
 A table has one owner, a stream of one platform home, and refuses any other writer (docs/adr/0056).
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def streamed_tables(home: StreamHome, spec: StreamSpec) -> dict[str, str]:
-    """The tables that batches write: name to location."""
+    """Return the tables that batches write: name to location."""
     locations = table_locations(home, spec.sink.path)
     return {name: locations[name] for name in STREAMED}
 
@@ -39,9 +39,10 @@ def streamed_tables(home: StreamHome, spec: StreamSpec) -> dict[str, str]:
 def have_tables(
     spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape], *, anew: bool = False
 ) -> None:
-    """Have the tables of the stream, which no other one writes. Raises TableOwned, and as ``ensure_tables``.
+    """Make the stream's tables if missing, and require that no other stream writes them. Raises TableOwned.
 
-    Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``.
+    Raises DataAway for a table that has rows of the stream and is gone, unless it may be made ``anew``. Raises
+    DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec if a column misfits.
     """
     owner, ours = owner_name(home.name, home.control_base), streamed_tables(home, spec)
     if not anew:
@@ -54,7 +55,7 @@ def have_tables(
 def require_own_tables_fit(
     spark: SparkSession, home: StreamHome, spec: StreamSpec, shapes: Iterable[TableShape]
 ) -> None:
-    """Ask the stream's tables what ``have_tables`` asks of their columns, and write nothing. Raises InvalidSpec."""
+    """Check the columns of the stream's tables as ``have_tables`` does, and write nothing. Raises InvalidSpec."""
     require_tables_fit(spark, shapes, streamed_tables(home, spec))
 
 
@@ -68,7 +69,7 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
     """Mark each of the ``tables`` (name to location) that has no owner as that of ``owner``.
 
     One that was written before tables had owners is claimed only if none but ``lineages``, the owner's, wrote it.
-    Raises TableOwned, before any is marked, and as ``store_failure``.
+    Raises TableOwned before any is marked, and DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
     """
     unmarked = []
     for name, location in tables.items():
@@ -85,9 +86,9 @@ def claim_tables(spark: SparkSession, tables: Mapping[str, str], owner: str, lin
 
 
 def require_ours(spark: SparkSession, tables: Mapping[str, str], owner: str) -> None:
-    """Raises TableOwned if one of the ``tables``, all of them there, is not marked as that of ``owner``.
+    """Raise TableOwned if one of the ``tables``, all of them there, is not marked as that of ``owner``.
 
-    Asked after they were made and claimed: another driver may have done the same at the same time.
+    Asked after they were made and claimed, because another driver may have done the same at the same time.
     """
     for location in tables.values():
         _require(location, table_property(spark, location, OWNER) or "nobody", owner)

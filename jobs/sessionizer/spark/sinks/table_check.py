@@ -1,6 +1,6 @@
-"""Compares the state with the tables before a driver writes anything (docs/adr/0123).
+"""Comparison of the state with the tables before a driver writes anything (docs/adr/0123).
 
-The logs of tables are read as files, before Spark starts. Delta is asked where the files do not tell.
+The logs of tables are read as files, before Spark starts. Delta is asked if the files do not tell.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class TableCheck:
     accepts: bool
     say: Callable[[str], None]
     _batches: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
-    """Of each table that was looked at: the newest batch of each lineage, None where there is no table."""
+    """The newest batch of each lineage by table that was looked at, None if there is no table."""
 
     def by_files(self) -> None:
-        """Look at the tables whose files can be read here. Raises StateBehindTables, RowsMissing, DataAway."""
+        """Check the tables whose files can be read here. Raises StateBehindTables, RowsMissing, DataAway."""
         for name, location in streamed_tables(self.home, self.spec).items():
             if self._read(name, location):
                 self._require(name, location)
 
     def by_delta(self, spark: SparkSession) -> None:
-        """Look at the other tables. Raises as ``by_files``."""
+        """Check the other tables. Raises StateBehindTables, RowsMissing, DataAway."""
         for name, location in streamed_tables(self.home, self.spec).items():
             if name not in self._batches:
                 exists = table_exists(spark, name, location)
@@ -61,7 +61,7 @@ class TableCheck:
                 self._require(name, location)
 
     def require_known(self) -> None:
-        """Raises StateBehindTables for rows of a later lineage that this home does not know.
+        """Raise StateBehindTables for rows of a later lineage that this home does not know.
 
         Asked once the tables are known to be the stream's own.
         """
@@ -79,7 +79,10 @@ class TableCheck:
             accept_rows(self.home, self.spec.sink.path, (), unknown)
 
     def _read(self, name: str, location: str) -> bool:
-        """Whether the files told of the table. Raises as ``refused``."""
+        """Whether the files told of the table.
+
+        Raises ControlUnreachable, StoreUnreachable, DiskFull, UnwritablePath.
+        """
         with suppress(InvalidSpec):  # nothing here reads such a URI: Spark may
             table = folder_at(location)
             try:

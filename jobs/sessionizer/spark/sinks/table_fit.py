@@ -1,8 +1,8 @@
-"""Whether a table that exists can take a shape's rows, and what it lacks for that: decided on types, nothing is read.
+"""Check that an existing table can take a shape's rows, and which columns it lacks: by types, nothing is read.
 
-Delta writes rows by name, whatever the order of columns and of the fields of a struct, and fills in null for what a row
-does not have. It never takes another type, unless the table's owner has turned on type widening, which many readers of
-Delta tables do not know.
+Delta writes rows by name, whatever the order of columns and of the fields of a struct, and fills in null for a column
+that a row does not have. It never takes another type, unless the table's owner has turned on type widening, which many
+readers of Delta tables do not know.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def require_fit(shape: TableShape, existing: StructType, location: str, may_widen: Callable[[], bool]) -> None:
-    """Raises InvalidSpec for a column of ``shape`` that the table has with a type that it cannot take.
+    """Raise InvalidSpec for a column of ``shape`` that the table has with a type that it cannot take.
 
     ``may_widen``: whether the table may change a type for a wider one.
     """

@@ -1,4 +1,4 @@
-"""The Delta tables of a stream: their names, and their documented columns, said once."""
+"""The Delta tables of a stream: their names and their documented columns, defined once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _origin(at: str, done: str) -> list[StructField]:
 
 
 def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructType) -> TableShape:
-    """The table ``sessions``."""
+    """Return the shape of the table ``sessions``."""
     columns = [
         _column("session_id", StringType(), "stable across replays: hash of key, first instant and first event id"),
         _column("key", StringType(), "whose session it is"),
@@ -97,12 +97,12 @@ def sessions_shape(spec: StreamSpec, payload: schema.Payload, measures: StructTy
 
 
 def session_events_type(payload: schema.Payload) -> object:
-    """Arrow type of the column ``events``."""
+    """Return the Arrow type of the column ``events``."""
     return schema.session_schema(payload).field("events").type
 
 
 def quarantine_shape() -> TableShape:
-    """The table ``quarantine``."""
+    """Return the shape of the table ``quarantine``."""
     columns = [
         _column("reason", StringType(), "what is wrong with the row"),
         _column("raw", StringType(), "the row as it came (bytes that are no UTF-8 replaced); the event as JSON for "
@@ -116,7 +116,7 @@ def quarantine_shape() -> TableShape:
 
 
 def late_events_shape(payload: StructType) -> TableShape:
-    """The table ``late_events``."""
+    """Return the shape of the table ``late_events``."""
     columns = [
         _column("key", StringType(), "whose event it is"),
         _column("client", StringType(), "its client"),
@@ -134,7 +134,7 @@ def late_events_shape(payload: StructType) -> TableShape:
 
 
 def sessions_daily_shape(totals: StructType) -> TableShape:
-    """The table ``sessions_daily``; ``totals`` are the sums of the numeric measures."""
+    """Return the shape of the table ``sessions_daily``. ``totals`` are the sums of the numeric measures."""
     columns = [
         _column("date", DateType(), "UTC day on which the sessions started; the table is clustered by it"),
         _column("client", StringType(), "client of the sessions, null for those without one"),

@@ -1,4 +1,4 @@
-"""Makes the Delta tables of a stream, or adds the columns that one lacks."""
+"""Maker of the Delta tables of a stream, which also adds the columns that one lacks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def _create(builder: DeltaTableBuilder, shape: TableShape, location: str) -> Non
 
 
 def table_exists(spark: SparkSession, name: str, location: str) -> bool:
-    """Whether there is a Delta table at ``location``; raises as ``store_failure`` for table ``name``."""
+    """Whether there is a Delta table at ``location``. ``name`` is for errors.
+
+    Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
+    """
     try:
         return bool(DeltaTable.isDeltaTable(spark, location))
     except (PySparkException, JavaError) as error:
@@ -46,9 +49,9 @@ def table_exists(spark: SparkSession, name: str, location: str) -> bool:
 def ensure_tables(
     spark: SparkSession, shapes: Iterable[TableShape], locations: Mapping[str, str], owner: str | None = None
 ) -> None:
-    """``ensure_table`` for each, side by side, as each spends seconds in code used for the first time.
+    """Call ``ensure_table`` for each, side by side, because each spends seconds in code used for the first time.
 
-    Raises the first that failed; InvalidSpec before any table is touched.
+    Raises the first that failed, and InvalidSpec before any table is touched.
     """
     wanted = tuple(shapes)
     columns = require_tables_fit(spark, wanted, locations)
@@ -74,14 +77,17 @@ def require_tables_fit(
 def ensure_table(spark: SparkSession, shape: TableShape, location: str, owner: str | None = None) -> None:
     """Create the table, as that of ``owner``, or add the columns, and the fields of structs, that it lacks.
 
-    A column stays when it is gone. Raises as ``store_failure``, and InvalidSpec when a column has another type: streams
-    never rewrite the past of a table.
+    A column stays when it is gone. Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted, and InvalidSpec
+    when a column has another type, because streams never rewrite the past of a table.
     """
     _make(spark, _existing(spark, shape, location), shape, location, owner)
 
 
 def _existing(spark: SparkSession, shape: TableShape, location: str) -> StructType | None:
-    """The columns of the table, None if there is none. Raises as ``table_exists``, and InvalidSpec if one misfits."""
+    """Return the columns of the table, None if there is none. Raises InvalidSpec if one misfits.
+
+    Raises DiskFull, StoreUnreachable, UnwritablePath, QueryInterrupted.
+    """
     if not table_exists(spark, shape.name, location):
         return None
     existing = spark.read.format("delta").load(location).schema

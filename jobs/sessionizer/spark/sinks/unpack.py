@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 
 ARROW_LIMIT: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BLOBS_TO_PYTHON_BYTES: Final = 2**25
-"""Of an Arrow batch of blobs on the way into Python, give or take a blob. A partition may have any number of them."""
+"""Bytes of an Arrow batch of blobs on the way into Python, give or take a blob.
+
+A partition may have any number of them.
+"""
 
 
 def few_blobs_at_a_time(spark: SparkSession) -> AbstractContextManager[None]:
-    """Have Spark weigh the Arrow batches of what is planned and run meanwhile (see ``session.spare_small_rows``)."""
+    """Have Spark weigh the Arrow batches of plans made and run in the block (see ``session.spare_small_rows``)."""
     return temporary_settings(spark, {ARROW_LIMIT: str(BLOBS_TO_PYTHON_BYTES)})
 
 
 def unpack(emitted: DataFrame, kind: str, shape: RowShape, origin: Origin) -> DataFrame:
-    """The blobs of ``kind`` (of ``rows``) as rows of ``shape``."""
+    """Unpack the blobs of ``kind`` (of ``rows``) into rows of ``shape``."""
 
     def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

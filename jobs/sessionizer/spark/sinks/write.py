@@ -1,7 +1,7 @@
-"""What a micro-batch writes: up to three Delta tables, each idempotent by (lineage, batch id).
+"""Output of a micro-batch: up to three Delta tables, each idempotent by (lineage, batch id).
 
-The batch is evaluated first and written after. A batch that Delta already holds is skipped by Delta, and state that
-was never evaluated is never written, which no restart survives (docs/adr/0003).
+The batch is evaluated first and written after. A batch that Delta already holds is skipped by Delta, and state that was
+never evaluated is never written, which no restart survives (docs/adr/0003).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _TABLES: Final = {
     rows.LATE: table_shapes.LATE_EVENTS,
     rows.QUARANTINE: table_shapes.QUARANTINE,
 }
-"""Where what is emitted of a kind goes, in the order in which it is written."""
+"""The table for the emitted rows of each kind, in the order in which they are written."""
 
 
 @dataclass(slots=True)
 class BatchCounts:
-    """What one batch brought.
+    """Results of one batch.
 
-    Rows of each kind (``rows.*``), what groups said of what is open in them, in that order, and the Delta version of
-    the table of each kind that was written.
+    Number of rows by kind (``rows.*``), the reports of groups on their open sessions, in that order, and the Delta
+    version of the table of each kind that was written.
     """
 
     of_kind: dict[str, int] = field(default_factory=dict)
@@ -52,17 +52,17 @@ class BatchCounts:
 
     @property
     def sessions_version(self) -> int | None:
-        """The version of ``sessions`` with this batch, None if it brought none or was there before."""
+        """Version of ``sessions`` with this batch, None if it brought none or was there before."""
         return self.versions.get(rows.SESSIONS)
 
     @property
     def tables(self) -> list[str]:
-        """The tables that have rows of this batch."""
+        """Tables that have rows of this batch."""
         return [_TABLES[kind] for kind in self.versions]
 
     @property
     def admitted(self) -> int:
-        """Events that were neither refused nor late."""
+        """Number of events that were neither refused nor late."""
         return sum(open_in_group.admitted for _, open_in_group in self.open_in_groups)
 
     def __getitem__(self, kind: str) -> int:
@@ -105,7 +105,7 @@ class Sinks:
             emitted.unpersist()
 
     def _rows(self, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
-        """What was emitted of ``kind``, as its table has it."""
+        """Return the emitted rows of ``kind``, as its table has them."""
         unpacked = unpack(emitted, kind, self._shape(kind), Origin.now(self.lineage, batch_id))
         if kind != rows.SESSIONS:
             return unpacked

@@ -1,4 +1,4 @@
-"""What is open in one state and not in the other, counted and by key."""
+"""Open events that are in one state and not in the other, counted and by key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOTH: Final = "both"
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """Of one key, how many open events are only in the one, only in the other, and in both."""
+    """Number of open events of a key that are only in one state, only in the other, and in both."""
 
     key: str
     only_before: int
@@ -27,7 +27,7 @@ class KeyDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of two states: their open events and keys, shared or not. A key of both is ``changed`` if its events differ.
+    """Open events and keys of two states, shared or not. A key of both is ``changed`` if its events differ.
 
     ``keys``: those that differ most.
     """
@@ -43,7 +43,10 @@ class Comparison:
 
 
 def compared(before: DataFrame, now: DataFrame, most: int) -> Comparison:
-    """Canonical open events of two states. An event is told by its key, its id and its clock; a repeat counts once."""
+    """Compare canonical open events of two states. An event is identified by key, id and clock.
+
+    A repeat counts once.
+    """
     by_key = _by_key(before, now).persist()
     try:
         totals = by_key.agg(
@@ -71,7 +74,7 @@ def compared(before: DataFrame, now: DataFrame, most: int) -> Comparison:
 
 
 def _by_key(before: DataFrame, now: DataFrame) -> DataFrame:
-    """Of each key, the events that are only in the one, only in the other, and in both."""
+    """Count by key the events that are only in one state, only in the other, and in both."""
     sides = [frame.select(*_EVENT, F.lit(side).alias("side")) for frame, side in ((before, 1), (now, 2))]
     events = sides[0].union(sides[1]).groupBy(*_EVENT).agg(F.expr("bit_or(side)").alias("sides"))
     return events.groupBy("key").agg(

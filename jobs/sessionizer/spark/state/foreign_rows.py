@@ -1,4 +1,4 @@
-"""How many rows any checkpoint's state holds, counted by Spark's own reader of states. Nothing is written."""
+"""Number of rows in any checkpoint's state, counted by Spark's own reader of states. Nothing is written."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _COLLECTIONS: Final = ("ListState", "MapState")
 
 
 def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
-    """Of each store, and of each variable of a transformWithState: ``rows``, or ``why`` they cannot be counted.
+    """Count the ``rows`` of each store, and of each variable of a transformWithState, or say ``why`` that fails.
 
-    As of the newest batch that is over.
+    Counted after the newest batch that is over.
     """
     batch = found.checkpoint.committed
     if batch is None:
@@ -48,12 +48,12 @@ def count_rows(spark: SparkSession, found: Inspection) -> list[dict[str, Any]]:
 
 
 def state_format(spark: SparkSession, number: int | None) -> AbstractContextManager[None]:
-    """In here Spark takes a state for one of this format: it goes by the session, not by what it finds."""
+    """Have Spark read a state in this format during the block, because it goes by the session, not by the files."""
     return temporary_settings(spark, {_FORMAT: str(number or 1)})
 
 
 def parts_of(operator: Operator) -> Iterator[tuple[str, str | None, Mapping[str, str]]]:
-    """Store, variable, and the options that the reader takes for it."""
+    """Yield store, variable, and the options that the reader takes for it."""
     if operator.name == _JOIN:
         for side in ("left", "right"):
             yield side, None, {"joinSide": side}

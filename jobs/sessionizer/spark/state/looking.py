@@ -1,6 +1,6 @@
-"""What the state of a committed batch holds: of all key groups in figures, of one group or key as it is.
+"""Content of the state of a committed batch: figures of all key groups, or one group or key in full.
 
-Of one group only its own blobs come to Python, and no Python worker is started for them.
+For one group only its own blobs come to Python, and no Python worker is started for them.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _CONTENTS: Final = "contents string"
 
 
 def key_group_of(spark: SparkSession, key: str, key_groups: int) -> int:
-    """The number of the group that a key belongs to."""
+    """Return the number of the group that a key belongs to."""
     row = spark.range(1).select(group_of(F.lit(key), key_groups).alias("number")).first()
     assert row is not None  # noqa: S101  one row of a range of one
     return int(row.number)
 
 
 def read_log_of(spark: SparkSession, state: KeptState, key: str) -> tuple[int, Sequence[bytes]]:
-    """The number of the group of ``key`` and its blobs, oldest first; evaluates at once, in ``reading_state``.
+    """Return the number of the group of ``key`` and its blobs, oldest first. Evaluates at once, in ``reading_state``.
 
-    One query for both: in a JVM that has just started each costs seconds.
+    One query for both, because in a JVM that has just started each costs seconds.
     """
     labels = group_labels(state.key_groups).tolist()
     label = F.element_at(F.array(*map(F.lit, labels)), group_of(F.lit(key), state.key_groups) + 1)
@@ -52,7 +52,7 @@ def read_log_of(spark: SparkSession, state: KeptState, key: str) -> tuple[int, S
 def read_contents(
     spark: SparkSession, state: KeptState, rules: SessionRules, heaviest: int, only: int | None = None
 ) -> Mapping[int, GroupContents]:
-    """What each key group holds that holds anything, by its number, or ``only`` one; in ``reading_state``."""
+    """Describe each key group that holds anything, by its number, or ``only`` one. Call it in ``reading_state``."""
     blobs = log_blobs(spark, state)
     if only is not None:
         blobs = blobs.where(F.col("label") == int(group_labels(state.key_groups)[only]))
@@ -62,7 +62,7 @@ def read_contents(
 
 
 def read_timers(spark: SparkSession, state: KeptState) -> Mapping[int, Sequence[int]]:
-    """The timers (epoch ms) that are registered, by the number of their group."""
+    """Return the registered timers (epoch ms), by the number of their group."""
     reader = spark.read.format("statestore").option("readRegisteredTimers", "true").option("batchId", state.batch_id)
     rows = reader.load(uri_of(state.checkpoint)).selectExpr("key.key_group label", "expiration_timestamp_ms at")
     numbers = group_numbers(state.key_groups)

@@ -55,7 +55,10 @@ class KeptState:
 
 
 def kept_state(home: StreamHome, standing: Standing) -> KeptState:
-    """Where the state of a stream is after the batch of ``standing``. Raises as ``open_payload``."""
+    """Describe the state of a stream after the batch of ``standing``.
+
+    Raises ``pa.ArrowTypeError`` for clashing types.
+    """
     return KeptState(
         checkpoint=home.checkpoint(standing.lineage),
         batch_id=standing.batch_id,
@@ -65,14 +68,16 @@ def kept_state(home: StreamHome, standing: Standing) -> KeptState:
 
 
 def open_event_schema(kept: KeptTypes) -> pa.Schema:
-    """Columns for events of every type that ``kept`` tells. Raises as ``open_payload``."""
+    """Return columns for events of every type in ``kept``. Raises ``pa.ArrowTypeError`` for clashing types."""
     return event_schema(open_payload(kept), TimeMode(kept.time_mode))
 
 
 def open_payload(kept: KeptTypes) -> list[pa.Field]:
-    """The payload's columns in the widest of their types. Raises ``pa.ArrowTypeError`` where two do not go together.
+    """Return the payload's columns in the widest of their types.
 
-    Such a pair no driver lets into one state (``ingest.kept_types``).
+    Raises ``pa.ArrowTypeError`` if two do not go together.
+
+    No driver lets such a pair into one state (``ingest.kept_types``).
     """
     return [_widest(name, types) for name, types in kept.payload.items()]
 
@@ -83,25 +88,25 @@ def _widest(name: str, types: list[Any]) -> pa.Field:
 
 
 def read_open_events(spark: SparkSession, state: KeptState) -> DataFrame:
-    """Every open event, by ``canonical_schema``; evaluate it in ``reading_state``."""
+    """Read every open event, by ``canonical_schema``. Evaluate it in ``reading_state``."""
     return opened(log_blobs(spark, state), state)
 
 
 def opened(logs: DataFrame, state: KeptState) -> DataFrame:
-    """The open events in the ``logs`` of a state, which are as ``log_blobs`` has them; in ``few_blobs_at_a_time``."""
+    """Open the events in the ``logs`` of a state, in the form of ``log_blobs``. Call it in ``few_blobs_at_a_time``."""
     shape = from_arrow_schema(canonical_schema(state.events), prefer_timestamp_ntz=False)
     return logs.mapInArrow(_opener(state.key_groups, state.events), shape)
 
 
 def log_blobs(spark: SparkSession, state: KeptState) -> DataFrame:
-    """The logs of all groups: ``label`` and ``blob``, those of a group together and in order."""
+    """Read the logs of all groups: ``label`` and ``blob``, those of a group together and in order."""
     return _variable(spark, state, "log").selectExpr("key.key_group as label", "list_element.blob as blob")
 
 
 def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
-    """The clients' timeouts (ms) that were changed so far, as each group keeps them.
+    """Read the clients' timeouts (ms) that were changed so far, as each group keeps them.
 
-    Raises ValueError where groups keep others than their neighbours, or some keep none: no state of ours is like that.
+    Raises ValueError if groups keep different timeouts, or some keep none. No state of ours is like that.
     """
     rows = (
         _variable(spark, state, "timeouts_fingerprint").selectExpr("key.key_group label", "value.fingerprint").collect()
@@ -119,7 +124,7 @@ def read_timeouts(spark: SparkSession, state: KeptState) -> Mapping[str, int]:
 
 @contextmanager
 def reading_state(spark: SparkSession) -> Iterator[None]:
-    """In here Spark's reader of states works, and what it reads comes to Python a few blobs at a time."""
+    """Enable Spark's reader of states for the block, and bring its rows to Python a few blobs at a time."""
     # a reader asks the coordinator of running queries, which a session has from when it was first asked for its own;
     # to have it not ask is no way: no query would run meanwhile (``forceSnapshotUploadOnLag``)
     _ = spark.streams.active
@@ -134,7 +139,7 @@ def _variable(spark: SparkSession, state: KeptState, name: str) -> DataFrame:
 
 
 def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for ``mapInArrow``: the blobs of a partition in, where each group's are together and in order."""
+    """Return the function for ``mapInArrow``: the blobs of a partition in, each group's together and in order."""
 
     def open_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = group_numbers(key_groups)
@@ -146,7 +151,7 @@ def _opener(key_groups: int, events: pa.Schema) -> Callable[[Iterator[pa.RecordB
 
 
 def logs_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes]]]:
-    """The rows of ``log_blobs``, as they come to a worker: of each group its label, and its blobs, oldest first."""
+    """Yield each group's label and blobs, oldest first, from the rows of ``log_blobs`` as they come to a worker."""
     labelled = (
         row
         for batch in batches
@@ -157,5 +162,5 @@ def logs_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes
 
 
 def _struct_of(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401  JSON
-    """A type in JSON as the struct that ``fromJson`` takes."""
+    """Return a type in JSON as the struct that ``fromJson`` takes."""
     return {"type": "struct", "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}}]}

@@ -38,7 +38,7 @@ def remove_abandoned(home: StreamHome) -> None:
 
 
 def abandoned_lineages(home: StreamHome) -> list[str]:
-    """Return the lineages that no driver ever ran and whose maker was killed.
+    """Return the lineages that a killed command left half-made and that no driver ever ran.
 
     They took their state from the lineage that is still active, or have none. Lineages made from a savepoint that never
     were active count as well, because the savepoint may be of any lineage. Raises DamagedFile, OSError.

@@ -1,1 +1,1 @@
-"""Lineages that begin with a state: seeded with its rows, by whichever verb."""
+"""Lineages that begin with a state: seeded with its rows, for any command."""

@@ -36,7 +36,10 @@ FLAG = "--accept-loss"
 
 @dataclass(frozen=True, slots=True)
 class AcceptingLoss:
-    """The stream of ``home`` goes on by ``spec``, which it runs by already. Its new lineage is on ``trial``."""
+    """A move of the stream of ``home`` in its source by ``spec``, which it already uses.
+
+    Its new lineage is on ``trial``.
+    """
 
     spark: SparkSession
     home: StreamHome
@@ -46,8 +49,8 @@ class AcceptingLoss:
     def plan(self) -> LossPlan:
         """Look at the source. Writes nothing.
 
-        Raises InvalidSpec where nothing is lost, SourceUnreachable, SourceMissing, SourceForbidden, and what keeps a
-        stream from being saved (``standing_of``).
+        Raises InvalidSpec if nothing is lost, SourceUnreachable, SourceMissing, SourceForbidden, and the errors of
+        ``standing_of``, which keep a stream from being saved.
         """
         standing = standing_of(self.home)
         return self._plan_of(standing, self._compared(standing)[0])

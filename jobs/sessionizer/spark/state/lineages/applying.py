@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Applying:
-    """The stream of ``home`` goes on by ``spec``; ``anew``: in a new lineage also where its own could take it.
+    """A change of the stream of ``home`` to ``spec``. ``anew``: in a new lineage even if its own could take the spec.
 
-    ``trial``: of a new lineage. ``savepoints``: the folder for the savepoint of what was open before.
+    ``trial``: of a new lineage. ``savepoints``: the folder for the savepoint of the state before.
     """
 
     spark: SparkSession
@@ -59,10 +59,10 @@ class Applying:
     trial: Terms | None = None
 
     def plan(self) -> ApplyPlan:
-        """What would be done. Writes nothing.
+        """Make the plan. Writes nothing.
 
-        Raises InvalidSpec where Spark refuses the spec, or state or tables have what it cannot take, and what keeps a
-        stream from being saved (``standing_of``).
+        Raises InvalidSpec if Spark refuses the spec, or state or tables have values that it cannot take, and the errors
+        of ``standing_of``, which keep a stream from being saved.
         """
         standing = standing_of(self.home)
         plan = self._plan_of(standing)
@@ -73,10 +73,10 @@ class Applying:
     def run(
         self, operation: Operation, permit: Callable[[], None], after: Callable[[str], None] = lambda _: None
     ) -> OperationRecord:
-        """The record of the operation, done, by whoever has the stream's lease. Killed anywhere it is done again.
+        """Run the operation under the stream's lease and return its record, done. Killed anywhere it is done again.
 
-        ``after`` is told each step. Raises PlanChanged where its digest is not of what would be done, HalfWrittenBatch,
-        UnfaithfulState, and as ``plan``. Then the stream is as it was.
+        ``after`` is called with each step. Raises PlanChanged if its digest is not that of the plan, HalfWrittenBatch,
+        UnfaithfulState, and the errors of ``plan``. Then the stream is as it was.
         """
         lineage = activated_by(self.home, operation.record) or self._applied_in_place(operation.record)
         if lineage is None:
@@ -85,7 +85,7 @@ class Applying:
         return operation.over(lineage)
 
     def _applied_in_place(self, record: OperationRecord) -> str | None:
-        """The lineage that a run which was killed had given the spec."""
+        """Return the lineage that a killed run had given the spec."""
         standing = standing_of(self.home)
         is_applied = record.has_done(Reached.SAVED) and not self._plan_of(standing).changes_something
         return active_lineage(self.home) if is_applied else None
@@ -140,7 +140,7 @@ class Applying:
         return examined
 
     def _require_whole(self, standing: Standing) -> None:
-        """A batch that was cut short after it had written is run again by what it meant then."""
+        """Require that no batch was cut short after it had written, because it must run again by the spec of then."""
         places = table_locations(self.home, standing.spec["sink"]["path"])
         written = [places[name] for name in STREAMED]
         begun = half_written_batch(self.spark, self.home.checkpoint(standing.lineage), standing.lineage, written)

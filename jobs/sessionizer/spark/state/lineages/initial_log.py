@@ -35,9 +35,9 @@ _PACKED: Final = f"{INITIAL}, events bigint, whole boolean"
 def packed_anew(
     spark: SparkSession, stream: str, open_events: DataFrame, key_groups: int, folder: DataPath
 ) -> FirstLog:
-    """The canonical ``open_events`` in so many ``key_groups``, by their keys; they are packed into ``folder``.
+    """Pack the canonical ``open_events`` for so many ``key_groups``, by their keys, into ``folder``.
 
-    A group is opened whole in one Python worker, as in a merge. Raises UnfaithfulState where something got lost.
+    A group is opened whole in one Python worker, as in a merge. Raises UnfaithfulState if an event got lost.
     """
     pack(open_events, key_groups, folder)
     found = _packed_groups(spark, folder, key_groups)
@@ -56,7 +56,7 @@ def pack(open_events: DataFrame, key_groups: int, folder: DataPath) -> None:
 
 
 def _packed_groups(spark: SparkSession, folder: DataPath, key_groups: int) -> Mapping[int, PackedGroup]:
-    """What each key group that has anything was packed to, by its number."""
+    """Read the packed logs, by the number of each key group that has any."""
     rows = spark.read.schema(_PACKED).parquet(uri_of(folder))
     found = rows.select("key_group", "number", "events", "whole", F.sha2("blob", 256).alias("digest")).collect()
     blobs = by_group(((row.key_group, row.number, row.digest) for row in found), key_groups)
@@ -69,7 +69,7 @@ def _packed_groups(spark: SparkSession, folder: DataPath, key_groups: int) -> Ma
 
 
 def _events_by_key(open_events: DataFrame, key_groups: int) -> dict[int, int]:
-    """How many open events each of so many ``key_groups`` must hold, by the keys of canonical rows."""
+    """Count the open events that each of so many ``key_groups`` must hold, by the keys of canonical rows."""
     counted = open_events.groupBy(group_of(F.col(schema.KEY), key_groups).alias("of")).agg(F.count("*").alias("events"))
     return {row.of: row.events for row in counted.collect()}
 

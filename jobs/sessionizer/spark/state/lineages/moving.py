@@ -1,4 +1,4 @@
-"""The open sessions of a stopped stream in a new lineage, whose source of events stands somewhere else."""
+"""The open sessions of a stopped stream in a new lineage with another position in its source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """``spec``: what the new lineage runs by. ``permit`` returns only while the lease is known to be ours."""
+    """A move. ``spec``: the spec of the new lineage. ``permit`` returns only while the lease is known to be ours."""
 
     spark: SparkSession
     home: StreamHome

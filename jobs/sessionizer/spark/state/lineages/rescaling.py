@@ -1,4 +1,4 @@
-"""Carries a rescale out: the state of a stopped stream in other key groups and partitions, in a new lineage."""
+"""Execution of a rescale: the state of a stopped stream in other key groups and partitions, in a new lineage."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def rescaled(
     operation: Operation,
     after: Callable[[Step], None],
 ) -> OperationRecord:
-    """Carry ``plan`` out to its end; returns the record. Raises as ``carry_out``: then the stream is as it was."""
+    """Carry ``plan`` out to its end, and return the record.
+
+    Raises PlanChanged, HalfWrittenBatch, UnfaithfulState, and the errors of ``standing_of``. Then the stream is as it
+    was.
+    """
     lineage = activated_by(operation.home, operation.record)
     if lineage is None:
         with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
@@ -54,10 +58,12 @@ def carry_out(
     permit: Callable[[], None],
     after: Callable[[Step], None] = lambda _: None,
 ) -> str:
-    """The new lineage, active by then, of a stream whose lease is ours as long as ``permit`` returns.
+    """Rescale a stream whose lease is ours as long as ``permit`` returns.
 
-    Raises PlanChanged where ``plan`` is no longer what would be done, HalfWrittenBatch, UnfaithfulState, and what
-    keeps a stream from being saved (``standing_of``). Then the stream is as it was.
+    Returns the new lineage, which is active by then.
+
+    Raises PlanChanged if ``plan`` is outdated, HalfWrittenBatch, UnfaithfulState, and the errors of ``standing_of``,
+    which keep a stream from being saved. Then the stream is as it was.
     """
     standing = standing_of(home)
     found = plan_rescale(home.name, standing, plan.now.key_groups, plan.now.partitions, plan.trial)

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reseeding:
-    """``standing``: the committed batch after which the stream goes on in a new lineage, by ``spec``.
+    """A new lineage by ``spec`` after the committed batch of ``standing``.
 
-    ``same_source``: so what is left out of it stays left out. ``records``: other files of the lineage, by their names.
+    ``same_source``: whether the source stays, so that its excluded ranges stay excluded. ``records``: other files of
+    the lineage, by their names.
     """
 
     seeding: Seeding
@@ -37,7 +38,7 @@ class Reseeding:
     records: Mapping[str, JsonObject] = field(default_factory=dict)
 
     def run(self) -> str:
-        """The new lineage, active by then. Raises HalfWrittenBatch, and as ``Seeding.run``."""
+        """Make the new lineage, and return it, active by then. Raises HalfWrittenBatch, UnfaithfulState, LeaseLost."""
         seeding, standing = self.seeding, self.standing
         self._require_whole()
         state = kept_state(seeding.home, standing)
@@ -60,7 +61,7 @@ class Reseeding:
         return seeding.run(state, handover)
 
     def _require_whole(self) -> None:
-        """What a later batch has written would be written once more by the new lineage."""
+        """Raise HalfWrittenBatch if a later batch has written rows. The new lineage would write them once more."""
         home, standing = self.seeding.home, self.standing
         places = table_locations(home, standing.spec["sink"]["path"])
         tables = [places[name] for name in STREAMED]

@@ -1,6 +1,6 @@
-"""Makes a lineage that begins with a state: seeded in a batch of its own, read back, compared, and only then active.
+"""Maker of a lineage that begins with a state: seeded in a batch of its own, read back, compared, then activated.
 
-Nothing of the lineage before it is touched, and nobody reads the new one before its last step (docs/adr/0084).
+The lineage before it is not touched, and no driver reads the new one before its last step (docs/adr/0084).
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _BATCHES_WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @dataclass(frozen=True, slots=True)
 class Seeding:
-    """``spec``: what the lineage runs by, ``examined`` against its source; ``partitions``: of its state.
+    """A new lineage. ``spec``: what it runs by, ``examined`` against its source. ``partitions``: of its state.
 
-    ``permit`` returns only while the lease is known to be ours. ``after`` is told each step that is over.
-    ``trial``: what the lineage must show in its first batches, None: nothing.
+    ``permit`` returns only while the lease is known to be ours. ``after`` is called with each step that is over.
+    ``trial``: the terms of its first batches, None for no trial.
     """
 
     spark: SparkSession
@@ -70,11 +70,11 @@ class Seeding:
     trial: Terms | None = None
 
     def run(self, given: DataFrame | KeptState | FirstLog, handover: Handover) -> str:
-        """A new lineage that begins with what is ``given``, active by then.
+        """Make a new lineage that begins with the ``given`` state, and return it, active by then.
 
-        That is: canonical open events, a kept state, or the logs of as many key groups as ``spec`` has. Raises
-        UnfaithfulState where it does not hold what it was given; then, as after any failure, nothing of it is left. A
-        kill leaves a directory that nobody reads, and that the next call removes.
+        ``given``: canonical open events, a kept state, or the logs of as many key groups as ``spec`` has. Raises
+        UnfaithfulState if it does not hold the given state, and LeaseLost. Then, as after any failure, nothing of it is
+        left. A kill leaves a directory that no driver reads, and that the next call removes.
         """
         self.permit()
         remove_abandoned(self.home)
@@ -104,7 +104,7 @@ class Seeding:
         return lineage
 
     def _over(self, step: Step) -> None:
-        """Whoever lost the lease goes no further: another run has removed this lineage, maybe."""
+        """Report the step. Raises LeaseLost, because another run has perhaps removed this lineage."""
         self.after(step)
         self.permit()
 
@@ -115,7 +115,7 @@ class Seeding:
         return lineage
 
     def _first_log(self, lineage: str, given: DataFrame | KeptState | FirstLog) -> FirstLog:
-        """As it is where the key groups stay the same, else packed anew and written beside the lineage's checkpoint."""
+        """Return the log as it is if the key groups stay the same, else packed anew beside the checkpoint."""
         if isinstance(given, FirstLog):
             return given
         if isinstance(given, KeptState):
@@ -140,13 +140,13 @@ class Seeding:
             query.start(write, self.home.checkpoint(lineage), every_ms=None).awaitTermination()
 
     def _no_events(self, lineage: str) -> Guarded:
-        """The rows of the source, of which there are none."""
+        """Return the rows of the source, of which there are none."""
         guarded, folder = self.examined.guarded, self.home.lineage(lineage).no_events
         nothing = self.spark.readStream.schema(guarded.rows.schema).parquet(uri_of(folder))
         return Guarded(nothing, guarded.payload, guarded.clock)
 
     def _settings(self) -> AbstractContextManager[None]:
-        """What is pinned in the checkpoint from its first batch on, and one batch alone."""
+        """Set the number of partitions, which the checkpoint pins from its first batch on, and allow one batch only."""
         return temporary_settings(self.spark, {PARTITIONS: str(self.partitions), _BATCHES_WITHOUT_DATA: "false"})
 
     def _compare(self, lineage: str, handed_over: Mapping[int, Blobs], handover: Handover) -> None:
@@ -170,7 +170,7 @@ class Seeding:
 
 
 def open_in_groups(emitted: DataFrame, batch_id: int) -> list[tuple[int, OpenInGroup]]:
-    """What the key groups say that they begin with. Raises ValueError for whatever else they emit."""
+    """Return the reports of key groups on their first state. Raises ValueError if they emit anything else."""
     found = emitted.collect()
     others = {row.kind for row in found} - {rows.OPEN}
     if batch_id != _SEED_BATCH or others:

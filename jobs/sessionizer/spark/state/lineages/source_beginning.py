@@ -1,8 +1,8 @@
-"""Where a source would begin, as Spark writes it down: found out by a query that reads no row.
+"""Beginning of a source, as Spark writes it down: found by a query that reads no row.
 
-A query over the source that ends when it has planned all there is has noted, in a checkpoint that is thrown away, from
-which offsets it began and which files there are: in the form that a lineage takes as its position. Delta's source notes
-no beginning; its position is a version.
+A query over the source that ends when it has planned all there is leaves notes in a checkpoint that is thrown away: the
+offsets from which it began and the files that exist, in the form that a lineage takes as its position. Delta's source
+notes no beginning, its position is a version.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 _ANY_ROW: Final = 1_000_000
-"""Bytes of a row, which is not read."""
+"""Size in bytes of a row that is not read."""
 _SAMPLE: Final = 1_000
-"""Records of each partition of Kafka that are looked at."""
+"""Number of records of each partition of Kafka that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The ``offset`` as Spark writes it, None for all there is, or the files ``seen``; ``described`` for people."""
+    """The ``offset`` as Spark writes it, None for all there is, or the files ``seen``. ``described``: as text."""
 
     offset: Any | None
     seen: tuple[SeenFile, ...]
@@ -55,7 +55,7 @@ class Beginning:
 
 
 def beginning_of(spark: SparkSession, source: Source, home: Path, start: Start) -> Beginning:
-    """Where ``source`` begins if it begins at ``start``. Raises SourceUnreachable, InvalidSpec."""
+    """Find the position of ``source`` at ``start``. Raises SourceUnreachable, InvalidSpec."""
     check_reachable(source)
     match source.format:
         case "files":
@@ -70,7 +70,10 @@ def beginning_of(spark: SparkSession, source: Source, home: Path, start: Start) 
 
 
 def first_event_at(spark: SparkSession, spec: StreamSpec, home: Path, beginning: Beginning) -> int | None:
-    """The earliest event time (epoch ms) among the first records of each partition; None where nobody looks."""
+    """Find the earliest event time (epoch ms) among the first records of each partition.
+
+    None for a source other than Kafka, or a stream on the wall clock.
+    """
     source = spec.source
     if source.format != "kafka" or spec.rules.time_mode != TimeMode.EVENT_TIME:
         return None
@@ -164,7 +167,10 @@ def _newest_version(spark: SparkSession, location: str) -> int:
 
 
 def offsets_at(spark: SparkSession, source: KafkaSource, home: Path, start: Start) -> dict[str, dict[str, int]]:
-    """By topic and partition; a partition without a record since the moment of ``start`` begins at its end."""
+    """Return the offsets by topic and partition.
+
+    A partition without a record since the moment of ``start`` begins at its end.
+    """
     moment = {"startingTimestamp": str(start.at), "startingOffsetsByTimestampStrategy": "latest"}
     edge = "latest" if start.edge is Edge.LATEST else "earliest"
     options = source.options if start.at is None else {**source.options, **moment}
@@ -175,7 +181,7 @@ def offsets_at(spark: SparkSession, source: KafkaSource, home: Path, start: Star
 
 
 def files_there(spark: SparkSession, source: FilesSource, home: Path) -> list[SeenFile]:
-    """The files that are there now."""
+    """Return the files that are there now."""
     with _planned(spark, source, home) as checkpoint:
         newest = begun_batch(checkpoint)
         return [] if newest is None else seen_files(checkpoint, newest)
@@ -183,7 +189,7 @@ def files_there(spark: SparkSession, source: FilesSource, home: Path) -> list[Se
 
 @contextmanager
 def _planned(spark: SparkSession, source: Source, home: Path) -> Iterator[Path]:
-    """The checkpoint of a query that has planned all there is in one batch, and evaluated nothing."""
+    """Yield the checkpoint of a query that has planned all there is in one batch, and evaluated nothing."""
     rows = read_source(spark, source, home, _ANY_ROW, stream=True)
     with tempfile.TemporaryDirectory() as folder:
         writer = rows.writeStream.foreachBatch(lambda _batch, _id: None).trigger(once=True)

@@ -1,4 +1,4 @@
-"""Comparison of a source with a position in it: which events are gone, from where on it has everything."""
+"""Comparison of a source with a position in it: the events that are gone, and the first position without a loss."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def going_on(
 ) -> tuple[GoingOn, dict[str, str]]:
     """Return where the source of ``spec`` can be read on after ``offset``, and its ids now.
 
-    ``noted``: the ids that were noted of what was read; ``lineage``: the one whose begun batch reads files. Raises as
-    ``source_ids``.
+    ``noted``: the recorded ids of the topics that were read. ``lineage``: the one whose begun batch reads files. Raises
+    SourceUnreachable, SourceMissing, SourceForbidden.
     """
     source = spec.source
     now = source_ids(spark, spec.name, source, home.platform)
@@ -74,9 +74,9 @@ def gone_from_source(
     offset: Any,  # noqa: ANN401  JSON
     noted: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """List the events after ``offset`` that a topic or table no longer has, for people.
+    """List the events after ``offset`` that a topic or table no longer has, as texts.
 
-    Empty if the source does not answer: a later start tells.
+    Empty if the source does not answer, because a later start reports it.
     """
     if spec.source.format not in ("kafka", "delta") or not offset:
         return ()
@@ -119,7 +119,7 @@ def _in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> 
 
 
 def _files_gone(table: DataPath, commit: DataPath) -> int:
-    """The data files that the commit added and that are not there."""
+    """Count the data files that the commit added and that are not there."""
     actions = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines() if '"add"' in line]
     added = [unquote(str(action["add"]["path"])) for action in actions if "add" in action]
     return sum(not (folder_at(path) if "://" in path else table / path).exists() for path in added)

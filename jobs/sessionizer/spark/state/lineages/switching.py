@@ -1,4 +1,4 @@
-"""A switch of the source: what it would do, and the open sessions in a new lineage that reads another source."""
+"""A switch of the source: its plan, and the open sessions in a new lineage that reads another source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Switching:
-    """The stream of ``home`` goes on by ``spec``, whose source begins at ``start``; its new lineage is on ``trial``."""
+    """A switch of the stream of ``home`` to ``spec``, whose source begins at ``start``.
+
+    Its new lineage is on ``trial``.
+    """
 
     spark: SparkSession
     home: StreamHome
@@ -45,13 +48,13 @@ class Switching:
     start: Start
     trial: Terms | None = None
     leave_unread: bool = False
-    """Also if the old source has more that was not read."""
+    """Whether to switch even if the old source has more that was not read."""
 
     def plan(self) -> SwitchPlan:
-        """What would be done. Writes nothing.
+        """Make the plan. Writes nothing.
 
-        Raises InvalidSpec where the spec changes too much, or nothing of its source, SourceUnreachable where the new
-        source does not answer, and what keeps a stream from being saved (``standing_of``).
+        Raises InvalidSpec if the spec changes too much, or nothing of its source, SourceUnreachable if the new source
+        does not answer, and the errors of ``standing_of``, which keep a stream from being saved.
         """
         standing = standing_of(self.home)
         kept, _ = self._kept(standing)
@@ -66,7 +69,11 @@ class Switching:
         *,
         after: Callable[[Step], None] = lambda _: None,
     ) -> OperationRecord:
-        """The record of the operation, done. Raises as ``carry_out``: then the stream is as it was."""
+        """Run the operation, and return its record, done.
+
+        Raises PlanChanged, EventsUnread, HalfWrittenBatch, UnfaithfulState, and the errors of ``plan``. Then the stream
+        is as it was.
+        """
         lineage = activated_by(self.home, operation.record)
         if lineage is None:
             with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
@@ -82,10 +89,12 @@ class Switching:
         leave_unread: bool = False,
         after: Callable[[Step], None] = lambda _: None,
     ) -> str:
-        """The new lineage, active by then, of a stopped stream whose lease is ours as long as ``permit`` returns.
+        """Switch a stopped stream whose lease is ours as long as ``permit`` returns.
 
-        Raises PlanChanged where ``approved`` is not the digest of what would be done, EventsUnread where the old source
-        has more, unless ``leave_unread``, HalfWrittenBatch, UnfaithfulState, and as ``plan``. Then the stream is as it
+        Returns the new lineage, active by then.
+
+        Raises PlanChanged if ``approved`` is not the digest of the plan, EventsUnread if the old source has more,
+        unless ``leave_unread``, HalfWrittenBatch, UnfaithfulState, and the errors of ``plan``. Then the stream is as it
         was.
         """
         standing = standing_of(self.home)
@@ -104,11 +113,14 @@ class Switching:
 
     @property
     def _terms(self) -> Terms | None:
-        """What a new source brings once more is late, and meant to be."""
+        """Return the trial's terms without late rows.
+
+        Events that a new source brings once more are late on purpose.
+        """
         return self.trial and replace(self.trial, judges_late=False)
 
     def _kept(self, standing: Standing) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The topics that go on where they are, and the ids of all topics of the new source."""
+        """Return the topics that go on where they are, and the ids of all topics of the new source."""
         source = self.spec.source
         if source.format != "kafka":
             return (), {}

@@ -1,1 +1,1 @@
-"""The way back: what a restore or a rollback would do, and its doing."""
+"""The way back: plan and execution of a restore or a rollback."""

@@ -1,4 +1,4 @@
-"""Looks at the source for the ranges that a restore is to leave out of it. Reads no row, changes nothing."""
+"""A look at the source for the ranges that a restore excludes. Reads no row, changes nothing."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 def leaving_of(
     spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, typed: Sequence[str]
 ) -> Leaving:
-    """What a restore to ``savepoint`` leaves out: what the lineage of the savepoint does, and what is ``typed``.
+    """Resolve the exclusions of a restore to ``savepoint``: those of the savepoint's lineage, and the ``typed`` ones.
 
-    A file that was read since and is gone by now may be left out, too: its rows are lost, and somebody says so.
+    A file that was read since and is gone by now may be excluded, too: its rows are lost, and the user confirms that.
     Raises InvalidSpec, naming what is allowed, SourceUnreachable, DamagedFile.
     """
     looking = _Looking(spark, home, savepoint, manifest)
@@ -68,7 +68,7 @@ def leaving_of(
 
 
 def files_read(home: StreamHome) -> list[SeenFile]:
-    """What the active lineage has read of a source of files, whether it is still there or not."""
+    """Return the files that the active lineage has read of a source of files, whether they still exist or not."""
     lineage = active_lineage(home)
     if lineage is None:
         return []
@@ -79,14 +79,14 @@ def files_read(home: StreamHome) -> list[SeenFile]:
 
 
 class _Looking:
-    """At the source that the stream goes on with after a restore to ``savepoint``."""
+    """A look at the source that the stream goes on with after a restore to ``savepoint``."""
 
     def __init__(self, spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> None:
         self._spark, self._home, self._savepoint, self._manifest = spark, home, savepoint, manifest
         self._offset = manifest.position.offset
 
     def found(self, typed: str) -> tuple[list[LeftOutRange], list[str]]:
-        """What ``typed`` comes to, and what people should know of it."""
+        """Resolve ``typed`` to ranges, with remarks for the user."""
         source = saved_spec(self._savepoint, self._manifest).source
         wanted = wanted_range(typed, source.format)
         match wanted, source:
@@ -131,7 +131,7 @@ class _Looking:
 
 
 def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
-    """By version from ``first`` on: the URIs of the files of rows that it brought."""
+    """Yield each version from ``first`` on with the URIs of the files of rows that it brought."""
     root = _uri(table)
     for entry in entries_in(folder_at(table) / "_delta_log"):
         named = COMMIT.fullmatch(entry.name)
@@ -142,10 +142,10 @@ def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def _below(root: str, path: str) -> str:
-    """Delta writes a path as it is below its table, or as a URI."""
+    """Return the URI of a file, which Delta writes as a path below its table, or as a URI."""
     return path if is_uri(path) else f"{root}/{path}"
 
 
 def _uri(folder: str) -> str:
-    """A folder as the URIs of its files begin."""
+    """Return the beginning of the URIs of a folder's files."""
     return folder.rstrip("/") if is_uri(folder) else f"file:{quote(os.path.normpath(folder))}"

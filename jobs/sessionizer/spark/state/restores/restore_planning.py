@@ -1,4 +1,4 @@
-"""Looks at a stream and a savepoint, and says what a restore would do. Nothing is stopped or changed."""
+"""Planning of a restore from a stream and a savepoint. Nothing is stopped or changed."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
     trial: Terms | None = USUAL,
     move: TableMove | None = None,
 ) -> RestorePlan:
-    """The plan of a restore of the stream to a complete savepoint.
+    """Make the plan of a restore of the stream to a complete savepoint.
 
-    ``leave_out``: ranges of the source as they are typed; of a restore that was ``begun``, what it leaves out.
-    ``trial``: of the new lineage. ``move``: to another data root. Raises NothingToSave where the stream never ran,
-    UnusableSavepoint for one that is damaged, or native and of another line of Spark, and as ``leaving_of``.
+    ``leave_out``: ranges of the source as they are typed, or the ranges of a restore that was ``begun``. ``trial``: of
+    the new lineage. ``move``: to another data root. Raises NothingToSave if the stream never ran, UnusableSavepoint for
+    one that is damaged, or native and of another line of Spark, InvalidSpec, SourceUnreachable, DamagedFile.
     """
     require_undamaged(savepoint, manifest)
     if manifest.kind is Kind.NATIVE:
@@ -98,7 +98,10 @@ def plan_restore(  # noqa: PLR0913  what a plan is made of
 
 
 def move_of(home: StreamHome, manifest: Manifest, root: DataPath | None, *, begun: bool) -> TableMove | None:
-    """How a restore gets to the data root ``root``: tables of a ``sink.path`` stay there. Raises as ``move_to``."""
+    """Plan the move of a restore to the data root ``root``: tables of a ``sink.path`` stay there.
+
+    Raises DataOwned, InvalidSpec.
+    """
     folders = (manifest.spec["sink"]["path"], *sink_folders(home, origins_of(home)))
     return move_to(home, root, STREAMED if None in folders else (), begun=begun)
 
@@ -110,7 +113,7 @@ def tables_of(home: StreamHome, manifest: Manifest) -> list[StreamedTable]:
 
 
 def changes_of(home: StreamHome, manifest: Manifest) -> RowChanges:
-    """Return what the tables need so that they hold the rows on the savepoint's path. Raises NothingToSave."""
+    """Return the row changes that bring the tables onto the savepoint's path. Raises NothingToSave."""
     origins, active = origins_of(home), active_lineage(home)
     if active is None:
         raise NothingToSave(home.name, "it never ran")
@@ -150,7 +153,10 @@ def replay_of(
     then: Collection[str],
     now: Iterable[str],
 ) -> Replay:
-    """What is read again of a spec's ``source`` from ``offset`` on; of files, those of ``now`` but for ``then``."""
+    """Describe the replay of a spec's ``source`` from ``offset`` on.
+
+    For files, those of ``now`` without those of ``then``.
+    """
     match source["format"]:
         case "files":
             return replay_of_files(then, now, lambda uri: folder_at(uri).exists())

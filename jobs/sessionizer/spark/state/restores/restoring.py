@@ -1,7 +1,7 @@
-"""Carries a restore out: a new lineage with the savepoint's state, then the later rows out of the tables, then active.
+"""Execution of a restore: a new lineage with the savepoint's state, the later rows deleted, then the lineage activated.
 
-Killed anywhere it is done again from its record: the lineage that was not active yet is made anew, rows that were taken
-back are not there a second time. From the first row on that leaves a table there is no way but to its end.
+Killed anywhere it is done again from its record: the lineage that was not active yet is made anew, and deleted rows are
+not there a second time. From the first row on that leaves a table there is no way but to its end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Restoring:
-    """A restore of the stream of ``home`` to ``savepoint``, under ``lease``; ``operation`` knows how far it is.
+    """A restore of the stream of ``home`` to ``savepoint``, under ``lease``. ``operation`` records its progress.
 
     ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``move``: to another data root, in
     which ``home`` has its data then.
@@ -67,7 +67,7 @@ class Restoring:
     move: TableMove | None = None
 
     def run(self) -> OperationRecord:
-        """The record, done. Raises RowsLeft, what keeps a lineage from beginning (see ``Seeding.run``), LeaseLost."""
+        """Run the restore and return its record, done. Raises RowsLeft, UnfaithfulState, LeaseLost."""
         lineage = activated_by(self.home, self.operation.record)
         return self.operation.over(self._carried_out() if lineage is None else lineage)
 
@@ -109,7 +109,10 @@ class Restoring:
             self.operation.reached(Reached.TAKEN_BACK)
 
     def _require_rows(self) -> None:
-        """Raises RowsGone if rows that should come back were removed since the plan: later there is no way back."""
+        """Raise RowsGone if rows that should come back were removed since the plan.
+
+        Later there is no way back.
+        """
         changes = changes_of(self.home, self.manifest)
         if changes.missing and not self.operation.record.has_done(Reached.SEEDED):
             count_changes(self.spark, self.home.name, tables_of(self.home, self.manifest), changes)

@@ -1,4 +1,4 @@
-"""Carries a rollback out: what the active lineage wrote leaves the tables, then the one before is active again."""
+"""Execution of a rollback: the rows of the active lineage leave the tables, then the one before is active again."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
-    """What would be done. Writes nothing.
+    """Make the plan. Writes nothing.
 
-    Raises NothingToSave for a stream that never ran, and NoWayBack where the lineage before cannot go on.
+    Raises NothingToSave for a stream that never ran, and NoWayBack if the lineage before cannot resume.
     """
     origin, before, leaves = rollback_of(home)
     _require_whole(spark, home, leaves, before)
@@ -58,9 +58,9 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
 def roll_back(
     spark: SparkSession, operation: Operation, permit: Callable[[], None], say: Callable[[str], None]
 ) -> OperationRecord:
-    """The record of the operation, done, by whoever has the stream's lease. Killed anywhere it is done again.
+    """Run the operation under the stream's lease and return its record, done. Killed anywhere it is done again.
 
-    Raises PlanChanged where its digest is not of what would be done, RowsLeft, LeaseLost, and as ``plan_rollback``.
+    Raises PlanChanged if its digest is not that of the plan, RowsLeft, LeaseLost, NothingToSave, NoWayBack.
     """
     home, record = operation.home, operation.record
     active = active_lineage(home)
@@ -83,7 +83,7 @@ def roll_back(
 
 
 def _tables_of(home: StreamHome) -> list[StreamedTable]:
-    """Every table that a batch of the stream writes or wrote."""
+    """Return every table that a batch of the stream writes or wrote."""
     return streamed_tables(home, sink_folders(home, origins_of(home)), STREAMED, {})
 
 
@@ -93,7 +93,7 @@ def _changes(home: StreamHome, leaves: str, before: str, batch_id: int) -> RowCh
 
 
 def _require_whole(spark: SparkSession, home: StreamHome, leaves: str, before: str) -> None:
-    """Raises NoWayBack where a batch of ``before`` was cut short after it had written rows.
+    """Raise NoWayBack if a batch of ``before`` was cut short after it had written rows.
 
     The command that made ``leaves`` deleted them. The table would take the batch for a repeated one and skip it.
     """

@@ -1,4 +1,4 @@
-"""Deletes rows from a stream's tables and brings rows back, so that the tables hold the rows on one path.
+"""Deletion of rows from a stream's tables and return of others, so that the tables hold the rows on one path.
 
 Each is one commit for a table: readers see all of the rows or none, and the table's history names the command. A second
 call finds nothing to do.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _WROTE: Final = ["lineage", "batch_id"]
 _ONLY: Final = 0
-"""The version of the one transaction in which an operation brings rows back into a table."""
+"""Version of the one transaction in which an operation brings rows back into a table."""
 _GONE: Final = (
     # the version left the log; a data file of it was vacuumed
     "Cannot time travel", "DELTA_VERSION_NOT_FOUND", "DELTA_LOG_FILE_NOT_FOUND", "DELTA_NO_RECREATABLE_HISTORY",
@@ -113,7 +113,10 @@ def _counted_back(spark: SparkSession, stream: str, table: StreamedTable, change
 
 
 def _deleted_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> str:
-    """The condition of the rows that leave, also of lineages that a home put back from a backup does not know."""
+    """Return the condition of the rows that leave.
+
+    It includes rows of lineages that a home put back from a backup does not know.
+    """
     return changes.in_table_of(filter(is_identifier, last_versions(spark, table.location))).deleted_rows
 
 
@@ -138,7 +141,10 @@ def _bring_back(
 
 
 def _coming_back(spark: SparkSession, table: StreamedTable, changes: RowChanges) -> DataFrame:
-    """Rows of the missing batches, as the table had them at its version, but for batches of which it has rows now."""
+    """Return the rows of the missing batches, as the table had them at its version.
+
+    Batches of which the table has rows now are left out.
+    """
     then = spark.read.format("delta").option("versionAsOf", table.version).load(table.location)
     there = _now(spark, table).where(changes.missing_rows).select(*_WROTE).distinct()
     return then.where(changes.missing_rows).join(F.broadcast(there), _WROTE, "left_anti").select(*then.columns)

@@ -1,1 +1,1 @@
-"""What is open, kept: canonical savepoints made and counted, and the state in one of either kind."""
+"""Saved states: canonical savepoints made and counted, and the state in a savepoint of either kind."""

@@ -33,23 +33,23 @@ _WHOSE: Final = ("key", "event_id", "clock_ms")
 
 
 def savepoint_table(spark: SparkSession, home: SavepointHome, part: str) -> DataFrame:
-    """One of the tables of a canonical savepoint."""
+    """Read a table of a canonical savepoint."""
     return spark.read.format("delta").load(uri_of(home.part(part)))
 
 
 def has_logs(manifest: Manifest) -> bool:
-    """Whether the logs of the key groups are in it; older savepoints have rows alone."""
+    """Whether the logs of the key groups are in it. Older savepoints have rows alone."""
     return any(file.path.startswith(f"{GROUP_LOGS}/") for file in manifest.files)
 
 
 def saved_logs(spark: SparkSession, home: SavepointHome, key_groups: int) -> DataFrame:
-    """The logs of the ``key_groups`` of a canonical savepoint, by ``rows.INITIAL``."""
+    """Read the logs of the ``key_groups`` of a canonical savepoint, by ``rows.INITIAL``."""
     blobs = savepoint_table(spark, home, GROUP_LOGS).select(*_BLOB_OF_LOG)
     return labelled(blobs, key_groups)
 
 
 def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> DataFrame:
-    """The sessions that are open in a savepoint, by ``would_be_schema``, with their key group."""
+    """Return the sessions that are open in a savepoint, by ``would_be_schema``, with their key group."""
     payload = open_payload(KeptTypes(manifest.time_mode, manifest.payload_types))
     rules = rules_of(saved_spec(home, manifest))
     shape = from_arrow_schema(would_be_schema(payload), prefer_timestamp_ntz=False)
@@ -58,9 +58,9 @@ def open_sessions(spark: SparkSession, home: SavepointHome, manifest: Manifest) 
 
 
 def difference_in_events(before: DataFrame, now: DataFrame) -> dict[str, int]:
-    """How many open events two savepoints share, and how many only the one or the other has; and of their keys.
+    """Count the open events that two savepoints share, and those that only one of them has.
 
-    An event is told by its key, its id and its clock.
+    An event is identified by its key, its id and its clock.
     """
     told = [frame.select(*_WHOSE).distinct().withColumn("there", F.lit(1)) for frame in (before, now)]
     before, now = told[0].withColumnRenamed("there", "before"), told[1].withColumnRenamed("there", "now")

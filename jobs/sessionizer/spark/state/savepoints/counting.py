@@ -1,4 +1,4 @@
-"""What open events make: how many sessions of how many keys, and when the first of them could end."""
+"""Counts of open events: their sessions and keys, and the time at which the first session could end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAKES: Final = "makes"
 
 
 class Held(NamedTuple):
-    """Of open events: how many, of how many keys, in how many groups, the sessions they make, the earliest end."""
+    """Counts of open events: their number, their keys, groups and sessions, and the earliest end."""
 
     events: int
     keys: int
@@ -47,16 +47,16 @@ class Held(NamedTuple):
 
     @classmethod
     def of(cls, totals: Mapping[str, Any]) -> Held:
-        """What ``_totals`` came to."""
+        """Read the counts from a row of ``_totals``."""
         return cls(*(totals[name] for name in cls._fields))
 
     def counts(self, timeouts: int, seen_files: int) -> Counts:
-        """With what else a savepoint holds."""
+        """Add the counts of the other parts of a savepoint."""
         return Counts(self.events, self.keys, self.groups, self.sessions, timeouts, seen_files)
 
 
 def counted_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> DataFrame:
-    """The logs of a state by ``rows.INITIAL``, and ``makes``: what a log comes to, in the row of its first blob.
+    """Return the logs of a state by ``rows.INITIAL``, and ``makes``: the counts of a log, in the row of its first blob.
 
     Evaluate it in ``reading_state``.
     """
@@ -65,30 +65,33 @@ def counted_logs(spark: SparkSession, state: KeptState, rules: SessionRules) -> 
 
 
 def held_by(logs: DataFrame) -> Held:
-    """What the logs of ``counted_logs`` came to."""
+    """Sum up the counts of the logs of ``counted_logs``."""
     return _held_together(logs.select(f"{_MAKES}.*"))
 
 
 def held_in(open_events: DataFrame, rules: SessionRules) -> Held:
-    """What canonical rows hold. A key group is opened whole, as in a merge."""
+    """Count the content of canonical rows. A key group is opened whole, as in a merge."""
     of_groups = open_events.groupBy(KEY_GROUP).applyInArrow(_counter(rules), from_arrow_schema(_OF_GROUP))
     return _held_together(of_groups)
 
 
 def held_in_logs(logs: DataFrame, rules: SessionRules) -> Held:
-    """What logs hold, by ``label`` and ``blob``, those of a group together and in order; in ``few_blobs_at_a_time``."""
+    """Count the content of logs, by ``label`` and ``blob``, those of a group together and in order.
+
+    Call it in ``few_blobs_at_a_time``.
+    """
     return _held_together(logs.mapInArrow(_log_counter(rules), from_arrow_schema(_OF_GROUP)))
 
 
 class Recounted(NamedTuple):
-    """What one of the tables of open events holds, with all the rest of the savepoint."""
+    """The counts of a savepoint, recounted from one of its tables of open events and the other parts."""
 
     counts: Counts
     earliest_due_ms: int | None
 
 
 def recounted(spark: SparkSession, home: SavepointHome, manifest: Manifest) -> dict[str, Recounted]:
-    """What a canonical savepoint holds by each of its tables of open events, counted as when it was made."""
+    """Count a canonical savepoint by each of its tables of open events, in the way it was counted when it was made."""
     timeouts, seen_files = (savepoint_table(spark, home, part).count() for part in (TIMEOUTS, SEEN_FILES))
     rules = rules_of(saved_spec(home, manifest))
     held = {OPEN_EVENTS: held_in(savepoint_table(spark, home, OPEN_EVENTS), rules)}
@@ -132,7 +135,7 @@ def _counter(rules: SessionRules) -> Callable[[pa.Table], pa.Table]:
 
 
 def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | None]:
-    """What one group's log comes to, by ``_OF_GROUP``: duplicates are events, but of no session."""
+    """Count one group's log, by ``_OF_GROUP``. Duplicates are events, but of no session."""
     ends = ends_of_open(log, rules)
     keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
     return {
@@ -144,7 +147,7 @@ def _counts(log: Sequence[pa.Table], rules: SessionRules) -> dict[str, int | Non
 
 
 def _totals() -> list[Column]:
-    """The fields of ``Held``, of columns by ``_OF_GROUP``."""
+    """Return the fields of ``Held``, of columns by ``_OF_GROUP``."""
     sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("events", "keys", "sessions")]
     groups = F.count("events").alias("groups")
     return [*sums, groups, F.min("due_ms").alias("earliest_due_ms")]

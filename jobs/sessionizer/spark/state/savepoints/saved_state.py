@@ -1,9 +1,7 @@
 """The state in a savepoint of either kind: open events, clients' timeouts, files that were read.
 
-Of a canonical one the logs of its key groups are taken, or its rows where this release keeps blobs otherwise.
-
-A native one is a checkpoint of one batch: its state is read by Spark's own reader, from a copy that names the place
-where it is.
+A canonical one yields the logs of its key groups, or its rows if this release keeps blobs in another form. A native one
+is a checkpoint of one batch: its state is read by Spark's own reader, from a copy that names the place where it is.
 """
 
 from __future__ import annotations
@@ -42,7 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """``open_events``: as logs, as a state keeps them, or by ``canonical_schema``; the changed ``timeouts`` (ms)."""
+    """A saved state. ``open_events``: as logs, as a state keeps them, or by ``canonical_schema``.
+
+    ``timeouts``: changed ones (ms).
+    """
 
     open_events: DataFrame | KeptState | FirstLog
     timeouts: Mapping[str, int]
@@ -52,9 +53,9 @@ class SavedState:
 def saved_state(
     spark: SparkSession, stream: StreamHome, savepoint: SavepointHome, manifest: Manifest
 ) -> Iterator[SavedState]:
-    """What a complete savepoint holds, for as long as the context lasts.
+    """Read the state in a complete savepoint, for as long as the context lasts.
 
-    Of a native one a copy stands in the ``stream``'s data meanwhile; one that a kill left there is replaced. Raises
+    For a native one a copy is in the ``stream``'s data meanwhile. A copy that a kill left there is replaced. Raises
     UnusableSavepoint for one of another line of Spark, UnwritablePath, DiskFull.
     """
     if manifest.kind is Kind.CANONICAL:
@@ -82,7 +83,7 @@ def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manife
 
 
 def seen_in(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:
-    """The files that were read by then, where the source is one of files."""
+    """Return the files that were read by then, if the source is one of files."""
     if manifest.position.format != FILES:
         return ()
     if manifest.kind is Kind.NATIVE:

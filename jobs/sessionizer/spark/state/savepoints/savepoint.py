@@ -1,4 +1,4 @@
-"""Makes a canonical savepoint of a committed batch, step by step. The stream is not touched, and may run on."""
+"""Maker of a canonical savepoint of a committed batch, step by step. The stream is not touched, and may run on."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from sessionizer.state.savepoints.manifest import Manifest
 
 _READ_WHOLE: Final = {"delta.dataSkippingNumIndexedCols": "0"}
-"""No row is looked for by its values, and to note the least and greatest of each column takes a third of the time."""
+"""Table property that turns statistics off.
+
+Readers do not search by values, and statistics take a third of the time.
+"""
 _FILES_PER_TABLE: Final = 64
-"""At most: a savepoint is read whole, and the fewer its files the fewer requests."""
+"""Largest number of files of a table. A savepoint is read whole, and fewer files mean fewer requests."""
 
 
 def make_savepoint(
@@ -46,10 +49,10 @@ def make_savepoint(
     asked: SavepointRequest,
     after: Callable[[str], None],
 ) -> Manifest:
-    """Make the savepoint that is asked for; one that is complete already under its id is returned as it is.
+    """Make the requested savepoint, or return the one that is complete already under its id.
 
-    ``after`` is told each step that is over. Raises BatchOutrun, UnusableSavepoint while another process makes it,
-    UnwritablePath, DiskFull and what Spark raises; all of that is noted in the savepoint, which is failed then.
+    ``after`` is called with each step that is over. Raises BatchOutrun, UnusableSavepoint while another process makes
+    it, UnwritablePath, DiskFull and Spark's errors. All of that is noted in the savepoint, which is failed then.
     """
     making = Making.of(stream, standing, asked, after)
     done = making.begin()
@@ -77,7 +80,10 @@ class _Tables:
     making: Making
 
     def write_state(self, state: KeptState) -> tuple[Held, int]:
-        """The logs of the key groups and what they make; the clients' changed timeouts, and how many these are."""
+        """Write the logs of the key groups and the clients' changed timeouts.
+
+        Returns the counts of the logs, and the number of timeouts.
+        """
         standing = self.making.standing
         spec = recorded_spec(standing.spec, self.making.stream.lineage(standing.lineage).spec)
         with reading_state(self.spark):
@@ -90,14 +96,14 @@ class _Tables:
         return held_by(savepoint_table(self.spark, self.making.home, GROUP_LOGS)), len(timeouts)
 
     def write_open_events(self, state: KeptState) -> None:
-        """The logs that were written, as typed rows: the state is read once."""
+        """Write the open events of the logs that were written, as typed rows. So the state is read once."""
         logs = saved_logs(self.spark, self.making.home, state.key_groups)
         partitions = min(int(self.making.standing.settings[PARTITIONS]), _FILES_PER_TABLE)
         with few_blobs_at_a_time(self.spark):
             self._write(OPEN_EVENTS, opened(whole_logs(logs, partitions), state))
 
     def write_seen_files(self) -> None:
-        """What a source of files takes for read; of another source an empty table."""
+        """Write the files that a source of files counts as read. For another source the table is empty."""
         seen = self.making.standing.seen_files
         columns = [
             pa.array([file.uri for file in seen], pa.string()),
