@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptTypes:
-    """``payload``: name to types, oldest first, each as Spark writes a type in JSON."""
+    """Types of the ``payload``, by name, oldest first, each as Spark writes a type in JSON."""
 
     time_mode: str
     payload: Mapping[str, list[Any]] = field(default_factory=dict)

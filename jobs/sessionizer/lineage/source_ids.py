@@ -46,15 +46,15 @@ def note_source_ids(home: StreamHome, lineage: str, ids: Mapping[str, str]) -> N
 
 
 def record_of_ids(ids: Mapping[str, str]) -> JsonObject:
-    """The content of ``source.json``."""
+    """Return the content of ``source.json``."""
     return stamped({_IDS: dict(ids)})
 
 
 def known_ids(noted: Mapping[str, str], source: Mapping[str, Any], offset: Any) -> dict[str, str]:  # noqa: ANN401  JSON
     """Choose the ids of the topics, or of the table, in a spec's ``source`` that ``offset`` is a position in.
 
-    Delta's source writes the id of its table into each offset. In a topic of which nothing was read no position can be
-    wrong.
+    Delta's source writes the id of its table into each offset. In a topic without a record that was read no position
+    can be wrong.
     """
     if not offset:
         return {}

@@ -79,7 +79,7 @@ class BatchLog:
         return self._accepted
 
     def add(self, facts: BatchFacts, tables: Collection[str] = ()) -> None:
-        """Note a batch that brought rows to ``tables``. One that runs again takes the place of what it did before.
+        """Note a batch that brought rows to ``tables``. A batch that runs again replaces its earlier facts.
 
         Raises UnwritablePath, DiskFull.
         """

@@ -1,4 +1,4 @@
-"""Figures of batches, by which a trial is judged: pure."""
+"""Figures of batches for the judgement of a trial: pure."""
 
 from __future__ import annotations
 

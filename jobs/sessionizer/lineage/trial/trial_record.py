@@ -57,7 +57,7 @@ class Trial:
 
     @property
     def outcome(self) -> Outcome | None:
-        """Outcome, None while the trial goes on."""
+        """Outcome, None while the trial is open."""
         return self.course.outcome
 
     @property

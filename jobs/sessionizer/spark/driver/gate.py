@@ -66,7 +66,7 @@ class BatchGate:
                 self._batch_id = None
 
     def close(self) -> None:
-        """Let no further batch start. A running one goes on."""
+        """Let no further batch start. A running one is finished."""
         self._closed.set()
 
 

@@ -1,7 +1,7 @@
 """Automatic rollback: the driver makes the lineage before active again, if the user approved that for a failed trial.
 
 It is the same rollback that a user types, under the lease of the driver that is about to start, before its query. If it
-is killed anywhere, the next driver goes on with it.
+is killed anywhere, the next driver resumes it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ ENDS_WITHIN_S: Final = 2.0
 """Seconds in which a JVM that no longer answers ends."""
 LAST_BYTES: Final = 256 * 1024
 _WORDS: Final = re.compile(
-    # not where it is told of an executor's task: there it does not begin the line
+    # not in a message about an executor's task, in which it does not begin the line
     r'^(?:Terminating due to |Exception in thread "[^"]*" )?(java\.lang\.OutOfMemoryError\b[^\n]*)',
     re.MULTILINE,
 )

@@ -73,7 +73,7 @@ class PreparedQuery:
             with self.gate.batch(batch_id):
                 self._write(sinks, emitted, batch_id)
 
-        # of a lineage that goes on Spark takes the number that it began with
+        # for a lineage that resumes, Spark takes the number that it began with
         self.spark.conf.set(PARTITIONS, partitions_of(self.spark.conf.get(PARTITIONS), self.spec.key_groups))
         self._let_it_end(until_caught_up=until_caught_up)
         every_ms = None if until_caught_up else self.spec.trigger_interval_ms

@@ -41,7 +41,7 @@ class KnownFailure:
 WORKER_LATE: Final = "python_worker_late"
 """Spark gives a Python worker ten seconds to connect, without a setting for it. A busy machine takes longer."""
 
-# The first that matches wins: what is certain stands before what is general.
+# The first that matches wins: exact signs stand before general ones.
 CAUSES: Final = (
     KnownFailure(
         "disk_full",
@@ -224,7 +224,7 @@ def _causes(error: BaseException) -> Iterator[str]:
 def columns_changed(error: Exception) -> str | None:
     """Return the version of a Delta source at which its columns changed, None for another error.
 
-    A query that starts anew may go on with them.
+    A query that starts anew may run with the new columns.
     """
     found = _COLUMNS_CHANGED.search(str(error))
     return f"the columns of the source changed in its version {found[1]}" if found else None

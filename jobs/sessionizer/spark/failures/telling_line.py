@@ -26,7 +26,7 @@ def telling_line(text: str, signs: Iterable[str]) -> str | None:
     known = tuple(signs)
     if any(sign in first for sign in known):
         return None
-    # what is indented is a place in a program
+    # an indented line is a place in a program
     said = [line for line in others if line and not line[0].isspace()]
     found = next((_from_sign(line, sign) for line in said for sign in known if sign in line), None)
     return found or (said[0] if said and first.endswith(_TRACEBACK) else None)

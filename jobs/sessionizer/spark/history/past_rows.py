@@ -122,7 +122,7 @@ def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform
     if isinstance(source, JdbcTable | Queried):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
         guarded = guard(spark, _with_what_a_source_adds(_rows_of(spark, source)), as_a_table)
-        # a database has no versions: what is looked at twice must be read once
+        # a database has no versions: rows that are needed twice must be read once
         return replace(guarded, rows=guarded.rows.persist(StorageLevel.DISK_ONLY))
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
     return guard(spark, rows, spec.model_copy(update={"source": source}))
@@ -134,7 +134,7 @@ def _rows_of(spark: SparkSession, source: Table | Queried) -> DataFrame:
             _rows_of(spark, table).createOrReplaceTempView(VIEW)
             try:
                 # in parentheses it can be nothing but a query
-                return spark.sql(f"select * from ({query})")  # noqa: S608  whoever may type the command may read this
+                return spark.sql(f"select * from ({query})")  # noqa: S608  the user who types it may read this
             except PySparkException as error:
                 raise InvalidSpec(
                     "--query", query, f"a query of {VIEW} that Spark takes: {first_line(error)}"

@@ -1,8 +1,8 @@
 """Sessions of a history at once: the definition of a session again, as Spark SQL over windows.
 
-It shares no code with the stream. A history is one batch, so nothing in it is late, and of several events of one id
-the first in canonical order counts however far apart they are. All times are milliseconds since 1970 unless they are
-timestamps; event times are taken to the millisecond.
+It shares no code with the stream. A history is one batch, so nothing in it is late. Of several events of one id the
+first in canonical order counts, however far apart they are. All times are milliseconds since 1970 unless they are
+timestamps. Event times are taken to the millisecond.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def other_headers(spark: SparkSession, source: FilesSource, uris: Sequence[str])
 
 
 def header_problem(line: str, names: Sequence[str], options: Mapping[str, str]) -> str | None:
-    """Say how the header ``line`` differs from the ``names`` of the columns. None where it does not."""
+    """Say how the header ``line`` differs from the ``names`` of the columns, None if it does not."""
     try:
         header = [_trimmed(cell, options) for cell in _cells(line, separator(options), options.get("quote", QUOTE))]
     except csv.Error as error:
@@ -74,7 +74,7 @@ def first_line(spark: SparkSession, uri: str, options: Mapping[str, str]) -> str
     try:
         begin = _begin(path)
     except (OSError, EOFError):
-        return None  # the query that reads it says what is wrong
+        return None  # the query that reads it reports the error
     lines = begin.decode("utf-8-sig", errors="replace").replace("\r", "\n").split("\n")
     return next((line for line in lines if _is_told(line, options.get("comment"))), None)
 

@@ -1,7 +1,8 @@
 """CSV read line by line: every line is one record, in quotes as RFC 4180 has them.
 
-Spark's own reader of CSV keeps no line that it could read, so it cannot tell a record that ends inside quotes, nor a
-character that it put in itself; and one line of too many columns ends the query. It still reads what has no lines.
+Spark's own reader of CSV keeps no line that it could read. So it cannot tell a record that ends inside quotes, nor a
+character that it put in itself. One line of too many columns ends the query. Spark's reader still reads files without
+lines.
 """
 
 from __future__ import annotations

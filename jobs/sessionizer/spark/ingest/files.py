@@ -83,7 +83,7 @@ def _file() -> Column:
 
 
 def _csv(reader: Reader, columns: StructType, options: dict[str, str], path: str, max_event_bytes: int) -> DataFrame:
-    # columns are told by their place: a file whose header names others must not be read as if it did not
+    # columns are identified by their place: a file whose header names others must not be read as if it did not
     checked = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     with_corrupt = StructType([*columns]).add(CORRUPT, StringType())
     rows: DataFrame = reader.format("csv").schema(with_corrupt).options(**checked).load(path)

@@ -53,11 +53,11 @@ Checks: TypeAlias = "list[tuple[Column, QuarantineReason]]"
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time``.
+    """Guarded ``rows``: event columns, ``reason``, ``_raw``, ``_position`` and ``event_time``.
 
-    ``event_time`` is what moves the watermark: null when refused, never beyond the batch's clock.
-    ``payload``: the types of the payload columns, which rows carry under their ``schema.payload_field`` names.
-    ``clock``: what rows are judged by; a stream sets it in each batch, before anything is evaluated.
+    ``event_time`` moves the watermark: null when refused, never beyond the batch's clock. ``payload``: the types of the
+    payload columns, which rows carry under their ``schema.payload_field`` names. ``clock``: the time that rows are
+    judged by. A stream sets it in each batch, before anything is evaluated.
     """
 
     rows: DataFrame

@@ -102,7 +102,7 @@ class ObjectClock:
             instant = catalyst(self._spark, "Literal")(self._instant, object_type(self._instant.getClass()))
             bigint = scala_object(self._spark, "org.apache.spark.sql.types.LongType")
             no_arguments = scala_object(self._spark, "scala.collection.immutable.Nil")
-            # what is deterministic and depends on no row would be read while the batch is planned
+            # a deterministic expression that depends on no row would be read while the batch is planned
             nullable = deterministic = False
             parts = (instant, "get", bigint, no_arguments, no_arguments, True, nullable, deterministic)
             return column_of(self._spark, catalyst(self._spark, "objects.Invoke")(*parts))

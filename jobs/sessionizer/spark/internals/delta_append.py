@@ -1,11 +1,12 @@
 """Append of rows to a Delta table, once for each (application, version).
 
-**Private**: Delta's own transactions, which have no Python API (docs/adr/0011). **Public**: ``DataFrameWriter`` with
-``txnAppId`` and ``txnVersion``: a version that the table has is skipped, and of two drivers that write one at the same
-time the second gets Delta's conflict. **Lost**: to learn which versions a table holds Delta rebuilds its whole state
-from its log after every commit, although the checksum beside each commit says so. The permit is asked before the data
-files are written, not again before the commit: a driver that loses its lease in between is held off by Delta's conflict
-alone, once its successor has written that batch. The table's history shows ``WRITE``, without lineage and batch.
+**Private**: Delta's own transactions, which have no Python API (docs/adr/0011).
+**Public**: ``DataFrameWriter`` with ``txnAppId`` and ``txnVersion``: a version that the table has is skipped, and of
+two drivers that write one at the same time the second gets Delta's conflict.
+**Lost**: to learn which versions a table holds Delta rebuilds its whole state from its log after every commit, although
+the checksum beside each commit says so. The permit is asked before the data files are written, not again before the
+commit: a driver that loses its lease in between is held off by Delta's conflict alone, once its successor has written
+that batch. The table's history shows ``WRITE``, without lineage and batch.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _OPTION: Final = "scala.Option"
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """``version`` of ``application``: a table takes each version once, and none that is lower than one it has."""
+    """A ``version`` of an ``application``. A table takes each version once, and none that is lower than one it has."""
 
     application: str
     version: int

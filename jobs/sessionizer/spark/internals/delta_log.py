@@ -1,8 +1,9 @@
 """Facts that a Delta table records about itself: its properties, and the version that it took of each application.
 
-**Private**: Delta's log and its snapshot, which has the answer in the checksum beside the last commit. **Public**:
-``DeltaTable.detail()``, and the files of the table's log, whose form Delta's protocol fixes, read by Spark's own
-readers: the newest checkpoint and the commits after it. **Lost**: some jobs when a driver starts.
+**Private**: Delta's log and its snapshot, which has the answer in the checksum beside the last commit.
+**Public**: ``DeltaTable.detail()``, and the files of the table's log, whose form Delta's protocol fixes, read by
+Spark's own readers: the newest checkpoint and the commits after it.
+**Lost**: some jobs when a driver starts.
 """
 
 from __future__ import annotations

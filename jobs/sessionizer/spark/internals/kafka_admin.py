@@ -1,8 +1,9 @@
 """Kafka's client for administrators, which describes topics: their ids, and whether this driver may read them.
 
 **Private**: py4j's way to the client in the jar that Spark's source reads with, and Spark's ``KafkaConfigUpdater``,
-which adds the tokens that Spark has. **Public**: no topic is asked about. **Lost**: a topic that is not there fails the
-query, and one that was made anew under its old name goes unnoticed.
+which adds the tokens that Spark has.
+**Public**: no topic is asked about.
+**Lost**: a topic that is not there fails the query, and one that was made anew under its old name goes unnoticed.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 Its end writes the archive of its classes (docs/adr/0035). Its exit code says that it had no memory left.
 
 **Private**: PySpark's gateway, which has the process.
-
 **Public**: none. ``SparkSession.stop`` leaves the JVM alive.
-
 **Lost**: no archive is made, so that drivers start a few seconds later. A driver without a log of its own whose JVM had
 no memory left says only that the JVM has died.
 """

@@ -1,9 +1,10 @@
 """Number of records that the tasks of a stage have taken so far, running tasks included.
 
-**Private**: the status store behind Spark's pages, through the Java context. **Public**: Spark's monitoring API, which
-its UI serves. **Lost**: where the UI is off, or answers nobody but a proxy, whole tasks count only: one that takes
-longer than a driver's patience with a batch passes for one that hangs. Then give it more (docs/operating.md). On one
-machine the processor time of tasks is looked at as well, so nothing is lost.
+**Private**: the status store behind Spark's pages, through the Java context.
+**Public**: Spark's monitoring API, which its UI serves.
+**Lost**: where the UI is off, or answers nobody but a proxy, whole tasks count only: one that takes longer than a
+driver's patience with a batch passes for one that hangs. Then give it more (docs/operating.md). On one machine the
+processor time of tasks is looked at as well, so nothing is lost.
 """
 
 from __future__ import annotations

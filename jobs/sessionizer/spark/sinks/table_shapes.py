@@ -41,7 +41,7 @@ SESSIONS_PROPERTIES: Final = {
     **{f"parquet.enable.dictionary#{name}": "false" for name in (*_IDS, *_INSTANTS)},
     # the least and the greatest id exclude no page
     **{f"parquet.column.statistics.enabled#{name}": "false" for name in _IDS},
-    # how long values are and how deep they lie, counted value by value, nobody reads
+    # no reader uses the sizes of values and their depths, which are counted value by value
     "parquet.size.statistics.enabled": "false",
     # the others have all their values in every file
     "delta.dataSkippingStatsColumns": "date,started_at,ended_at,lineage,batch_id",

@@ -1,4 +1,4 @@
-"""Plan of a stream that goes on in its source without the events that are gone, as data (docs/adr/0128).
+"""Plan of a stream that resumes without the events that its source has lost, as data (docs/adr/0128).
 
 The digest covers each loss by name. If the source loses more while the user reads the plan, a new approval is needed.
 """

@@ -1,4 +1,4 @@
-"""Position at which a stream can go on in a source that has lost events, and the lost events: pure (docs/adr/0128)."""
+"""Position from which a source has no gap, and the events that are lost before it: pure (docs/adr/0128)."""
 
 from __future__ import annotations
 

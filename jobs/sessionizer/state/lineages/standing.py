@@ -82,7 +82,7 @@ def standing_of(home: StreamHome, batch_id: int | None = None) -> Standing:
     while True:
         spec, kept = read_lineage_spec(home, lineage), read_kept_types(home, lineage)
         chosen = _chosen(home, lineage, batch_id)
-        # a driver notes its spec before its first batch: unchanged, it is the one that this batch goes on by
+        # a driver writes its spec before its first batch: unchanged, it is the spec of this batch
         if spec == read_lineage_spec(home, lineage) and kept == read_kept_types(home, lineage):
             break
     record = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record)

@@ -44,7 +44,7 @@ class Replay:
 class Decision:
     """The approved decision. ``manifest``: SHA-256 of the savepoint's manifest. ``spec``: fingerprint of the spec.
 
-    ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``trial``: what it must show.
+    ``left_out``: the ranges of the source whose rows the new lineage quarantines. ``trial``: the terms of its trial.
     ``moved_to``: another data root.
     """
 

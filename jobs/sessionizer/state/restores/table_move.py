@@ -1,7 +1,7 @@
-"""The tables of a stream at another data root: copied whole, for a restore that goes on there (docs/adr/0114).
+"""The tables of a stream at another data root: copied whole, for a restore that resumes there (docs/adr/0114).
 
-A Delta table names its files by where they are in its own folder: a copy of the folder is the table, with its history
-and with what it remembers of the batches that wrote it. What is copied stays as it is.
+A Delta table names its files by their places in its own folder. So a copy of the folder is the table, with its history
+and with its record of the batches that wrote it. The original stays as it is.
 """
 
 from __future__ import annotations

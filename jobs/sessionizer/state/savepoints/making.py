@@ -96,7 +96,7 @@ class Making:
             except OSError as error:
                 raise unwritable(uri_of(home.root), "a savepoint", error) from error
         write_data_record(home.begun, Engaged.now(self.asked.why))
-        if home.condemned.exists():  # looked for after: who removes it looks for us after that was written
+        if home.condemned.exists():  # looked for after: a removal looks for our mark after it has written its own
             raise UnusableSavepoint(home.id, "it is being removed")
         self.after("begun")
         return None

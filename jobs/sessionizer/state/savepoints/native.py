@@ -1,7 +1,7 @@
 """Native savepoints: the files of one committed batch, for the same line of Spark and the same key groups.
 
-No Spark runs: they are quick to make and to start from, and of no use to another release. What is kept for
-long is canonical.
+No Spark runs: they are quick to make and to start from, and of no use to another release. A savepoint for long keeping
+is canonical.
 """
 
 from __future__ import annotations

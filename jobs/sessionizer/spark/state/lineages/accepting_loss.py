@@ -1,4 +1,4 @@
-"""Command that lets a stream go on in its source without the events that are gone from it, once each is approved."""
+"""Command that lets a stream skip the events that are gone from its source, once each loss is approved."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class AcceptingLoss:
     ) -> str:
         """Move the stopped stream, whose lease is ours as long as ``permit`` returns, and return its new lineage.
 
-        Raises PlanChanged where ``approved`` is not the digest of what would be lost, HalfWrittenBatch,
-        UnfaithfulState, and as ``plan``. Then the stream is as it was.
+        Raises PlanChanged if ``approved`` is not the digest of the losses, HalfWrittenBatch, UnfaithfulState, and the
+        errors of ``plan``. Then the stream is as it was.
         """
         standing = standing_of(self.home)
         found, noted, now = self._compared(standing)

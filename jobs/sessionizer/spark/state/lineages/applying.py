@@ -1,4 +1,4 @@
-"""Applies a changed spec to a stopped stream: a savepoint of what is open, then its lineage or a new one goes by it."""
+"""Application of a changed spec to a stopped stream: a savepoint first, then its lineage or a new one uses the spec."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Open events packed into the logs that the key groups of a new lineage begin with (``core.wire.packing``).
 
-Rows are divided into blobs where they are read, so that what is shuffled are blobs and not events.
+Rows are divided into blobs where they are read, so that Spark shuffles blobs and not events.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Seeding:
             furnish(self.home, lineage, handover)
             if self.trial is not None:
                 before = lineage_before(self.home, lineage)
-                # rows that somebody left out are no sign that it does worse
+                # rows that the user excluded are no sign that it does worse
                 terms = replace(self.trial, judges_refused=False) if LEFT_OUT in handover.records else self.trial
                 begin_trial(self.home, lineage, handover.origin.verb, before, terms)
             self._over(Step.FURNISHED)
@@ -140,7 +140,7 @@ class Seeding:
             query.start(write, self.home.checkpoint(lineage), every_ms=None).awaitTermination()
 
     def _no_events(self, lineage: str) -> Guarded:
-        """Return the rows of the source, of which there are none."""
+        """Return the rows of the source without any row."""
         guarded, folder = self.examined.guarded, self.home.lineage(lineage).no_events
         nothing = self.spark.readStream.schema(guarded.rows.schema).parquet(uri_of(folder))
         return Guarded(nothing, guarded.payload, guarded.clock)

@@ -105,7 +105,7 @@ def unread_of(
         return Unread(unit, _unread(spark, source, home, standing), "a socket keeps nothing")
     except SessionizerError as error:
         return Unread(unit, None, str(error))
-    except (PySparkException, JavaError) as error:  # a topic or table that is gone: that is why people leave it
+    except (PySparkException, JavaError) as error:  # a topic or table that is gone, which is why the user switches
         return Unread(unit, None, first_line(error))
 
 

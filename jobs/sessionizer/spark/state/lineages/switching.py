@@ -120,7 +120,7 @@ class Switching:
         return self.trial and replace(self.trial, judges_late=False)
 
     def _kept(self, standing: Standing) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the topics that go on where they are, and the ids of all topics of the new source."""
+        """Return the topics that keep their positions, and the ids of all topics of the new source."""
         source = self.spec.source
         if source.format != "kafka":
             return (), {}

@@ -79,7 +79,7 @@ def files_read(home: StreamHome) -> list[SeenFile]:
 
 
 class _Looking:
-    """A look at the source that the stream goes on with after a restore to ``savepoint``."""
+    """A look at the source that the stream reads after a restore to ``savepoint``."""
 
     def __init__(self, spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> None:
         self._spark, self._home, self._savepoint, self._manifest = spark, home, savepoint, manifest

@@ -73,7 +73,7 @@ class Restoring:
 
     def _carried_out(self) -> str:
         with self.operation.abandoned_if_it_fails(before=Reached.SEEDED):
-            if self.left_out:  # first: a run that goes on from the record must find what was approved
+            if self.left_out:  # first: a run that resumes from the record must find the approved ranges
                 keep_left_out(self.home, self.operation.record.id, self.left_out)
             self.operation.reached(Reached.STOPPED)
             with self._tables_moved():

@@ -61,10 +61,10 @@ def change_rows(
     permit: Callable[[], None],
     say: Callable[[str], None],
 ) -> None:
-    """Make the changes in every table, as a step of ``operation``, which notes how many rows and of which days.
+    """Make the changes in every table, as a step of ``operation``, which notes the number of rows and their days.
 
-    Rows come back before others leave, so that a killed run finds all that it needs. A second run keeps what the first
-    one noted. Raises RowsGone, and RowsLeft where another writer wrote deleted rows anew.
+    Rows come back before others leave, so that a killed run finds all that it needs. A second run keeps the notes of
+    the first. Raises RowsGone, and RowsLeft if another writer wrote deleted rows anew.
     """
     streamed, record = list(tables), operation.record
     found = count_changes(spark, record.stream, streamed, changes)
