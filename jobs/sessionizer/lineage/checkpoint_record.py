@@ -1,7 +1,7 @@
 """``checkpoint.json`` of a lineage: how its checkpoint is made and which stream it belongs to (docs/adr/0071).
 
-Spark compares next to nothing of that: a renamed variable is an empty one, and a schema that it does refuse fails the
-query with words of its own. So a driver asks before it starts Spark.
+Spark compares next to nothing of that. A renamed variable is an empty one. A schema that Spark does refuse fails the
+query with words of its own. So a driver checks the record before it starts Spark.
 """
 
 from __future__ import annotations

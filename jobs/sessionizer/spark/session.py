@@ -100,8 +100,8 @@ def class_path(master: str) -> dict[str, str]:
     """Return the settings that give Spark our jars.
 
     On one machine they are on the class path of each JVM (``local-cluster`` has several). ``spark.jars`` would copy
-    them for every session, and Spark closes the class loader of an old session with a query of a new one still in it:
-    every streaming query is a session.
+    them for every session, and every streaming query is a session. Spark also closes the class loader of an old session
+    with a query of a new one still in it.
     """
     if is_local(master):
         return {f"spark.{process}.extraClassPath": f"{jar_folder()}/*" for process in ("driver", "executor")}

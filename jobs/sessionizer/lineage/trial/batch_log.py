@@ -25,7 +25,7 @@ class BatchLog:
     """Figures that the driver keeps: a command reads the usual ones from it, a restart the progress of a trial."""
 
     def __init__(self, file: ControlPath) -> None:
-        """Read the file, or begin at nothing if it cannot be read. Raises DamagedFile for a file of a newer release."""
+        """Read the file, or begin empty if it cannot be read. Raises DamagedFile for a file of a newer release."""
         self._file, self._added = file, 0
         kept = read_json(file) or {}
         require_known_format(file, kept)

@@ -1,8 +1,8 @@
 """Check that a lineage can go on by a changed spec (docs/adr/0043).
 
-Most changes hold from the next batch on. Changes that would lose events are refused. These are the facts of the
-checkpoint, such as the number of key groups or the source. Other refused changes alter a batch that was cut short after
-it had written, because Delta skips rows that a table has while the state follows the new spec.
+Most changes hold from the next batch on. Changes that would lose events are refused. Some alter a fact of the
+checkpoint, such as the number of key groups or the source. Others alter a batch that was cut short after it had
+written. Delta skips rows that a table has, while the state would follow the new spec.
 """
 
 from __future__ import annotations

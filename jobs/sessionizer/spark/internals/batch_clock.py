@@ -3,7 +3,7 @@
 **Private**: a Java object in Catalyst's ``Invoke``, set from the offset log of the running batch (docs/adr/0039).
 **Public**: ``current_timestamp()``, which Spark replaces by the same instant, in a table of one row that is broadcast
 to the rows (docs/adr/0116). In their own plan it would be written as a number into the Java text that Spark generates,
-which would then be compiled anew in every batch; a higher-order function keeps it out of that of the table.
+which would then be compiled anew in every batch. A higher-order function keeps it out of the text of the table.
 **Lost**: a small job in every batch, which reads that one row.
 """
 

@@ -1,10 +1,10 @@
 """Names of the files of a local checkpoint, given without starting four processes each time (docs/adr/0037).
 
 **Private**: the name of one of Spark's classes, as a setting.
-**Public**: Hadoop's setting for local files, with Hadoop's class that keeps no checksums of its own: half as many
-names, and half the processes (docs/adr/0122).
-**Lost**: some thirty processes a batch, ``readlink``, on a machine without Hadoop's native library; and Hadoop's
-checksum beside each file of the checkpoint, by which a look at it tells that a log was altered.
+**Public**: Hadoop's setting for local files, with Hadoop's class that keeps no checksums of its own. It gives half as
+many names, and starts half the processes (docs/adr/0122).
+**Lost**: some thirty processes a batch, ``readlink``, on a machine without Hadoop's native library. Hadoop's checksum
+beside each file of the checkpoint, which shows that a log was altered.
 """
 
 from __future__ import annotations

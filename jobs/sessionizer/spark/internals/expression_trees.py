@@ -1,9 +1,9 @@
 """Parts of a spec's expression, as Spark itself parses and resolves it.
 
 **Private**: Spark's parser and its trees.
-**Public**: the words of the SQL, and what Spark refuses by itself (``ingest/permitted.py``).
-**Lost**: words tell less than a tree, so what they leave open is refused: a comment, a name that is that of a clock,
-the text ``'now'`` even where it is no time.
+**Public**: the words of the SQL, and Spark's own refusals (``ingest/permitted.py``).
+**Lost**: words tell less than a tree, so anything that they leave open is refused. Examples are a comment, a name that
+is also that of a clock, and the text ``'now'`` even where it is no time.
 """
 
 from __future__ import annotations

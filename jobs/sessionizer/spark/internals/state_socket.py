@@ -1,11 +1,11 @@
-"""A request to the state of ``transformWithState`` that is not answered fails.
+"""A limit for requests to the state of ``transformWithState``: a request that is not answered fails.
 
-The server is a thread of the JVM. A full disk ends it with an Error, of which Spark tells nobody in local mode: the
+The server is a thread of the JVM. A full disk ends it with an Error, which Spark does not report in local mode: the
 task, and with it the driver, would wait for ever.
 
 **Private**: the socket of PySpark's client of that server.
 **Public**: none: a request waits as long as PySpark has it.
-**Lost**: such a batch hangs until the supervisor's patience with one that does not get on ends the driver.
+**Lost**: such a batch hangs until the supervisor's patience with a batch without progress ends the driver.
 """
 
 from __future__ import annotations

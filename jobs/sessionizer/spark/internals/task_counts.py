@@ -2,9 +2,9 @@
 
 **Private**: the status store behind Spark's pages, through the Java context.
 **Public**: Spark's monitoring API, which its UI serves.
-**Lost**: where the UI is off, or answers nobody but a proxy, whole tasks count only: one that takes longer than a
-driver's patience with a batch passes for one that hangs. Then give it more (docs/operating.md). On one machine the
-processor time of tasks is looked at as well, so nothing is lost.
+**Lost**: if the UI is off, or answers a proxy only, only finished tasks count. A task that takes longer than a driver's
+patience with a batch then passes for a hanging one. Then give it more (docs/operating.md). On one machine the driver
+also looks at the processor time of tasks, so nothing is lost.
 """
 
 from __future__ import annotations

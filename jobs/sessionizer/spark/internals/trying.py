@@ -1,10 +1,10 @@
 """Expressions that are null where evaluating them fails, so that no value of a row ends a stream (docs/adr/0005).
 
 **Private**: Catalyst's ``TryEval``, which backs Spark's ``try_*`` functions and has no public name.
-**Public**: ``try_add`` of a day and a number of days, which is null where either cannot be evaluated: the number is the
+**Public**: ``try_add`` of a day and a number of days, which is null if either cannot be evaluated. The number is the
 size of an array that holds the value. A bare name cannot fail and is not tried.
-**Lost**: a value is evaluated twice. That ``try_add`` is null where what is inside it fails is what Spark does, not
-what it promises: where a release no longer does, one absurd value ends the stream, as it would without a door.
+**Lost**: a value is evaluated twice. Spark does not promise that ``try_add`` is null if a part inside it fails,
+although it does so now. In a release that changes this, one absurd value ends the stream, as it would without a door.
 """
 
 from __future__ import annotations

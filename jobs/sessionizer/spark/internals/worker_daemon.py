@@ -1,11 +1,11 @@
 """Spark's daemon of Python workers with its imports frozen.
 
-After every task the daemon has the worker collect garbage, which looks at all objects there are: 50 ms for what the
-imports left, six times a batch on two cores. Frozen, those objects are no longer looked at (``gc.freeze``).
+After every task the daemon has the worker collect garbage, which looks at every object. The imported objects take 50
+ms, six times a batch on two cores. The collector skips frozen objects (``gc.freeze``).
 
 **Private**: ``pyspark.worker`` and ``pyspark.daemon``, which a module of ours stands in for.
 **Public**: Spark's own daemon (``launch/local_settings.py`` leaves ``spark.python.daemon.module`` alone). A worker then
-freezes what it has imported when a function of ours has run in it for the first time, as it does on a cluster.
+freezes its imports when a function of ours has run in it for the first time, as it does on a cluster.
 **Lost**: each worker imports everything for itself, a second or more at the start.
 """
 

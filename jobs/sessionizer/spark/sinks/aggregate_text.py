@@ -1,8 +1,8 @@
 """The inputs of a measure's aggregates, put into columns of their own, from the words of its SQL.
 
-For a Spark whose parser cannot be asked (``internals/aggregate_trees.py`` asks it). A measure is taken apart into what
-its aggregates are given, the aggregates themselves, and what is made of their results: each is computed in a step of
-its own, and what can fail in the first and the last is tried.
+For a Spark whose parser cannot be asked (``internals/aggregate_trees.py`` asks it). A measure is taken apart into the
+inputs of its aggregates, the aggregates themselves, and the expression over their results. Each is computed in a step
+of its own. In the first and the last, any part that can fail is tried.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """SQL aggregates that are null where evaluating them fails, so that no failure spreads to another aggregate.
 
-An aggregate cannot be wrapped as a mapping is: Spark evaluates its inputs row by row, then its function over the rows,
-then the expression over the result, and only an expression without an aggregate can be tried. So the inputs are tried
-in columns of their own, in which a failed value differs from a null one. The result is tried as a whole. The functions
-in between are those that take any input (docs/adr/0058).
+An aggregate cannot be wrapped as a mapping is, because only an expression without an aggregate can be tried. Spark
+evaluates its inputs row by row, then its function over the rows, then the expression over the result. So the inputs are
+tried in columns of their own, in which a failed value differs from a null one. The result is tried as a whole. The
+functions in between are those that take any input (docs/adr/0058).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plan of a restore, as data: shown before anything is stopped, approved by its digest, checked again then.
 
-The digest covers the decision (the savepoint, the lineage that is left, the spec that the stream goes on by), not the
-figures: a stream that runs on while the user reads the plan writes more rows that would be deleted.
+The digest covers the decision: the savepoint, the lineage that is left, the spec that the stream goes on by. It does
+not cover the figures, because a stream that runs on while the user reads the plan writes more rows to delete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plan of a seed, as data: shown first, approved by its digest, carried out as it was shown.
 
-The digest covers the decision (the history, its end, where the live source begins, the spec, the lineage that is left),
-not the figures: a history may be long, and is read anew when the seed is carried out.
+The digest covers the decision: the history, its end, where the live source begins, the spec, the lineage that is left.
+It does not cover the figures, because a history may be long, and is read anew when the seed is carried out.
 """
 
 from __future__ import annotations

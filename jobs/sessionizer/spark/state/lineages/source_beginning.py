@@ -1,7 +1,7 @@
 """Beginning of a source, as Spark writes it down: found by a query that reads no row.
 
-A query over the source that ends when it has planned all there is leaves notes in a checkpoint that is thrown away: the
-offsets from which it began and the files that exist, in the form that a lineage takes as its position. Delta's source
+The query over the source ends when it has planned all there is. It leaves notes in a checkpoint that is thrown away:
+the offsets from which it began and the files that exist. A lineage takes its position in this form. Delta's source
 notes no beginning, its position is a version.
 """
 
