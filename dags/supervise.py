@@ -58,7 +58,7 @@ for spec in survey_streams(project.streams).specs.values():
             task_id="supervise",
             stream=spec.name,
             project=project,
-            policy=settings.policy.for_watermark_delay(spec.rules.watermark_delay_ms),
+            policy=settings.policy.allow_watermark_delay(spec.rules.watermark_delay_ms),
             watch_lease_ms=settings.watch_lease_ms,
             **RETRIES,
         )

@@ -69,7 +69,7 @@ def race(  # noqa: PLR0913  one parameter per option
         raise typer.BadParameter(f"there are no results in {folder}", param_hint="--keep")
     if keep:
         again = {*(workload.name for workload in chosen), *(only or ())}
-        taken = results.beside(results.load(folder), taken, again)
+        taken = results.merge_results(results.load(folder), taken, again)
     _race(chosen, choices, taken, folder)
     if not only or STARTUP in only:
         _start(choices.repetitions, taken, folder)
@@ -211,5 +211,5 @@ def profile(  # noqa: PLR0913  one parameter per option
         choices = Choices(key_groups=key_groups, emit_every_s=emit_every, peer_sink=peer_sink, settings=settings)
         record = play(Turn(limited, contestant, 0), choices, typer.echo)
     stages, last = event_log.stages_in(log), breakdown.last_batch(record)
-    parts = [breakdown.per_batch(record), f"Batch {last}:", breakdown.timeline(record, stages, last)]
+    parts = [breakdown.format_batches(record), f"Batch {last}:", breakdown.timeline(record, stages, last)]
     typer.echo("\n\n".join([*parts, breakdown.metrics(stages, last)]))

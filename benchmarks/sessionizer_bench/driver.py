@@ -16,7 +16,7 @@ from sessionizer.spark.session import spark_session
 from sessionizer.spark.sinks.tables import COMMITS_PER_CHECKPOINT
 from sessionizer_bench.contestants import ours, pass_through, per_user, session_window
 from sessionizer_bench.contestants.race import Race
-from sessionizer_bench.measuring.batches import from_progress
+from sessionizer_bench.measuring.batches import parse_batches
 from sessionizer_bench.workloads import OURS, OURS_PLAIN, PASS_THROUGH, PER_USER, SESSION_WINDOW
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run(spark: SparkSession, contestant: str, race: Race) -> dict[str, Any]:
         query.awaitTermination()
     progress = [json.loads(update.json) for update in query.recentProgress]
     told = {"diary": diary.batches, "open_of_group": diary.open_of_group} if diary else {"diary": None}
-    return {"batches": from_progress(progress), **told}
+    return {"batches": parse_batches(progress), **told}
 
 
 def tally(spark: SparkSession, race: Race) -> dict[str, int]:

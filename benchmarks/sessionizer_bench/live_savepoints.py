@@ -87,7 +87,7 @@ class Watch:
         if beat and beat.batch_id is not None and beat.batch_at is not None and beat.batch_ms is not None:
             self.batches.setdefault(beat.batch_id, Span(beat.batch_at - beat.batch_ms, beat.batch_at))
 
-    def until(self, over: Callable[[], bool]) -> None:
+    def wait_until(self, over: Callable[[], bool]) -> None:
         """Look until ``over`` returns True. Raises RunFailed if the driver has ended, or batches no longer end."""
         known, since = len(self.batches), time.monotonic()
         while not over():
@@ -102,7 +102,7 @@ class Watch:
     def batches_more(self, number: int) -> None:
         """Wait for ``number`` further batches. Raises RunFailed."""
         wanted = len(self.batches) + number
-        self.until(lambda: len(self.batches) >= wanted)
+        self.wait_until(lambda: len(self.batches) >= wanted)
 
 
 def measured(turns: Turns, say: Callable[[str], None]) -> Taken:
@@ -164,7 +164,7 @@ def _savepoint(folder: Path, watch: Watch, way: str, name: str) -> Span:
     since = epoch_ms()
     with (folder / "savepoint.log").open("wb") as log:
         process = _started(folder, log, "savepoint", "create", NAME, "--id", name, *WAYS[way])
-        watch.until(lambda: process.poll() is not None)
+        watch.wait_until(lambda: process.poll() is not None)
     if process.returncode != 0:
         message = f"the savepoint ended with exit code {process.returncode}, see {folder / 'savepoint.log'}"
         raise RunFailed(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import with_name
+from sessionizer.causes.cause import name_stream
 from sessionizer.errors import TerminalError, TransientError, every_problem
 from sessionizer.redaction import redacted
 
@@ -96,7 +96,7 @@ class SupervisionEnded(TerminalError):
     """The supervisor of ``stream`` gave up for ``reason``. ``remedy`` tells the user what to do."""
 
     def __init__(self, stream: str, reason: str, remedy: str) -> None:
-        self.stream, self.reason, self.remedy = stream, reason, with_name(remedy, stream)
+        self.stream, self.reason, self.remedy = stream, reason, name_stream(remedy, stream)
         super().__init__(redacted(f"gave up on {stream}: {reason}. What to do: {self.remedy}"))
 
 

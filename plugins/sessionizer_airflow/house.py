@@ -24,7 +24,7 @@ def dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, run_limit: 
         "dag_id": dag_id(spec.name, verb),
         "doc_md": _document(spec, documentation),
         "tags": ["sessionizer", f"stream:{spec.name}", str(verb)],
-        "default_args": _of_tasks(spec.owner),
+        "default_args": _task_defaults(spec.owner),
     }
 
 
@@ -47,7 +47,7 @@ def platform_dag_options(verb: str, documentation: str, *, run_limit: timedelta)
         **_options(PLATFORM, verb, documentation, run_limit),
         "doc_md": f"{documentation.strip()}\n",
         "tags": [PLATFORM, verb],
-        "default_args": _of_tasks(PLATFORM),
+        "default_args": _task_defaults(PLATFORM),
     }
 
 
@@ -63,7 +63,7 @@ def _options(name: str, verb: str, documentation: str, run_limit: timedelta) -> 
     }
 
 
-def _of_tasks(owner: str) -> dict[str, Any]:
+def _task_defaults(owner: str) -> dict[str, Any]:
     return {"owner": owner, "execution_timeout": WORKER_LIMIT, "on_failure_callback": say_what_to_do}
 
 

@@ -77,7 +77,7 @@ def command_of(task: object) -> list[str] | None:
 def settings_of(launcher: ConnectionLauncher) -> dict[str, str]:
     """What a cluster's launcher adds."""
     target = SparkTarget.of(launcher.connection)
-    if not target.in_cluster:
+    if not target.is_in_cluster:
         return {}
     manager = launcher._manager(target.master, target.namespace)
     return manager.settings(manager.submission(UID))

@@ -40,6 +40,7 @@ _VAGUE: Final = re.compile(
     re.IGNORECASE,
 )
 _PREPOSITION_FIRST: Final = re.compile(r"_?(of|in|by|with|without|from|to|for)_")
+_IDIOMS: Final = frozenset({"to_json", "from_json", "from_environment"})
 _RIDDLE: Final = re.compile(r"allowed: nothing|\bnothing (?:if|where|unless)\b")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -49,7 +50,7 @@ def findings_in(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, Documented) and (text := ast.get_docstring(node)):
             yield from ((node.body[0].lineno, rule) for rule in _broken_by(text, returns_bool=_returns_bool(node)))
-        if isinstance(node, ast.FunctionDef) and _PREPOSITION_FIRST.match(node.name):
+        if isinstance(node, ast.FunctionDef) and _PREPOSITION_FIRST.match(node.name) and node.name not in _IDIOMS:
             yield node.lineno, f"a name that begins with a preposition: {node.name}"
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _RIDDLE.search(node.value):
             yield node.lineno, "a text that allows nothing: say what to do, in the imperative"

@@ -92,15 +92,15 @@ def _events(dataset: Dataset) -> tuple[Visits, Visits]:
     measured = ordinary.take((ordinary.at_ms >= START_MS) & (ordinary.at_ms < START_MS + span_ms))
     if dataset.background_share:
         measured = measured.and_then(visits.background_traffic(rng, dataset, int(span_ms / _OVERSUPPLY)))
-    measured = _as_they_arrive(rng, measured, dataset.traffic.disorder_s)
+    measured = _sort_by_arrival(rng, measured, dataset.traffic.disorder_s)
     prefill = visits.history(ordinary, session, dataset.history_events)
     if dataset.background:
         prefill = prefill.and_then(visits.background_prefill(rng, dataset.background))
-    prefill = _as_they_arrive(rng, prefill, dataset.traffic.disorder_s)
+    prefill = _sort_by_arrival(rng, prefill, dataset.traffic.disorder_s)
     return prefill, measured.take(np.arange(dataset.events))
 
 
-def _as_they_arrive(rng: np.random.Generator, events: Visits, disorder_s: float) -> Visits:
+def _sort_by_arrival(rng: np.random.Generator, events: Visits, disorder_s: float) -> Visits:
     return events.take(np.argsort(events.at_ms + rng.uniform(0, disorder_s * 1000, len(events)), kind="stable"))
 
 

@@ -21,7 +21,7 @@ _TEMPLATES: Final = 20_000
 def hexadecimal(rng: np.random.Generator, count: int, digits: int) -> pa.StringArray:
     """Return ``count`` random texts of ``digits`` (even) hex digits."""
     octets = np.frombuffer(rng.bytes(count * digits // 2), np.uint8).reshape(count, digits // 2)
-    return of_width(_HEX[octets].reshape(count, digits))
+    return _build_texts(_HEX[octets].reshape(count, digits))
 
 
 def numbered(letter: str, numbers: NDArray[np.int64], digits: int = 8) -> pa.StringArray:
@@ -30,10 +30,10 @@ def numbered(letter: str, numbers: NDArray[np.int64], digits: int = 8) -> pa.Str
     text[:, 0] = ord(letter)
     for place in range(digits):
         text[:, digits - place] = ord("0") + numbers // 10**place % 10
-    return of_width(text)
+    return _build_texts(text)
 
 
-def of_width(text: NDArray[np.uint8]) -> pa.StringArray:
+def _build_texts(text: NDArray[np.uint8]) -> pa.StringArray:
     """Return rows of ASCII codes, all of one width, as texts."""
     count, width = text.shape
     offsets = np.arange(count + 1, dtype=np.int32) * width

@@ -10,7 +10,7 @@ Batch = dict[str, Any]
 """A batch with data: id, rows, started_ms, ended_ms (epoch), durations_ms, state_rows, state_bytes."""
 
 
-def from_progress(updates: list[dict[str, Any]]) -> list[Batch]:
+def parse_batches(updates: list[dict[str, Any]]) -> list[Batch]:
     """Return the batches among Spark's progress updates, in order. Batches without new data have 0 rows."""
     batches = {update["batchId"]: update for update in updates if "addBatch" in update["durationMs"]}
     return [_batch(batches[number]) for number in sorted(batches)]
@@ -32,7 +32,7 @@ def _batch(update: dict[str, Any]) -> Batch:
     }
 
 
-def with_data(batches: list[Batch]) -> list[Batch]:
+def drop_empty_batches(batches: list[Batch]) -> list[Batch]:
     """Return the batches that brought events. The last batch may only close sessions."""
     return [batch for batch in batches if batch["rows"]]
 
@@ -56,7 +56,7 @@ def summary(batches: list[Batch], uncounted: int) -> dict[str, Any]:
 
     ``uncounted`` is the number of batches before the steady state. The first batch never counts.
     """
-    counted = with_data(batches)
+    counted = drop_empty_batches(batches)
     skip = max(uncounted, 1)
     steady = counted[skip:]
     times = [batch["ended_ms"] - batch["started_ms"] for batch in steady]

@@ -89,7 +89,7 @@ def record(
     contestant: str, result: dict[str, Any], seen: Observation, race: Race, uncounted: int, spawned: float
 ) -> dict[str, Any]:
     """Return the record of a run."""
-    first = batches.with_data(result["batches"])[0]
+    first = batches.drop_empty_batches(result["batches"])[0]
     return {
         "contestant": contestant,
         **batches.summary(result["batches"], uncounted),

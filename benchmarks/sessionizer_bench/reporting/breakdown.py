@@ -22,7 +22,7 @@ def last_batch(record: dict[str, Any]) -> int:
     return int((wrote or with_events)[-1])
 
 
-def per_batch(record: dict[str, Any]) -> str:
+def format_batches(record: dict[str, Any]) -> str:
     """Return a table with a row for each batch, in ms."""
     diary = record["diary"] or {}
     headings = ("batch", "events", "whole", *_PHASES, "evaluate", "writes", "open sessions")

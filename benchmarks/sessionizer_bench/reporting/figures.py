@@ -9,7 +9,7 @@ Record = dict[str, Any]
 """A run: workload, contestant, repetition and the measures."""
 
 
-def of_workload(records: list[Record], workload: str) -> dict[str, list[Record]]:
+def workload_runs(records: list[Record], workload: str) -> dict[str, list[Record]]:
     """Return the runs by contestant, in the order in which contestants first ran."""
     runs: dict[str, list[Record]] = {}
     for record in records:
@@ -42,14 +42,14 @@ def ratios(ours: list[Record], theirs: list[Record], measure: str) -> list[float
 
 def ratio(records: list[Record], workload: str, measure: str, ours: str, theirs: str) -> float | None:
     """Return the median of the ``ratios`` of two contestants, or None if no repetition has both."""
-    runs = of_workload(records, workload)
+    runs = workload_runs(records, workload)
     found = ratios(runs.get(ours, []), runs.get(theirs, []), measure)
     return median(found) if found else None
 
 
 def growth_ratio(records: list[Record], measure: str, contestant: str, small: str, large: str) -> float | None:
     """Return the growth of a contestant's measure from workload ``small`` to ``large``, as a median ratio."""
-    before = of_workload(records, small).get(contestant, [])
-    after = of_workload(records, large).get(contestant, [])
+    before = workload_runs(records, small).get(contestant, [])
+    after = workload_runs(records, large).get(contestant, [])
     found = ratios(after, before, measure)
     return median(found) if found else None

@@ -10,7 +10,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from sessionizer_bench.reporting.figures import Record, of_workload, spread, typical
+from sessionizer_bench.reporting.figures import Record, spread, typical, workload_runs
 from sessionizer_bench.reporting.targets import RATE
 from sessionizer_bench.workloads import CONTESTANTS, LARGE, OURS, SESSION_WINDOW, SMALL
 
@@ -34,7 +34,7 @@ def draw(records: list[Record], file: Path) -> None:
 
 
 def _rates(panel: Axes, records: list[Record], workload: str, title: str) -> None:
-    runs = of_workload(records, workload)
+    runs = workload_runs(records, workload)
     for name, found in runs.items():
         rate, ends = typical(found, RATE), spread(found, RATE)
         if rate is not None and ends is not None:
@@ -44,7 +44,7 @@ def _rates(panel: Axes, records: list[Record], workload: str, title: str) -> Non
 
 
 def _batch_times(panel: Axes, records: list[Record], workload: str) -> None:
-    for name, found in of_workload(records, workload).items():
+    for name, found in workload_runs(records, workload).items():
         panel.plot([took / 1000 for took in found[0]["batch_ms"]], label=name, color=COLOURS[name])
     panel.set(title="batch by batch (40 k events, 1 M open)", xlabel="batch", ylabel="seconds", ylim=(0, None))
     panel.legend()
@@ -66,6 +66,6 @@ def growth_points(records: list[Record], contestant: str) -> list[tuple[int, flo
     points = []
     for workload in {record["workload"] for record in records}:
         if workload.startswith("growth-"):
-            took = typical(of_workload(records, workload).get(contestant, []), "batch_ms_mean")
+            took = typical(workload_runs(records, workload).get(contestant, []), "batch_ms_mean")
             points += [(int(workload.removeprefix("growth-").removesuffix("k")) * 1000, took)] if took else []
     return points

@@ -35,7 +35,7 @@ def new_results(titles: dict[str, str], *, quick: bool) -> dict[str, Any]:
     }
 
 
-def beside(kept: dict[str, Any], new: dict[str, Any], workloads: set[str]) -> dict[str, Any]:
+def merge_results(kept: dict[str, Any], new: dict[str, Any], workloads: set[str]) -> dict[str, Any]:
     """Return ``new`` with the runs of ``kept``, except those of ``workloads``. Each run keeps its revision."""
     stay = [record for record in kept["runs"] if record["workload"] not in workloads]
     earlier = {name: kept[name] for name in ("taken_at", "revision")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer_bench.reporting.figures import Record, of_workload, ratios, spread, typical
+from sessionizer_bench.reporting.figures import Record, ratios, spread, typical, workload_runs
 from sessionizer_bench.reporting.targets import RATE, STARTUP, targets
 from sessionizer_bench.workloads import LATENCY, OURS, PASS_THROUGH, SESSION_WINDOW
 
@@ -28,11 +28,11 @@ def document(results: dict[str, Any]) -> str:
     parts = ["# Benchmark results", taken, *earlier(records)]
     parts += ["A quick run: its figures mean nothing."] if results["quick"] else ["## Promises", promises(records)]
     for name, title in results["workloads"].items():
-        if of_workload(records, name):
+        if workload_runs(records, name):
             parts += [f"## {title}", race(records, name)]
-    if of_workload(records, STARTUP):
+    if workload_runs(records, STARTUP):
         parts += ["## Start of the driver", startup(records)]
-    if of_workload(records, LATENCY):
+    if workload_runs(records, LATENCY):
         parts += ["## From the end of a session to its row, 100 events/s", latency(records)]
     return "\n\n".join(parts) + "\n"
 
@@ -60,7 +60,7 @@ def promises(records: list[Record]) -> str:
 
 def race(records: list[Record], workload: str) -> str:
     """Return the table of a workload: medians over the repetitions, a row for each contestant."""
-    runs = of_workload(records, workload)
+    runs = workload_runs(records, workload)
     return markdown(_HEADINGS, [_row(name, found, runs.get(OURS, [])) for name, found in runs.items()])
 
 
@@ -87,7 +87,7 @@ _SIZES: Final = ("peak_memory_bytes", "state_bytes", "checkpoint_written_bytes")
 
 def startup(records: list[Record]) -> str:
     """Return the table of starts of the real driver."""
-    runs = of_workload(records, STARTUP)[OURS]
+    runs = workload_runs(records, STARTUP)[OURS]
     rows = [(str(run["start_to_first_batch_s"]), f"{run['load_before']} → {run['load_after']}") for run in runs]
     return markdown(("seconds from start to first committed batch", "load before → after"), rows)
 
@@ -102,7 +102,7 @@ def latency(records: list[Record]) -> str:
             f"{_tenths(typical(runs, 'load_before'))} → {_tenths(typical(runs, 'load_after'))}",
             str(len(runs)),
         )
-        for name, runs in of_workload(records, LATENCY).items()
+        for name, runs in workload_runs(records, LATENCY).items()
     ]
     headings = (
         "contestant",
@@ -118,7 +118,7 @@ def latency(records: list[Record]) -> str:
 
 def summary(records: list[Record], workload: str) -> str:
     """Return a line for the terminal with the rates of a workload so far."""
-    runs = of_workload(records, workload)
+    runs = workload_runs(records, workload)
     rates = {name: typical(found, RATE) for name, found in runs.items()}
     named = [f"{name} {_count(rate)}" for name, rate in rates.items()]
     for peer in (PASS_THROUGH, SESSION_WINDOW):

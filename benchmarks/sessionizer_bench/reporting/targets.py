@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer_bench.reporting.figures import Record, growth_ratio, of_workload, ratio, typical
+from sessionizer_bench.reporting.figures import Record, growth_ratio, ratio, typical, workload_runs
 from sessionizer_bench.workloads import (
     GROWTH_LEVELS,
     LARGE,
@@ -84,7 +84,7 @@ def targets(levels: tuple[int, ...] = GROWTH_LEVELS) -> tuple[Target, ...]:
         Target("the same, 95th percentile", _latency("p95"), at_most=1),
         Target(
             "start of the driver to its first committed batch",
-            lambda records: typical(of_workload(records, STARTUP).get(OURS, []), "start_to_first_batch_s"),
+            lambda records: typical(workload_runs(records, STARTUP).get(OURS, []), "start_to_first_batch_s"),
             at_most=25,
             unit="s",
         ),

@@ -49,7 +49,7 @@ class Tally:
         return self.by_kind.total()
 
     @property
-    def by_destination(self) -> dict[Destination, int]:
+    def rows_by_destination(self) -> dict[Destination, int]:
         """Number of rows that each table must hold."""
         counts: Counter[Destination] = Counter()
         for kind, count in self.by_kind.items():
@@ -61,7 +61,7 @@ class Tally:
         return {
             "rows": self.rows,
             "by_kind": {kind.value: self.by_kind[kind] for kind in RowKind if self.by_kind[kind]},
-            "by_destination": {place.value: count for place, count in self.by_destination.items()},
+            "by_destination": {place.value: count for place, count in self.rows_by_destination.items()},
             "by_client": dict(self.by_client.most_common()),
             "users": len(self.users),
             "purchases": self.purchases,

@@ -39,7 +39,7 @@ _NAMELESS: Final = " …`"
 """End of a command in a remedy that takes the name of the stream."""
 
 
-def with_name(remedy: str, stream: str) -> str:
+def name_stream(remedy: str, stream: str) -> str:
     """Return the ``remedy`` with its commands as they are typed for ``stream``."""
     return remedy.replace(_NAMELESS, f" {stream}`")
 

@@ -7,8 +7,8 @@ import errno
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.cause import with_name
-from sessionizer.causes.of_launches import OF_LAUNCHES
+from sessionizer.causes.cause import name_stream
+from sessionizer.causes.launch_causes import LAUNCH_CAUSES
 from sessionizer.causes.table import CAUSES, cause_of
 from sessionizer.errors import (
     DamagedFile,
@@ -38,7 +38,7 @@ def remedy_for(error: SessionizerError) -> str:
     """Return a line of advice: the cause's remedy, unless the command line knows more than the cause."""
     known = next((ON_COMMAND_LINE[kind](error) for kind in type(error).__mro__ if kind in ON_COMMAND_LINE), None)
     remedy, stream = known or cause_of_error(error).remedy, getattr(error, "stream", None)
-    return with_name(remedy, stream) if isinstance(stream, str) else remedy
+    return name_stream(remedy, stream) if isinstance(stream, str) else remedy
 
 
 def cause_of_error(error: SessionizerError | OSError) -> Cause:
@@ -55,7 +55,7 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
         return cause_of(error.cause, error.detail, terminal=isinstance(error, TerminalError))
     name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in CAUSES), type(error).__name__)
     cause = cause_of(name, str(error), terminal=isinstance(error, TerminalError))
-    return replace(cause, remedy=cause.remedy.format(error=error)) if cause in OF_LAUNCHES else cause
+    return replace(cause, remedy=cause.remedy.format(error=error)) if cause in LAUNCH_CAUSES else cause
 
 
 def _invalid(error: InvalidSpec) -> str:
@@ -102,7 +102,7 @@ def _owned(error: TableOwned) -> str:
     return f"give sink.path another folder; only if that owner is gone for good, hand the table over: {alter}"
 
 
-def _behind(error: StateBehindTables) -> str | None:
+def _advise_newer_home(error: StateBehindTables) -> str | None:
     if error.known is not None:
         return None
     delete = f"DELETE FROM delta.`{error.location}` WHERE lineage = '{error.lineage}'"  # noqa: S608  for people
@@ -127,7 +127,7 @@ ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {
     DamagedFile: _damaged,
     TableOwned: _owned,
     LineageUnfit: _unfit,
-    StateBehindTables: _behind,
+    StateBehindTables: _advise_newer_home,
 }
 """Remedies that know more than the cause, because most such errors are mistakes in a command. A function returns None
 if the cause's remedy fits."""

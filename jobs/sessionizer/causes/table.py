@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from sessionizer.causes.cause import TERMINAL, Cause
-from sessionizer.causes.of_drivers import OF_PROCESSES, OF_QUERIES
-from sessionizer.causes.of_errors import OF_ERRORS
-from sessionizer.causes.of_launches import OF_LAUNCHES, OF_STARTS
+from sessionizer.causes.driver_causes import PROCESS_CAUSES, QUERY_CAUSES
+from sessionizer.causes.error_causes import ERROR_CAUSES
+from sessionizer.causes.launch_causes import LAUNCH_CAUSES, START_CAUSES
 
-CAUSES: Final = {cause.name: cause for cause in (*OF_QUERIES, *OF_ERRORS, *OF_LAUNCHES, *OF_STARTS, *OF_PROCESSES)}
+CAUSES: Final = {
+    cause.name: cause for cause in (*QUERY_CAUSES, *ERROR_CAUSES, *LAUNCH_CAUSES, *START_CAUSES, *PROCESS_CAUSES)
+}
 DISK_FULL_SIGNS: Final = ("No space left on device", "Disk quota exceeded")
 
 

@@ -49,7 +49,7 @@ def carry_out(
             return current
         job = Maintenance(f"{record.verb}-{record.id}", record.by, why, record.wanted)
         with held_for(where, job, wait_s, say) as lease:
-            return _under_lease(where, current, lease, work, check)
+            return _run_under_lease(where, current, lease, work, check)
     except Exception as error:
         failure = named_failure(where.name, error)
         for line in _what_became_of(where, record, failure):
@@ -59,7 +59,7 @@ def carry_out(
         raise failure from error
 
 
-def _under_lease(
+def _run_under_lease(
     where: StreamHome, record: OperationRecord, lease: Lease, work: Work, check: Callable[[], object]
 ) -> OperationRecord:
     from sessionizer.spark.failures.passing import passes, tried_again  # noqa: PLC0415  fast --help

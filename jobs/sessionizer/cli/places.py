@@ -12,7 +12,7 @@ from sessionizer.home.control_root import control_root
 from sessionizer.home.data_root import DATA_VARIABLE, data_root, uri_of
 from sessionizer.home.platform_home import home_at, platform_home
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import with_its_data
+from sessionizer.lineage.active import locate_data
 from sessionizer.stream_spec.loading.folder import find_stream
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def stream_home(home: Path | None, stream: str, data: str | None = None) -> Stre
     Raises InvalidSpec.
     """
     platform = home_folder(home)
-    return with_its_data(StreamHome.of(platform, stream, data_folder(data, platform)))
+    return locate_data(StreamHome.of(platform, stream, data_folder(data, platform)))
 
 
 def stream_spec(streams: Path | None, name: str) -> StreamSpec:

@@ -81,10 +81,10 @@ def run(  # noqa: PLR0913  one parameter per option
     if where.data_root is not None:
         say(f"data: {uri_of(where.data_root)}")
     record = drive(where, file, options, say)
-    typer.echo(f"stream {stream} {record.outcome} {after_batch(record.batch_id)}")
+    typer.echo(f"stream {stream} {record.outcome} {describe_last_batch(record.batch_id)}")
 
 
-def after_batch(batch_id: int | None) -> str:
+def describe_last_batch(batch_id: int | None) -> str:
     """Say after which batch a driver ended. None means before the first."""
     return "before its first batch" if batch_id is None else f"after batch {batch_id}"
 

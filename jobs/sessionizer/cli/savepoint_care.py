@@ -43,7 +43,7 @@ def verify(
     master: Master = None,
 ) -> None:
     """Compute every checksum anew. If a file is missing or changed, a line says so and the exit code is 17."""
-    where, manifest = (_with_tables if deep else _complete)(stream, id, folder, home)
+    where, manifest = (_require_canonical if deep else _complete)(stream, id, folder, home)
     with reading(where, "savepoint verify"):
         _require_sound(where, manifest)
         typer.echo(f"{len(manifest.files)} files are as they were written: {contents_line(manifest)}")
@@ -63,7 +63,7 @@ def diff(  # noqa: PLR0913  one parameter per option
     master: Master = None,
 ) -> None:
     """List the differences between two savepoints: the stream's position, its spec, its open events."""
-    find = _with_tables if events else _complete
+    find = _require_canonical if events else _complete
     homes, manifests = zip(*(find(stream, each, folder, home) for each in (before, now)), strict=True)
     changes = differences(*manifests)
     counts: dict[str, int] = {}
@@ -100,7 +100,7 @@ def export(
     master: Master = None,
 ) -> None:
     """Write the open sessions as a Delta table, each with the end that it would have if no more events came."""
-    where, manifest = _with_tables(stream, id, folder, home)
+    where, manifest = _require_canonical(stream, id, folder, home)
     target = folder_at(to)
     if target.exists():
         raise UnwritablePath(uri_of(target), "the result", "it exists, and nothing is overwritten")
@@ -165,7 +165,9 @@ def _plan_line(verdict: Verdict) -> str:
     return f"{'remove' if verdict.goes else 'keep':<7} {verdict.id}  {verdict.because}"
 
 
-def _with_tables(stream: str, savepoint: str, folder: str | None, home: Path | None) -> tuple[SavepointHome, Manifest]:
+def _require_canonical(
+    stream: str, savepoint: str, folder: str | None, home: Path | None
+) -> tuple[SavepointHome, Manifest]:
     where, manifest = _complete(stream, savepoint, folder, home)
     if manifest.kind is not Kind.CANONICAL:
         raise UnusableSavepoint(savepoint, f"it is {manifest.kind}, and has no tables")

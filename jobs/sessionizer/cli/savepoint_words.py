@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from sessionizer.control.status.progress_line import in_words
+from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.home.clock import moment_text
 from sessionizer.home.data_root import folder_at, uri_of
 
@@ -46,7 +46,7 @@ def contents_line(manifest: Manifest) -> str:
 
 def savepoint_line(found: Savepoint, now: int) -> str:
     """Describe a savepoint in one line of a list."""
-    age = "" if found.at is None else f"  {in_words(now - found.at)} ago"
+    age = "" if found.at is None else f"  {describe_duration(now - found.at)} ago"
     if found.manifest is None:
         return f"{found.id}  {found.state}{age}{f'  ({found.wrong})' if found.wrong else ''}"
     return f"{found.id}  {found.state}{age}  batch {found.manifest.batch_id}  {contents_line(found.manifest)}"

@@ -15,7 +15,7 @@ from rich.table import Table
 from sessionizer.cli.places import AsJson, Home, Streams, home_folder, nothing_known, streams_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.status.observation import State
-from sessionizer.control.status.progress_line import in_words
+from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.deployment.running_spec import pending_line
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import epoch_ms
@@ -100,7 +100,7 @@ def _row(status: StreamView, now: int) -> list[str]:
     if seen is None:
         return [status.name, f"[red]{status.state}[/red]", *[NOTHING] * (len(COLUMNS) - 2)]
     colour = _COLOURS.get(seen.state, "default")
-    age = NOTHING if seen.age_ms is None else f"{in_words(seen.age_ms)} ago"
+    age = NOTHING if seen.age_ms is None else f"{describe_duration(seen.age_ms)} ago"
     return [status.name, f"[{colour}]{seen.state}[/{colour}]", *_figures(seen, now), age, _driver(seen)]
 
 
@@ -124,7 +124,7 @@ def _watermark(beat: Heartbeat, now: int) -> str:
     if beat.is_drained:
         return "drained"
     moment = datetime.fromtimestamp(beat.watermark_ms / 1000, UTC)
-    return f"{moment:%m-%d %H:%M:%S} ({in_words(now - beat.watermark_ms)})"
+    return f"{moment:%m-%d %H:%M:%S} ({describe_duration(now - beat.watermark_ms)})"
 
 
 def _driver(seen: Observation) -> str:

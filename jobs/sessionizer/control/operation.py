@@ -46,20 +46,20 @@ class Operation:
     def reached(self, stage: Reached) -> None:
         """Note that ``stage`` has been done. If a killed run noted it, the note stays as it is."""
         if not self.record.has_done(stage):
-            self._write(self.record.after(stage))
+            self._write(self.record.record_step(stage))
 
     def note_rows(self, counts: str, days: str) -> None:
         """Note the rows that leave the tables, and their days. If a killed run noted them, the note stays as it is."""
         record = self.record
         self._write(replace(record, counts=record.counts or counts, days=record.days or days))
 
-    def over(self, lineage: str) -> OperationRecord:
+    def finish(self, lineage: str) -> OperationRecord:
         """Note that ``lineage`` is the active one, and that nothing is left to do. Returns the record.
 
         The desired state is restored before that note, because a user would not type a finished command again.
         """
         self._wanted_again("is over")
-        self._write(replace(self.record.after(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
+        self._write(replace(self.record.record_step(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
         return self.record
 
     @contextmanager

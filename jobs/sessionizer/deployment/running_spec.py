@@ -64,7 +64,7 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
     lineage = active_lineage(home)
     record = read_lineage_spec(home, lineage) if lineage else None
     if lineage is None or record is None:
-        return _of_file(file)
+        return _use_file(file)
     if file.spec is None:
         if apply:
             file.required()
@@ -72,7 +72,7 @@ def choose_spec(home: StreamHome, file: SpecFile, *, apply: bool) -> RunningSpec
         return RunningSpec(
             spec, record, decided_by(record.document), remark=f"runs by the last good spec: {file.problem}"
         )
-    return _of_lineage(home, lineage, record, file.spec, apply=apply)
+    return _reconcile_with_lineage(home, lineage, record, file.spec, apply=apply)
 
 
 def note_spec(home: StreamHome, lineage: str, running: RunningSpec) -> None:
@@ -154,13 +154,15 @@ def _keeping(field: str, changes: tuple[Change, ...]) -> str:
     return f", or keep {kept}: write it into the file" if field == KEY_GROUPS else ""
 
 
-def _of_file(file: SpecFile) -> RunningSpec:
+def _use_file(file: SpecFile) -> RunningSpec:
     """Take the file's spec, because this is the first start, or the lineage's record was removed."""
     spec = file.required()
     return RunningSpec(spec, LineageSpec(document_of(spec)))
 
 
-def _of_lineage(home: StreamHome, lineage: str, record: LineageSpec, spec: StreamSpec, *, apply: bool) -> RunningSpec:
+def _reconcile_with_lineage(
+    home: StreamHome, lineage: str, record: LineageSpec, spec: StreamSpec, *, apply: bool
+) -> RunningSpec:
     before = decided_by(record.document)
     changes = changes_between(before, decisions_of(spec))
     desired = examine_desired(home).value

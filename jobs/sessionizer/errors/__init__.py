@@ -74,7 +74,9 @@ from sessionizer.errors.drivers import (
     QueryInterrupted,
     TableOwned,
 )
-from sessionizer.errors.of_state import (
+from sessionizer.errors.sources import SourceForbidden, SourceMissing, SourceReplaced
+from sessionizer.errors.specs import DuplicateStream, InvalidSpec, Misfits, UnknownStream, every_problem
+from sessionizer.errors.state_errors import (
     BatchOutrun,
     DamagedCheckpoint,
     DataElsewhere,
@@ -100,9 +102,6 @@ from sessionizer.errors.of_state import (
     UnreadableLineage,
     UnusableSavepoint,
 )
-from sessionizer.errors.of_tables import DataAway, HomeCopied, RowsMissing, StateBehindTables
-from sessionizer.errors.sources import SourceForbidden, SourceMissing, SourceReplaced
-from sessionizer.errors.specs import DuplicateStream, InvalidSpec, Misfits, UnknownStream, every_problem
 from sessionizer.errors.surroundings import (
     ControlUnreachable,
     DamagedFile,
@@ -115,6 +114,7 @@ from sessionizer.errors.surroundings import (
     StoreUnreachable,
     UnwritablePath,
 )
+from sessionizer.errors.table_errors import DataAway, HomeCopied, RowsMissing, StateBehindTables
 from sessionizer.errors.tree import SessionizerError, TerminalError, TransientError
 
 __all__ = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import Cause, Verdict, with_name
-from sessionizer.causes.of_drivers import HUNG, KILLED, NO_PROGRESS, NO_START
+from sessionizer.causes.cause import Cause, Verdict, name_stream
+from sessionizer.causes.driver_causes import HUNG, KILLED, NO_PROGRESS, NO_START
 from sessionizer.causes.start_problem import VAGUE, start_problem_in
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
-from sessionizer.control.status.progress_line import in_words
+from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.home.clock import clock_time
 from sessionizer.home.names import Verb, dag_id
 from sessionizer.redaction import redacted
@@ -39,42 +39,42 @@ def advice_on(
     """
     seen = newest.seen
     if unfinished is not None:
-        return _on_operation(unfinished)
+        return _describe_operation(unfinished)
     if supervision is not None and seen.desired.state is DesiredState.RUNNING:
-        told = _of_supervisor(home.name, seen, supervision, now)
+        told = _describe_supervisor(home.name, seen, supervision, now)
         if told is not None:
             return told
     if seen.damage:
         return f"damaged: {seen.damage[0]}"
-    return _on_driver(home, newest, supervised=supervision is not None)
+    return _describe_driver(home, newest, supervised=supervision is not None)
 
 
-def _on_driver(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str | None:
+def _describe_driver(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str | None:
     seen = newest.seen
     if seen.state is State.STALLED:
-        return _on_stall(home, seen)
+        return _describe_stall(home, seen)
     if seen.state in {State.FAILED, State.VANISHED}:
-        return _on_end(home, newest, supervised=supervised)
-    return _on_desired_state(home.name, seen) or _on_warning(seen)
+        return _describe_end(home, newest, supervised=supervised)
+    return _describe_desired_state(home.name, seen) or _find_warning(seen)
 
 
-def _on_operation(unfinished: UnfinishedOperation) -> str:
+def _describe_operation(unfinished: UnfinishedOperation) -> str:
     """Say how far the command is, and how a user continues it."""
     standing = f"{unfinished.standing}; no driver starts before it is over"
     how = "if that process is killed" if unfinished.is_at_work else "what to do"
     return f"{standing}; {how}: {unfinished.go_on}"
 
 
-def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
+def _describe_supervisor(name: str, seen: Observation, record: SupervisionRecord, now: int) -> str | None:
     """Say what the supervisor waits for, or why it does not restart the stream. None while a driver lives."""
     if record.given_up and not _is_newer(seen, record):
         going_on = "" if cause_of(record.cause).for_good else f", then {_unpause(name)}"
-        return f"given up: {record.last_failure}; what to do: {with_name(record.remedy, name)}{going_on}"
+        return f"given up: {record.last_failure}; what to do: {name_stream(record.remedy, name)}{going_on}"
     if seen.state.is_live:
         return None
     if record.restart_at <= now:
-        return _of_overdue_start(name, record) if record.counted_uid == seen.uid is not None else None
-    until, remedy = clock_time(record.restart_at), with_name(record.remedy, name)
+        return _describe_overdue_start(name, record) if record.counted_uid == seen.uid is not None else None
+    until, remedy = clock_time(record.restart_at), name_stream(record.remedy, name)
     if record.waiting_since is not None:
         what = cause_of(record.cause).called
         since = f"waiting since {clock_time(record.waiting_since)}: {what}; tried again at {until}"
@@ -83,7 +83,7 @@ def _of_supervisor(name: str, seen: Observation, record: SupervisionRecord, now:
     return f"{count}: {record.last_failure}; what to do: {remedy}"
 
 
-def _of_overdue_start(name: str, record: SupervisionRecord) -> str:
+def _describe_overdue_start(name: str, record: SupervisionRecord) -> str:
     """Repeat the supervisor's last failure after its wait is over. Its record knows best how the driver ended."""
     how = f"{_unpause(name)}, if it is paused"
     return f"{record.last_failure}; what to do: {record.remedy}; to go on where it was: {how}"
@@ -98,14 +98,13 @@ def _is_newer(seen: Observation, record: SupervisionRecord) -> bool:
     return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
 
 
-def _on_end(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str:
+def _describe_end(home: StreamHome, newest: NewestDriver, *, supervised: bool) -> str:
     seen = newest.seen
     problem = _start_problem(home, newest)
     cause, what = _cause(seen, problem)
     log = newest.launch.log if newest.launch else str(home.logs)
-    return (
-        f"{what} → {with_name(cause.remedy, home.name)} (see {log}){_going_on(home.name, cause, supervised=supervised)}"
-    )
+    going_on = _going_on(home.name, cause, supervised=supervised)
+    return f"{what} → {name_stream(cause.remedy, home.name)} (see {log}){going_on}"
 
 
 def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]:
@@ -139,7 +138,7 @@ def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
     return f"; to go on where it was: {how}"
 
 
-def _on_stall(home: StreamHome, seen: Observation) -> str:
+def _describe_stall(home: StreamHome, seen: Observation) -> str:
     lease, cause = seen.lease, OF_STALLS[seen.stall or Stall.NO_START]
     process = f"pid {lease.pid} on {lease.host}" if lease else "its process"
     shown = _shown_by(seen)
@@ -148,20 +147,20 @@ def _on_stall(home: StreamHome, seen: Observation) -> str:
 
 def _shown_by(seen: Observation) -> str:
     if seen.stall is Stall.NO_PROGRESS and seen.progress_age_ms is not None:
-        return f"no progress for {in_words(seen.progress_age_ms)}"
-    return f"no sign for {in_words(seen.age_ms)}" if seen.age_ms is not None else "no sign yet"
+        return f"no progress for {describe_duration(seen.progress_age_ms)}"
+    return f"no sign for {describe_duration(seen.age_ms)}" if seen.age_ms is not None else "no sign yet"
 
 
-def _on_desired_state(name: str, seen: Observation) -> str | None:
+def _describe_desired_state(name: str, seen: Observation) -> str | None:
     """Say how the stream differs from its desired state. None if no desired state was ever set."""
-    if seen.as_desired or not seen.desired.at or seen.state is State.STOPPING:
+    if seen.is_as_desired or not seen.desired.at or seen.state is State.STOPPING:
         return None
     if seen.desired.state is DesiredState.RUNNING:
         return f"{seen.desired.by} wants it RUNNING, but nothing drives it: `sessionizer run {name}`"
     return f"{seen.desired.by} wants it {seen.desired.state}: `sessionizer stop {name}`"
 
 
-def _on_warning(seen: Observation) -> str | None:
+def _find_warning(seen: Observation) -> str | None:
     """Return the warning with which a live driver runs."""
     beat = seen.heartbeat
     if beat is None or not beat.warning or not seen.state.is_live or beat.uid != seen.uid:

@@ -54,8 +54,8 @@ def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | Non
     if now - (newest.failed_at or 0) > TOLD_FOR_MS:
         return None
     return (
-        f"{_named(newest)}, approved by {newest.by}, failed at {_at(newest)} and was abandoned: {newest.failure}; the "
-        f"stream is as it was before"
+        f"{_named(newest)}, approved by {newest.by}, failed at {_failure_time(newest)} and was abandoned: "
+        f"{newest.failure}; the stream is as it was before"
     )
 
 
@@ -63,5 +63,5 @@ def _named(record: OperationRecord) -> str:
     return f"{record.verb} to {record.savepoint}" if record.savepoint else record.verb
 
 
-def _at(record: OperationRecord) -> str:
+def _failure_time(record: OperationRecord) -> str:
     return clock_time(record.failed_at or record.step_at)

@@ -48,11 +48,11 @@ def all_streams(platform: Path, specs: Path) -> Iterator[StreamView]:
     """
     files = spec_files(specs)
     for file in files:
-        yield _of_file(file, platform)
+        yield _view_file(file, platform)
     named = {file.stem for file in files}
     for home in stream_homes(platform):
         if home.name not in named:
-            yield without_spec(home)
+            yield view_home(home)
 
 
 def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
@@ -62,15 +62,15 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
     ControlUnreachable.
     """
     try:
-        return of_spec(find_stream(specs, name), platform)
+        return view_spec(find_stream(specs, name), platform)
     except UnknownStream:
-        view = without_spec(StreamHome.of(platform, name))
+        view = view_home(StreamHome.of(platform, name))
         if view.is_orphan:
             return view
         raise
 
 
-def of_spec(spec: StreamSpec, platform: Path) -> StreamView:
+def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
     """Return the stream of ``spec``. Raises InvalidSpec, DamagedFile, ControlUnreachable."""
     home, now = StreamHome.of(platform, spec.name), epoch_ms()
     newest, supervision = _newest(home, now), read_supervision(home)
@@ -117,16 +117,16 @@ def _trial_line(home: StreamHome, trial: Trial) -> str:
     return f"{line} → {remedy_for(failure_of(home, trial))}" if trial.outcome is Outcome.FAILED else line
 
 
-def without_spec(home: StreamHome) -> StreamView:
+def view_home(home: StreamHome) -> StreamView:
     """Return the stream that has a home and no file. Raises ControlUnreachable."""
     view = StreamView(name=home.name, home=home, specified=False, newest=_newest(home, epoch_ms()))
     return replace(view, advice=f"ORPHAN: {view.orphan_line}") if view.is_orphan else view
 
 
-def _of_file(file: Path, platform: Path) -> StreamView:
+def _view_file(file: Path, platform: Path) -> StreamView:
     """Return the stream of a spec file, with its problem if any. An unreadable spec hides nothing about the driver."""
     try:
-        return of_spec(load_stream(file), platform)
+        return view_spec(load_stream(file), platform)
     except SessionizerError as error:
         told = f"{error} → {remedy_for(error)}"
         try:

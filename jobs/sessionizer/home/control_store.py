@@ -68,7 +68,7 @@ def create_whole(path: ControlPath, content: bytes) -> bool:
         return create_file(path, content)
     try:
         if path.protocol == "hdfs":
-            _answered(path, lambda: _by_rename(path, content, durable=True, overwrite=False))
+            _answered(path, lambda: _write_by_rename(path, content, durable=True, overwrite=False))
         else:
             _answered(path, lambda: _store_of(path).pipe_file(path.path, content, mode="create"))
     except (FileExistsError, FileNotFoundError) as error:
@@ -124,7 +124,7 @@ def changed_at_ms(path: ControlPath) -> int:
     return int(_answered(path, lambda: _store_of(path).modified(path.path)).timestamp() * 1000)
 
 
-def as_os_error(error: Exception) -> OSError:
+def translate_to_os_error(error: Exception) -> OSError:
     """Translate an error of a store's package into an OSError.
 
     Missing credentials become EACCES, any other error that is no OSError becomes EIO.
@@ -154,12 +154,12 @@ def unreachable(path: ControlPath, error: OSError) -> ControlUnreachable:
 
 def _replace_in_store(path: UPath, content: bytes, *, durable: bool) -> None:
     if path.protocol == "hdfs":
-        _by_rename(path, content, durable=durable, overwrite=True)
+        _write_by_rename(path, content, durable=durable, overwrite=True)
     else:
         _store_of(path).pipe_file(path.path, content)
 
 
-def _by_rename(path: UPath, content: bytes, *, durable: bool, overwrite: bool) -> None:
+def _write_by_rename(path: UPath, content: bytes, *, durable: bool, overwrite: bool) -> None:
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
     try:
         with _store_of(hidden).open(hidden.path, "wb") as file:
@@ -200,7 +200,7 @@ def _answered(path: UPath, call: Callable[[], _Answer]) -> _Answer:
         return value  # type: ignore[no-any-return]
     if not isinstance(error, Exception):
         raise error
-    raise as_os_error(error) from error.__cause__
+    raise translate_to_os_error(error) from error.__cause__
 
 
 def _store_of(path: UPath) -> Any:  # noqa: ANN401  as fsspec has it

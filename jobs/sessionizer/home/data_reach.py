@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sessionizer.errors import InvalidSpec, StoreUnreachable
 from sessionizer.home.control_root import ALLOWED as ALLOWED_CONTROL
 from sessionizer.home.control_root import CONTROL_VARIABLE
-from sessionizer.home.control_store import as_os_error, make_folder, refused_by_store, remove
+from sessionizer.home.control_store import make_folder, refused_by_store, remove, translate_to_os_error
 from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
 from sessionizer.home.json_file import create_json, write_json
 from sessionizer.home.names import TEMPORARY_SUFFIX
@@ -49,7 +49,7 @@ def make_writable(folder: DataPath, purpose: str) -> None:
     except (ImportError, ValueError) as error:  # fsspec lacks the package that reads it, or knows none
         raise InvalidSpec(DATA_VARIABLE, uri_of(folder), f"{ALLOWED} ({first_line(error)})") from error
     except Exception as error:
-        raise refused(folder, purpose, as_os_error(error)) from error
+        raise refused(folder, purpose, translate_to_os_error(error)) from error
 
 
 def make_writable_control(folders: Iterable[ControlPath]) -> None:

@@ -45,7 +45,7 @@ def data_root(given: str | None, home: Path, field: str = DATA_VARIABLE) -> Data
 
 def folder_at(given: str, field: str = DATA_VARIABLE) -> DataPath:
     """Return the folder at a path or a URI. Nothing is opened. Raises InvalidSpec for ``field``."""
-    return _of_uri(given, field) if is_uri(given) else Path(given).expanduser().absolute()
+    return _parse_uri(given, field) if is_uri(given) else Path(given).expanduser().absolute()
 
 
 def uri_of(path: DataPath) -> str:
@@ -63,7 +63,7 @@ def uri_of(path: DataPath) -> str:
     return f"{path.protocol}://{user}{options.get('host') or ''}{port}{path.path}"
 
 
-def with_scheme(path: DataPath) -> str:
+def add_scheme(path: DataPath) -> str:
     """Return ``path`` with a scheme, as Spark itself writes it, also a local one."""
     return f"file:{path}" if isinstance(path, Path) else uri_of(path)
 
@@ -73,7 +73,7 @@ def is_local(path: DataPath) -> bool:
     return isinstance(path, Path)
 
 
-def _of_uri(given: str, field: str) -> DataPath:
+def _parse_uri(given: str, field: str) -> DataPath:
     parts = urlsplit(given)
     if parts.password is not None:
         shown = given.replace(parts.password, "…")

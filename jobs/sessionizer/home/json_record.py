@@ -61,10 +61,10 @@ def _encoded(value: object) -> object:
 
 def _field_types(kind: type[JsonRecord]) -> Mapping[str, Any]:
     """Return the type of each field, without its ``| None``."""
-    return {name: _without_none(hint) for name, hint in typing.get_type_hints(kind).items()}
+    return {name: _remove_none(hint) for name, hint in typing.get_type_hints(kind).items()}
 
 
-def _without_none(hint: Any) -> Any:  # noqa: ANN401 - type hints have no common type
+def _remove_none(hint: Any) -> Any:  # noqa: ANN401 - type hints have no common type
     if isinstance(hint, types.UnionType):
         return next(part for part in typing.get_args(hint) if part is not types.NoneType)
     return hint

@@ -62,7 +62,7 @@ def place_of(name: str, path: str) -> TablePlace:
     question = QUESTIONS[name]
     query = question.format(table=name)
     duckdb = f"{name} = deltalake.DeltaTable({path!r}).to_pyarrow_table(); print(duckdb.sql({query!r}))"
-    polars = f"print({_frame_of_polars(path)}.sql({_for_polars(query, name)!r}).collect())"
+    polars = f"print({_frame_of_polars(path)}.sql({_rewrite_for_polars(query, name)!r}).collect())"
     return TablePlace(
         name=name,
         path=path,
@@ -91,7 +91,7 @@ def _frame_of_polars(path: str) -> str:
     return f"pl.scan_delta({path!r})"
 
 
-def _for_polars(query: str, name: str) -> str:
+def _rewrite_for_polars(query: str, name: str) -> str:
     """Rewrite the query for Polars, where a lazy frame calls itself ``self``."""
     return query.replace(f"from {name}", "from self")
 

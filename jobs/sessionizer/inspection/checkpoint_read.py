@@ -162,7 +162,7 @@ class _Reading:
 
     def lists(self, offsets: Mapping[int, OffsetEntry]) -> dict[str, dict[int, str]]:
         """Read the notes of the sources, by source, and note damaged parts. Only lists of files have a known format."""
-        sources = {name.split("/")[1] for name in self._files.below(SOURCES) if _LISTED.fullmatch(name)}
+        sources = {name.split("/")[1] for name in self._files.list_below(SOURCES) if _LISTED.fullmatch(name)}
         found = {source: self._files.numbered(f"{SOURCES}/{source}") for source in sorted(sources)}
         ends = offsets[max(offsets)].ends if offsets else {}
         for source, names in found.items():

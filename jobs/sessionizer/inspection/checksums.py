@@ -76,13 +76,13 @@ def crc32c(content: bytes) -> int:
     register = 0xFFFFFFFF
     if whole:
         before = np.array([register], np.uint32)
-        register = int(_mapped(_zeros(whole), before)[0]) ^ _of_lanes(content[:whole])
+        register = int(_mapped(_zeros(whole), before)[0]) ^ _checksum_lanes(content[:whole])
     for byte in content[whole:]:
         register = _PLAIN[(register ^ byte) & 0xFF] ^ (register >> 8)
     return register ^ 0xFFFFFFFF
 
 
-def _of_lanes(content: bytes) -> int:
+def _checksum_lanes(content: bytes) -> int:
     """Return the register after ``content``, starting from zero."""
     columns = np.ascontiguousarray(np.frombuffer(content, np.uint8).reshape(_LANES, -1).T)
     registers = np.zeros(_LANES, np.uint32)

@@ -42,7 +42,7 @@ def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:
         {int(match[1]) for name in checkpoint.files.sizes if (match := _OPERATOR_FOLDER.match(name))}
     ):
         if operator not in there:
-            of_variables = any(checkpoint.files.below(f"{STATE}/{operator}/_stateSchema"))
+            of_variables = any(checkpoint.files.list_below(f"{STATE}/{operator}/_stateSchema"))
             name = "v2/0" if of_variables else "metadata"
             yield _description(checkpoint, f"{STATE}/{operator}/_metadata/{name}", GONE)
 

@@ -35,7 +35,7 @@ def removed(files: Files, *names: str) -> tuple[Step, ...]:
     return tuple(Step(name) for name in wanted)
 
 
-def of_batch(checkpoint: Checkpoint, batch: int) -> list[str]:
+def list_batch_files(checkpoint: Checkpoint, batch: int) -> list[str]:
     """List the files that say that the newest batch is over, and in format 1 its state files.
 
     In format 1 the names are the same for every try of a batch. A snapshot of that batch would pass for one of the
@@ -104,7 +104,7 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> Finding:
     """Return the finding about the offsets of the newest batch."""
-    steps = removed(checkpoint.files, name, *of_batch(checkpoint, batch))
+    steps = removed(checkpoint.files, name, *list_batch_files(checkpoint, batch))
     follows = f"Spark cannot tell what batch {batch} reads"
     remedy = (
         f"remove it and commits/{batch}: the batch is planned anew, after batch {batch - 1}. It may take more than it "
@@ -139,7 +139,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
         if batch == committed:
             remedy = f"remove it: {_AGAIN}"
             follows = f"Spark cannot tell that batch {batch} is over"
-            steps = removed(checkpoint.files, *of_batch(checkpoint, batch))
+            steps = removed(checkpoint.files, *list_batch_files(checkpoint, batch))
             yield Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
         else:
             follows = f"nothing can read the state of batch {batch}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.inspection.damaged_descriptions import is_description
-from sessionizer.inspection.damaged_logs import ELSEWHERE, GONE, LEAVE, of_batch, removed, unchecked
+from sessionizer.inspection.damaged_logs import ELSEWHERE, GONE, LEAVE, list_batch_files, removed, unchecked
 from sessionizer.inspection.finding import Effect, Finding
 from sessionizer.inspection.state_files import CHECKSUM, STATE, StorePlace
 
@@ -26,23 +26,23 @@ def damaged_versions(checkpoint: Checkpoint) -> Iterator[Finding]:
     for place in _places(checkpoint):
         if committed is None:
             break
-        for finding in _of_newest(checkpoint, place, committed):
+        for finding in _find_newest_damage(checkpoint, place, committed):
             told.add(finding.file)
             yield finding
-        yield from _of_earlier(checkpoint, place, committed)
+        yield from _find_earlier_damage(checkpoint, place, committed)
     for name, wrong in checkpoint.wrong.items():
         if name.startswith(f"{STATE}/") and name not in told and not is_description(name):
-            yield _of_no_use_now(checkpoint, name, wrong)
+            yield _describe_unused_file(checkpoint, name, wrong)
 
 
-def _of_earlier(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
+def _find_earlier_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
     """Yield missing files of kept batches. Spark itself has removed the files before the first whole version."""
     if place not in checkpoint.stores:
         return
     chains = [checkpoint.chain(place, batch + 1) for batch in sorted(checkpoint.commits) if batch < committed]
     whole = [chain.version for chain in chains if not chain.lacking]
     for name in {name for chain in chains if whole and chain.version > whole[0] for name in chain.lacking}:
-        yield _of_no_use_now(checkpoint, name, GONE)
+        yield _describe_unused_file(checkpoint, name, GONE)
 
 
 def _places(checkpoint: Checkpoint) -> list[StorePlace]:
@@ -59,7 +59,7 @@ def _places(checkpoint: Checkpoint) -> list[StorePlace]:
     return sorted(found)
 
 
-def _of_newest(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
+def _find_newest_damage(checkpoint: Checkpoint, place: StorePlace, committed: int) -> Iterator[Finding]:
     """Yield the damage that prevents loading the state after the newest committed batch, or changes how it loads."""
     version = committed + 1
     chain = checkpoint.chain(place, version)
@@ -106,12 +106,14 @@ def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str
             f"remove commits/{last}: batch {last} runs again from the state before it, over the same input. "
             "A sink that knows the batch by its number passes over it"
         )
-        steps = removed(checkpoint.files, *dict.fromkeys([*of_batch(checkpoint, last), name, f"{name}{CHECKSUM}"]))
+        steps = removed(
+            checkpoint.files, *dict.fromkeys([*list_batch_files(checkpoint, last), name, f"{name}{CHECKSUM}"])
+        )
         return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
     return Finding(name, wrong, Effect.STOPS, follows, ELSEWHERE)
 
 
-def _of_no_use_now(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
+def _describe_unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
     if name.endswith(CHECKSUM):
         return _checksum(checkpoint, name, wrong)
     follows = "nothing can read the state of the batches that it belongs to"

@@ -28,13 +28,13 @@ class Files:
     sizes: Mapping[str, int]
     read: Callable[[str], bytes]
 
-    def below(self, folder: str) -> Iterator[str]:
+    def list_below(self, folder: str) -> Iterator[str]:
         """Yield the names of the files in a folder and its folders, relative to the checkpoint."""
         return (name for name in self.sizes if name.startswith(f"{folder}/"))
 
     def numbered(self, folder: str) -> dict[int, str]:
         """Return the files of a log of Spark's, by their numbers: ``7``, and ``9.compact`` if there is no ``9``."""
-        parts = (name for name in self.below(folder) if "/" not in name[len(folder) + 1 :])
+        parts = (name for name in self.list_below(folder) if "/" not in name[len(folder) + 1 :])
         found: dict[int, str] = {}
         for name in sorted(parts, reverse=True):
             number = name[len(folder) + 1 :].removesuffix(".compact")
@@ -43,7 +43,7 @@ class Files:
         return dict(sorted(found.items()))
 
 
-def of_one_moment(checkpoint: DataPath, read: Callable[[Files], _Read]) -> _Read:
+def read_consistently(checkpoint: DataPath, read: Callable[[Files], _Read]) -> _Read:
     """Return the result of ``read`` for the current files. Repeat it if a running query removes a file meanwhile.
 
     Raises FileNotFoundError if that happens again and again, and OSError.

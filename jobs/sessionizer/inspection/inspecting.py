@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.inspection.checkpoint_read import COMMITS, METADATA, OFFSETS, Checkpoint, read_checkpoint
 from sessionizer.inspection.damages import damages
-from sessionizer.inspection.files import of_one_moment
+from sessionizer.inspection.files import read_consistently
 from sessionizer.inspection.operators import source_kind
 from sessionizer.inspection.state_files import STATE
 
@@ -56,7 +56,7 @@ class Inspection:
     def bytes_of(self, operator: int) -> int:
         """Return the bytes of all files of an operator's state, of every version."""
         files = self.checkpoint.files
-        return sum(files.sizes[name] for name in files.below(f"{STATE}/{operator}"))
+        return sum(files.sizes[name] for name in files.list_below(f"{STATE}/{operator}"))
 
     def versions_of(self, operator: int) -> tuple[int, int] | None:
         """Return the oldest and the newest batch after which there is a file of an operator's state."""
@@ -110,7 +110,7 @@ class Inspection:
         return {
             "operator": operator.number,
             "name": operator.name,
-            "kind": operator.in_words,
+            "kind": operator.common_name,
             "partitions": operator.partitions,
             "stores": [store.name for store in operator.stores],
             "bytes": self.bytes_of(operator.number),
@@ -131,4 +131,4 @@ def inspect(checkpoint: DataPath, *, deep: bool = False) -> Inspection | None:
         found = read_checkpoint(files, deep=deep)
         return Inspection(found, tuple(damages(found)))
 
-    return of_one_moment(checkpoint, read)
+    return read_consistently(checkpoint, read)

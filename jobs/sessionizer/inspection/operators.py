@@ -49,7 +49,7 @@ class Operator:
     properties: Mapping[str, Any]
 
     @property
-    def in_words(self) -> str:
+    def common_name(self) -> str:
         """Common name of the operator."""
         return _IN_WORDS.get(self.name, self.name)
 

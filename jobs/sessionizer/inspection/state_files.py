@@ -58,7 +58,7 @@ class VersionFile:
 def version_files(files: Files) -> dict[StorePlace, list[VersionFile]]:
     """Return the files of each store that name a version, the oldest first."""
     found: dict[StorePlace, list[VersionFile]] = {}
-    for name in files.below(STATE):
+    for name in files.list_below(STATE):
         place = _STORE.fullmatch(name)
         if place is None:
             continue

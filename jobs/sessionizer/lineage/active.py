@@ -111,7 +111,7 @@ def _was_active(home: StreamHome) -> bool:
     return any(is_there(folder / TYPES) for folder in noted)
 
 
-def with_its_data(home: StreamHome) -> StreamHome:
+def locate_data(home: StreamHome) -> StreamHome:
     """Return the home with the data root of the active lineage, or unchanged if none is known. Opens no data."""
     try:
         lineage = active_lineage(home)

@@ -25,12 +25,12 @@ class KeptTypes:
     time_mode: str
     payload: Mapping[str, list[Any]] = field(default_factory=dict)
 
-    def with_payload(self, types: Mapping[str, Any]) -> KeptTypes:
+    def add_payload(self, types: Mapping[str, Any]) -> KeptTypes:
         """Add the types of the current payload."""
         names = {**self.payload, **types}
-        return KeptTypes(self.time_mode, {name: self._with(name, types.get(name)) for name in names})
+        return KeptTypes(self.time_mode, {name: self._add(name, types.get(name)) for name in names})
 
-    def _with(self, name: str, now: Any) -> list[Any]:  # noqa: ANN401  JSON
+    def _add(self, name: str, now: Any) -> list[Any]:  # noqa: ANN401  JSON
         known = self.payload.get(name, [])
         return known if now is None or now in known else [*known, now]
 

@@ -87,7 +87,9 @@ def _state(checkpoint: DataPath, batch_id: int) -> Iterator[str]:
     ids = {version: state_ids(checkpoint, version - 1) for version in {*_versions(checkpoint, batch_id), batch_id + 1}}
     for partition in range(len(ids[batch_id + 1])):
         of_partition = {version: found[partition] for version, found in ids.items()}
-        yield from (f"{name}/{partition}/{file}" for file in _of_partition(state / str(partition), of_partition))
+        yield from (
+            f"{name}/{partition}/{file}" for file in _list_partition_files(state / str(partition), of_partition)
+        )
 
 
 def _names_in(folder: DataPath, name: str) -> list[str]:
@@ -100,7 +102,7 @@ def _versions(checkpoint: DataPath, batch_id: int) -> list[int]:
     return sorted(batch + 1 for batch in commits if batch <= batch_id)
 
 
-def _of_partition(folder: DataPath, ids: Mapping[int, str]) -> Iterator[str]:
+def _list_partition_files(folder: DataPath, ids: Mapping[int, str]) -> Iterator[str]:
     """Yield the names of the newest snapshot and of the changes since. Raises FileNotFoundError if a change is gone."""
     there = {file.name for file in entries_in(folder)}
     newest = max(ids)

@@ -66,7 +66,7 @@ class OpenSessions:
         of_group, unmerged = dict(self._of_group), dict(self._unmerged)
         for group, open_in_group in open_in_groups:
             if open_in_group.merged or batch_id != self._batch_id:
-                of_group[group] = open_in_group.after(of_group.get(group, NOTHING_OPEN))
+                of_group[group] = open_in_group.combine(of_group.get(group, NOTHING_OPEN))
                 came = 0 if open_in_group.merged else open_in_group.admitted
                 unmerged[group] = came and unmerged.get(group, 0) + came
         if of_group != self._of_group or unmerged != self._unmerged or self._batch_id is None:

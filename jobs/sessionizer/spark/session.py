@@ -136,7 +136,7 @@ def spark_session(
         settings |= {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.master": master}
         if is_local(master):
-            settings |= {**launch_settings(jar_folder()), **_on_one_machine(local_data=local_data)}
+            settings |= {**launch_settings(jar_folder()), **_local_settings(local_data=local_data)}
             settings |= {"spark.ui.showConsoleProgress": "false"}
         else:
             settings |= cluster_locale()
@@ -155,12 +155,12 @@ def _fill_in_local_settings(spark: SparkSession, *, local_data: bool) -> None:
     submitted = spark.sparkContext.getConf()
     if not is_local(spark.sparkContext.master or ""):
         return
-    for name, value in _on_one_machine(local_data=local_data).items():
+    for name, value in _local_settings(local_data=local_data).items():
         if submitted.get(name) is None:
             spark.conf.set(name.removeprefix(HADOOPS), value)
 
 
-def _on_one_machine(*, local_data: bool) -> dict[str, str]:
+def _local_settings(*, local_data: bool) -> dict[str, str]:
     return {**session_settings(), **(local_checkpoint_settings() if local_data else {})}
 
 

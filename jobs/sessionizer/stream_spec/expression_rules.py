@@ -96,13 +96,13 @@ def forbidden_part(nodes: Sequence[Node], built_in: Collection[str]) -> str | No
         if name in REFLECTION:
             return f"an expression that calls no code of Java's, so not {name}"
         if name in BEYOND_THE_ROW:
-            return beyond_the_row(name)
+            return describe_refusal(name)
         if node.function and name not in built_in:
             return f"functions that Spark brings with it, so not {node.function}"
     return None
 
 
-def beyond_the_row(name: str) -> str:
+def describe_refusal(name: str) -> str:
     """Return the refusal of the function ``name``, which reads more than the row."""
     return f"an expression over the row alone, so not {name}(): it reads {BEYOND_THE_ROW[name]}"
 

@@ -20,7 +20,7 @@ from sessionizer.stream_spec.expression_rules import (
     REFLECTION,
     SAME_EACH_TIME,
     SPECIAL,
-    beyond_the_row,
+    describe_refusal,
     shown_columns,
 )
 
@@ -128,7 +128,7 @@ def forbidden_word(sql: str, built_in: Collection[str]) -> str | None:
         if name in REFLECTION:
             return f"an expression that calls no code of Java's, so not {name}"
         if name in BEYOND_THE_ROW:
-            return beyond_the_row(name)
+            return describe_refusal(name)
         if name not in built_in and name not in _GRAMMAR and name != "over":
             return f"functions that Spark brings with it, so not {name}"
     return None

@@ -39,7 +39,7 @@ class Folders:
             if root is not None and not (is_uri(root) or root.startswith("/")):
                 raise InvalidSpec(field, root, "an absolute path, or a URI")
 
-    def before_verb(self) -> tuple[str, ...]:
+    def list_global_options(self) -> tuple[str, ...]:
         """Return the options that precede every verb.
 
         They are passed because a job in a cluster has no environment of ours.
@@ -72,7 +72,7 @@ class DriverCall:
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
-        return (*self.folders.before_verb(), "run", self.stream, "--uid", self.uid, *self.folders.argv())
+        return (*self.folders.list_global_options(), "run", self.stream, "--uid", self.uid, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class ReportCall:
 
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
-        return (*self.folders.before_verb(), "report", self.stream, *self.folders.argv())
+        return (*self.folders.list_global_options(), "report", self.stream, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class SavepointCall:
     def argv(self) -> tuple[str, ...]:
         """Return the arguments of ``jobs/main.py``."""
         of = (self.stream, "--id", self.savepoint, "--why", self.why, *(("--native",) if self.native else ()))
-        return (*self.folders.before_verb(), "savepoint", "create", *of, *self.folders.argv())
+        return (*self.folders.list_global_options(), "savepoint", "create", *of, *self.folders.argv())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,4 +144,4 @@ class StateCall:
     def _argv(self, *more: str) -> tuple[str, ...]:
         to = () if self.savepoint is None else (self.savepoint,)
         folders = self.folders.argv() if self.reads_spec else self.folders.argv_without_streams()
-        return (*self.folders.before_verb(), self.verb, self.stream, *to, *self.options, *more, *folders)
+        return (*self.folders.list_global_options(), self.verb, self.stream, *to, *self.options, *more, *folders)

@@ -39,7 +39,7 @@ class ConnectionLauncher:
         target = SparkTarget.of(self.connection)
         if target.hands_on:
             self.project.archive.make()
-        launcher = self._cluster(target.master, target.namespace) if target.in_cluster else self._local
+        launcher = self._cluster(target.master, target.namespace) if target.is_in_cluster else self._local
         return launcher.launch(home, call)
 
     def look_for(self, traces: DriverTraces) -> DriverObservation:

@@ -85,7 +85,7 @@ class ClusterLauncher:
         launch = LaunchRecord(uid=call.uid, at=epoch_ms(), log=str(log), master=self.master, submission=submission)
         write_launch(home, launch)
         noting = ["/bin/sh", "-c", SUBMIT_AND_NOTE_THE_EXIT, str(home.own_files.submission(call.uid)), *command]
-        launch = launch.of_process(start_detached(noting, Path(launch.log), environment))
+        launch = launch.add_process(start_detached(noting, Path(launch.log), environment))
         write_launch(home, launch)
         return launch
 

@@ -74,7 +74,7 @@ class SparkTarget:
         return target
 
     @property
-    def in_cluster(self) -> bool:
+    def is_in_cluster(self) -> bool:
         """Whether the driver is run by the cluster, not by a process of this machine."""
         return self.deploy_mode == "cluster"
 
@@ -82,9 +82,9 @@ class SparkTarget:
         """Raise UnusableConnection if Spark cannot run Python drivers like that, or we could not find them again."""
         if self.deploy_mode not in {None, "client", "cluster"}:
             raise UnusableConnection(connection, "deploy-mode", self.deploy_mode, "client or cluster")
-        if self.in_cluster and self.manager in {Manager.LOCAL, Manager.STANDALONE}:
+        if self.is_in_cluster and self.manager in {Manager.LOCAL, Manager.STANDALONE}:
             raise UnusableConnection(connection, "deploy-mode", "cluster", f"client, for Python on {self.master}")
-        if self.in_cluster and self.manager is Manager.KUBERNETES and not self.namespace:
+        if self.is_in_cluster and self.manager is Manager.KUBERNETES and not self.namespace:
             raise UnusableConnection(connection, "namespace", None, "the namespace of the driver's pod")
 
     @property
@@ -98,11 +98,11 @@ class SparkTarget:
         A job on this machine uses our Python, a job elsewhere its own. YARN is given the package as its ``archive``.
         With other managers each named path must exist on every machine of the job.
         """
-        python = None if self.in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
+        python = None if self.is_in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
         # Every option is set, because a task may have options of another connection.
         found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
         by_path = {"spark.executorEnv.PYTHONPATH": str(application.parent)}
-        locale = cluster_locale(self.manager if self.in_cluster else None)
+        locale = cluster_locale(self.manager if self.is_in_cluster else None)
         if self.manager is Manager.LOCAL:
             return {**found, "driver_class_path": f"{jars}/*", "conf": {**launch_settings(jars), **by_path}}
         found["jars"] = ",".join(self.address(jar) for jar in sorted(jars.glob("*.jar"))) or None
@@ -115,7 +115,7 @@ class SparkTarget:
 
         On Kubernetes the pod must have the file already, because nothing can be copied there.
         """
-        return f"local://{file}" if self.in_cluster and self.manager is Manager.KUBERNETES else str(file)
+        return f"local://{file}" if self.is_in_cluster and self.manager is Manager.KUBERNETES else str(file)
 
 
 def manager_of(master: str) -> Manager | None:

@@ -48,7 +48,7 @@ class LocalLauncher:
         write_launch(home, launch)
         named = named_variables(home, call.folders.streams)
         environment = {**job_environment(os.environ, named), LOG_VARIABLE: launch.log}
-        launch = launch.of_process(start_detached(command, Path(launch.log), environment))
+        launch = launch.add_process(start_detached(command, Path(launch.log), environment))
         write_launch(home, launch)
         return launch
 

@@ -45,7 +45,7 @@ class KilledTask(Protocol):
         """Ask Airflow for the states of tasks, by run and task. Call it only in the task's process."""
 
 
-def after_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -> None:
+def handle_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) -> None:
     """React to the end of ``task`` at a worker, if a user ended it.
 
     After a mark only a driver that started after the mark is still to be asked to stop.

@@ -71,7 +71,7 @@ class ApprovePlan(ApprovalOperator):
         request, plan = self._asked(context)
         show_label(context, "waits for approval")
         if not plan.possible:
-            raise PersonNeeded.by(PlanImpossible(plan.stream, plan.verb, plan.text))
+            raise PersonNeeded.wrap(PlanImpossible(plan.stream, plan.verb, plan.text))
         self.subject, self.body = subject_of(plan), body_of(plan, request.why, self.settings.patience_ms)
         super().execute(context)
 
@@ -97,7 +97,7 @@ class ApprovePlan(ApprovalOperator):
 
     def _asked(self, context: Context) -> tuple[Request, PlanRecord]:
         try:
-            request = Request.of_run(context["run_id"], context["params"])
+            request = Request.parse_form(context["run_id"], context["params"])
             return request, require_plan(self.project.home_of(request.stream), request.id)
         except TerminalError as error:
             raise PersonNeeded(str(error), "run this DAG again: a run has the plan that was made in it") from None
@@ -110,7 +110,7 @@ class TellApprovers(BaseNotifier):
         """Send the alert. Never raises."""
         task = context["task"]
         assert isinstance(task, ApprovePlan)  # noqa: S101  it is theirs
-        request = Request.of_run(context["run_id"], context["params"])
+        request = Request.parse_form(context["run_id"], context["params"])
         notify(approval_alert(request.stream, task.subject, link_to(task, context)), log.warning)
 
 

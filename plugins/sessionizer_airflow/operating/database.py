@@ -77,13 +77,13 @@ class DatabaseUser:
             raise UnusableDatabaseConnection(self.connection, problem, how)
 
     @contextmanager
-    def in_environment(self, spark: str) -> Iterator[None]:
+    def export_password(self, spark: str) -> Iterator[None]:
         """Give the password to processes that this process starts inside the block.
 
         Raises UnusableDatabaseConnection if the connection ``spark`` runs the job elsewhere, because the environment
         does not get there.
         """
-        if SparkTarget.of(spark).in_cluster:
+        if SparkTarget.of(spark).is_in_cluster:
             problem = f"connection {spark!r} is in cluster mode, and a password is given to a job of this machine only"
             how = f"set the deploy mode of connection {spark!r} to client, then {AGAIN}"
             raise UnusableDatabaseConnection(self.connection, problem, how)

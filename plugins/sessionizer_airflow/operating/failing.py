@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 def tell_of_failure(context: Mapping[str, Any]) -> None:
     """Alert users of a failed operation, as ``on_failure_callback`` after the last try. Never raises."""
     try:
-        request = Request.of_run(context["run_id"], context["params"])
+        request = Request.parse_form(context["run_id"], context["params"])
         home = context["task"].project.home_of(request.stream)
         alert = failure_alert(request, context.get("exception"), left_by(home))
         _note_told(home)

@@ -63,7 +63,7 @@ class ReadForm(BaseBranchOperator):
                 home, savepoint = self.project.home_of(request.stream), request.savepoint or ""
                 require_startable(home, request.operation, savepoint, start_over=start_over)
         except TerminalError as error:
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
         return self.first_task[request.operation]
 
 
@@ -85,13 +85,13 @@ class OperateJob(SparkBatchJob):
             self.application_args = list(self.arguments(request, context))
             if user is not None:
                 user.require_theirs(self.application_args)
-            given = user.in_environment(self.connection) if user else nullcontext()
+            given = user.export_password(self.connection) if user else nullcontext()
             self.name = f"{request.stream}.{request.operation}"
             with given:
                 super().execute(context)
         except TerminalError as error:
             show_label(context, "failed")
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
         except PersonNeeded as error:
             show_label(context, "failed")
             raise PersonNeeded(error.reason, f"{error.remedy}; {self.next_step(request)}") from None
@@ -203,7 +203,7 @@ class CarryOut(OperateJob):
 def requested(context: Context) -> Request:
     """Return the request in the form of the run. Raises PersonNeeded if the form contradicts itself."""
     try:
-        return Request.of_run(context["run_id"], context["params"])
+        return Request.parse_form(context["run_id"], context["params"])
     except TerminalError as error:
         raise PersonNeeded(str(error), "run this DAG again, and fill the form in so") from None
 

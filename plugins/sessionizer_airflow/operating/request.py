@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
-from sessionizer.state.seeds.database import DATABASE, without_secret
+from sessionizer.state.seeds.database import DATABASE, url_without_secret
 from sessionizer.state.seeds.seed_plan import SOURCE
 from sessionizer.stream_spec.document.section import Shown
 from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
@@ -38,7 +38,7 @@ class Request:
     connection: str | None = None
 
     @classmethod
-    def of_run(cls, run_id: str, form: Mapping[str, object]) -> Self:
+    def parse_form(cls, run_id: str, form: Mapping[str, object]) -> Self:
         """Parse the form of a run. Raises InvalidSpec, with the field as the form calls it."""
         given = {name: value for name, value in form.items() if not (value is None or value is False or value == "")}
         operation, stream = Operation(str(given["verb"])), checked_name("stream", str(given["stream"]))
@@ -122,7 +122,7 @@ def _require_place(history: str) -> None:
 
     A path must be absolute, because a job's working directory is not the user's.
     """
-    shown = without_secret(history)
+    shown = url_without_secret(history)
     if shown is not None:
         raise InvalidSpec("history", shown, "a URL without a password, which the connection holds")
     if not (history == SOURCE or history.startswith(("/", DATABASE)) or is_uri(history)):

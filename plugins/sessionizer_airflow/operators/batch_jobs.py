@@ -50,14 +50,14 @@ class SparkBatchJob(SparkSubmitOperator):
                 # This process is the task's own (see `submitter_environment`).
                 os.environ.pop(PYTHONPATH, None)
         except TerminalError as error:
-            raise PersonNeeded.by(error, self.go_on) from None
+            raise PersonNeeded.wrap(error, self.go_on) from None
         try:
             super().execute(context)
         except AirflowException as error:
             failure = told_failure(str(error))
             if failure is None or not (failure.is_terminal or _is_last_try(context)):
                 raise
-            raise PersonNeeded.by(failure.error) from None
+            raise PersonNeeded.wrap(failure.error) from None
 
     def fit_to_connection(self) -> SparkTarget:
         """Set the options that the connection's target needs, and return the target.

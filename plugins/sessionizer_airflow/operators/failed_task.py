@@ -52,7 +52,7 @@ class PersonNeeded(AirflowFailException):
         super().__init__(reason)
 
     @classmethod
-    def by(cls, error: SessionizerError, go_on: str = GO_ON) -> PersonNeeded:
+    def wrap(cls, error: SessionizerError, go_on: str = GO_ON) -> PersonNeeded:
         """Return the failure of a task because of ``error``.
 
         Raise it ``from None``: its stack helps no reader of the log.

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 from sessionizer.errors import SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import minted_id
-from sessionizer.lineage.active import with_its_data
+from sessionizer.lineage.active import locate_data
 from sessionizer.state.savepoints.data_digest import found_files
 from sessionizer.state.savepoints.removing import newest_that_stay, remove
 from sessionizer.state.savepoints.schedule import judge, plan_for_scheduled, reason
@@ -73,7 +73,7 @@ class PruneSavepoints(BaseOperator):
         try:
             prune_scheduled(self.project, self.log.info)
         except SavepointsNotRemoved as error:
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
 
 
 def due_streams(project: Project, say: Callable[[str], None]) -> list[dict[str, str | bool]]:
@@ -132,4 +132,4 @@ def _asking(project: Project) -> Iterator[tuple[StreamHome, Savepoints, int]]:
     for name, spec in survey_streams(project.streams).specs.items():
         wanted = spec.savepoints
         if wanted.every_ms is not None:
-            yield with_its_data(project.home_of(name)), wanted, wanted.every_ms
+            yield locate_data(project.home_of(name)), wanted, wanted.every_ms

@@ -24,7 +24,7 @@ from sessionizer_airflow.alerting.notification import notify
 from sessionizer_airflow.errors import SupervisionEnded, WatchCancelled
 from sessionizer_airflow.internals.task_label import send_label
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.listener.user_kill import CLEARED, after_kill
+from sessionizer_airflow.listener.user_kill import CLEARED, handle_kill
 from sessionizer_airflow.metrics import count
 from sessionizer_airflow.operators.failed_task import PersonNeeded, fitted
 from sessionizer_airflow.supervision.act import Supervisor
@@ -133,7 +133,7 @@ class SuperviseStream(BaseOperator):
         with self._nothing_fails_untold(context):
             decision = self._supervisor.settle(lambda: self._begin(context))
             if decision is None:
-                after_kill(self._supervisor.home, context["ti"], self.log.info)
+                handle_kill(self._supervisor.home, context["ti"], self.log.info)
                 raise WatchCancelled(self.stream)
         _show(context, label_of(decision, read_health(self._supervisor.home)))
         self._say_what_waits()
@@ -168,7 +168,7 @@ class SuperviseStream(BaseOperator):
             yield
         except SupervisionEnded as error:
             self._end_watch(context, GAVE_UP)
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
         except WatchCancelled:
             raise
         except Exception as error:
@@ -245,7 +245,7 @@ class SetDesiredState(BaseOperator):
         try:
             self._set(f"DAG {context['dag'].dag_id}")
         except TerminalError as error:
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
 
     def _set(self, by: str) -> None:
         home = StreamHome.of(self.project.home, self.stream)

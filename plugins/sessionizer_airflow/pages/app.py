@@ -18,7 +18,7 @@ from sessionizer.home.control_store import is_there
 from sessionizer.home.names import supervised_stream
 from sessionizer.home.stream_home import StreamHome  # noqa: TC001  FastAPI reads the annotations
 from sessionizer.home.table_places import place_of, table_locations
-from sessionizer.lineage.active import with_its_data
+from sessionizer.lineage.active import locate_data
 from sessionizer.redaction import redacted
 from sessionizer.stream_spec.loading.folder import find_stream
 from sessionizer_airflow.pages.log_tail import tail
@@ -95,7 +95,7 @@ def tables(home: Annotated[StreamHome, Depends(home_of)], project: Annotated[Pro
         folder = spec_in_force(home, find_stream(project.streams, home.name)).sink.path
     except SessionizerError as error:
         return _html(message_page(home.name, "tables", redacted(str(error))))
-    locations = table_locations(with_its_data(home), folder)
+    locations = table_locations(locate_data(home), folder)
     return _html(
         tables_page(
             home.name, [place_of(name, path) for name, path in locations.items()], changed_line(home, project.streams)

@@ -26,16 +26,16 @@ def last_words(path: Path, lines: int = LINES) -> list[str]:
 
     Each stack is cut to its head and innermost frame, to show causes.
     """
-    return list(without_frames(tail(path, READ_LINES)))[-lines:]
+    return list(fold_frames(tail(path, READ_LINES)))[-lines:]
 
 
 def fit_to_show(text: str, lines: int = LINES) -> list[str]:
     """Return the last lines of ``text``, cut and redacted like those of a log."""
     shown = [line[:LINE_LIMIT] for line in redacted(text).splitlines() if line.strip()]
-    return list(without_frames(shown))[-lines:]
+    return list(fold_frames(shown))[-lines:]
 
 
-def without_frames(lines: Iterable[str]) -> Iterator[str]:
+def fold_frames(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines. Of several stack frames in a row, yield only the first and the number of the others."""
     for are_frames, run in groupby(lines, key=lambda line: FRAME.match(line) is not None):
         first, *more = run

@@ -37,7 +37,7 @@ class ReportOrphans(BaseOperator):
         try:
             report_orphans(self.project.home, self.project.streams, self.log.info, self._tell)
         except OrphanedDrivers as error:
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
 
     def _tell(self, alert: Alert) -> None:
         notify(alert, self.log.warning)

@@ -46,7 +46,7 @@ class ReportStuck(BaseOperator):
         try:
             report_stuck(self.project.home, self.project.streams, self.patience, self.log.info, self._tell)
         except StuckOperations as error:
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
 
     def _tell(self, alert: Alert) -> None:
         notify(alert, self.log.warning)

@@ -14,7 +14,7 @@ from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.records.told_record import TOLD_OF_UNWATCHED
 from sessionizer.control.status.observation import State
-from sessionizer.control.status.progress_line import in_words
+from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.streams import all_streams
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.names import Verb, dag_id
@@ -49,7 +49,7 @@ class UnwatchedStream:
     def line(self) -> str:
         """The problem in one line."""
         what = f"stream {self.name} should run, but its driver {self.seen.uid} is {self.seen.state.lower()}"
-        return f"{what}, and nobody has done anything about it for {in_words(self.silence)}"
+        return f"{what}, and nobody has done anything about it for {describe_duration(self.silence)}"
 
     @property
     def what_to_do(self) -> str:
@@ -73,7 +73,7 @@ class ReportUnwatched(BaseOperator):
         try:
             report_unwatched(self.project.home, self.project.streams, self.patience, self.log.info, self._tell)
         except UnwatchedStreams as error:
-            raise PersonNeeded.by(error) from None
+            raise PersonNeeded.wrap(error) from None
 
     def _tell(self, alert: Alert) -> None:
         notify(alert, self.log.warning)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.cause import with_name
+from sessionizer.causes.cause import name_stream
 from sessionizer.causes.remedies import cause_of_error
 from sessionizer.control.lease.lease import fence
 from sessionizer.control.lease.ledger import read_lease
@@ -35,10 +35,10 @@ from sessionizer_airflow.supervision.decide import (
 )
 from sessionizer_airflow.supervision.failures import (
     Failure,
-    after_person,
     failure_of,
     first_line,
     reason_to_give_up,
+    reset_budget,
     what_to_do,
 )
 from sessionizer_airflow.supervision.ledger import Ledger
@@ -83,7 +83,7 @@ class Supervisor:
         record = self.ledger.read()
         if record.given_up:
             driver = read_situation(self.home, self.policy, epoch_ms()).driver
-            self.ledger.write(after_person(record, driver.uid if driver else None))
+            self.ledger.write(reset_budget(record, driver.uid if driver else None))
             self.say("goes on after it had given up, with a full restart budget")
 
     def settle(self, begin: Callable[[], None] = lambda: None) -> Adopt | Wait | StandBy | None:
@@ -167,7 +167,7 @@ class Supervisor:
         return wait
 
     def _tell(self, decision: Decision, situation: Situation | None, now_ms: int) -> None:
-        self.say(with_name(describe(decision, situation, now_ms), self.stream), level_of(decision))
+        self.say(name_stream(describe(decision, situation, now_ms), self.stream), level_of(decision))
 
     def _note_own_doing(self) -> None:
         """Record a driver that we could not end as counted, so that its later end is not reported as a new failure."""

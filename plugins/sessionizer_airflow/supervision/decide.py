@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessionizer.causes.of_drivers import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
+from sessionizer.causes.driver_causes import HALF_GONE, HUNG, NO_PROGRESS, NO_START, NOT_LEAVING, OUT_OF_SIGHT
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.status.observation import Stall, State
 from sessionizer.home.clock import clock_time
 from sessionizer.redaction import redacted
 from sessionizer_airflow.supervision.failures import (
+    add_failure,
     describe_end,
     failure_of,
     is_gone_at,
     reason_to_give_up,
     what_to_do,
-    with_failure,
 )
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _judge_ended(driver: Driver, record: SupervisionRecord, policy: SupervisionP
     failure = failure_of(driver)
     if failure is None:
         return Launch(describe_end(driver))
-    record = with_failure(record, failure, policy, now_ms)
+    record = add_failure(record, failure, policy, now_ms)
     if record.given_up:
         return GiveUp(reason_to_give_up(record, policy), what_to_do(record))
     return _backing_off(record) if now_ms < record.restart_at else Launch(record.last_failure)

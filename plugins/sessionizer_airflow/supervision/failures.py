@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import Verdict
-from sessionizer.causes.of_drivers import KILLED
+from sessionizer.causes.driver_causes import KILLED
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.redaction import redacted
@@ -86,7 +86,7 @@ def is_known(record: SupervisionRecord, failure: Failure) -> bool:
     return failure.uid == record.counted_uid
 
 
-def with_failure(
+def add_failure(
     record: SupervisionRecord, failure: Failure, policy: SupervisionPolicy, now_ms: int
 ) -> SupervisionRecord:
     """Return the record after ``failure`` at ``now_ms`` (epoch).
@@ -136,12 +136,12 @@ def what_to_do(record: SupervisionRecord) -> str:
     return record.remedy if cause_of(record.cause).for_good else f"{record.remedy}; {GO_ON}"
 
 
-def after_person(record: SupervisionRecord, uid: str | None) -> SupervisionRecord:
+def reset_budget(record: SupervisionRecord, uid: str | None) -> SupervisionRecord:
     """Return the record after a user resumed the stream: a full budget, and the end of driver ``uid`` settled."""
     return SupervisionRecord(settled_uid=uid or record.counted_uid)
 
 
-def with_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> SupervisionRecord:
+def add_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> SupervisionRecord:
     """Return the record after a look at a driver that cannot be seen from here, with its newest sign at ``heard_ms``.
 
     Only a change of the sign counts, measured by our own clock, because the clocks of two machines may be minutes
@@ -152,7 +152,7 @@ def with_unseen(record: SupervisionRecord, heard_ms: int, now_ms: int) -> Superv
 
 def is_gone_at(record: SupervisionRecord, heard_ms: int, policy: SupervisionPolicy, now_ms: int) -> int:
     """Return when (epoch ms) a driver that cannot be seen counts as gone, unless it gives a sign before."""
-    return (with_unseen(record, heard_ms, now_ms).unseen_since or now_ms) + policy.takeover_after_ms
+    return (add_unseen(record, heard_ms, now_ms).unseen_since or now_ms) + policy.takeover_after_ms
 
 
 def is_due_to_tell(record: SupervisionRecord, policy: SupervisionPolicy, wanted_since: int, now_ms: int) -> bool:
@@ -167,7 +167,7 @@ def told_of_waiting(record: SupervisionRecord) -> SupervisionRecord:
     return replace(record, waiting_told=True)
 
 
-def after_waiting(record: SupervisionRecord) -> SupervisionRecord:
+def end_wait(record: SupervisionRecord) -> SupervisionRecord:
     """Return the record after a driver works again, with its wait over.
 
     The number of attempts is kept for the next wait.

@@ -10,7 +10,7 @@ from sessionizer.control.records.desired_state import Desired, DesiredState, exa
 from sessionizer.control.records.health_record import Ailment, Health, read_health, write_health
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, read_heartbeat
 from sessionizer.control.records.supervision_record import read_supervision
-from sessionizer.control.status.progress_line import in_words
+from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Alert, Kind
@@ -78,13 +78,13 @@ def alert_on_change(
 
 def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, now_ms: int) -> tuple[Kind, str, str]:
     if after.ailment is Ailment.STALE:
-        silence = in_words(now_ms - after.worked_at)
+        silence = describe_duration(now_ms - after.worked_at)
         return Kind.STALE, f"no sign of work for {silence}", f"`sessionizer status {stream}` says what it is doing"
     if after.ailment is Ailment.LAGGING:
-        behind = in_words((beat.watermark_lag_ms if beat else None) or 0)
+        behind = describe_duration((beat.watermark_lag_ms if beat else None) or 0)
         remedy = "compare batch time and trigger interval: give it more cores, or let a batch bring more"
         return Kind.LAGGING, f"its watermark is {behind} behind the clock", remedy
-    return Kind.RECOVERED, f"it was {before.ailment} for {in_words(now_ms - (before.since or now_ms))}", ""
+    return Kind.RECOVERED, f"it was {before.ailment} for {describe_duration(now_ms - (before.since or now_ms))}", ""
 
 
 WRITTEN_EVERY = 60_000

@@ -10,12 +10,12 @@ from sessionizer.control.records.supervision_record import SupervisionRecord, re
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.supervision.failures import (
-    after_waiting,
+    add_failure,
+    add_unseen,
+    end_wait,
     is_due_to_tell,
     is_known,
     told_of_waiting,
-    with_failure,
-    with_unseen,
 )
 from sessionizer_airflow.supervision.tell import alert_on_failure, alert_on_waiting, alert_on_work
 
@@ -64,7 +64,7 @@ class Ledger:
         before, now_ms = self.read(), epoch_ms()
         if is_known(before, failure):
             return False
-        record = with_failure(before, failure, self.policy, now_ms)
+        record = add_failure(before, failure, self.policy, now_ms)
         self.write(record)
         self.count("given_up" if record.given_up else _counter(failure))
         alert = alert_on_failure(self.home.name, failure, record, self.policy, driver)
@@ -82,7 +82,7 @@ class Ledger:
     def note_unseen(self, driver: Driver) -> None:
         """Record since when a ``driver`` that cannot be seen from here has given no sign."""
         record = self.read()
-        after = with_unseen(record, driver.heard_ms, epoch_ms())
+        after = add_unseen(record, driver.heard_ms, epoch_ms())
         if after != record:
             self.write(after)
 
@@ -91,7 +91,7 @@ class Ledger:
         record = self.read()
         if record.waiting_since is None:
             return
-        self.write(after_waiting(record))
+        self.write(end_wait(record))
         if record.waiting_told:
             self.tell(alert_on_work(self.home.name, record, epoch_ms(), driver))
 

@@ -134,7 +134,7 @@ def _driver_of(home: StreamHome, newest: NewestDriver, now_ms: int) -> Driver | 
         batch_id=seen.heartbeat.batch_id if seen.heartbeat else None,
         ending=seen.exit_record,
         without_jvm=newest.without_jvm,
-        out_of_sight=_out_of_sight(newest),
+        out_of_sight=_find_unseen_machine(newest),
         log=log,
         lineage=seen.heartbeat.lineage if seen.heartbeat else None,
         start_problem=_start_problem(seen, log) if log else None,
@@ -143,7 +143,7 @@ def _driver_of(home: StreamHome, newest: NewestDriver, now_ms: int) -> Driver | 
     )
 
 
-def _out_of_sight(newest: NewestDriver) -> str | None:
+def _find_unseen_machine(newest: NewestDriver) -> str | None:
     """Return the machine of a process that cannot be seen from here. None if we can see it, or can ask a cluster."""
     launch, lease = newest.launch, newest.seen.lease
     asked_elsewhere = launch is not None and launch.submission is not None

@@ -57,7 +57,7 @@ class SupervisionPolicy:
             raise InvalidSpec("restart_budget", self.restart_budget, "0 or more restarts")
 
     @classmethod
-    def from_stored(cls, values: Mapping[str, int]) -> SupervisionPolicy:
+    def read_stored(cls, values: Mapping[str, int]) -> SupervisionPolicy:
         """Read the policy that a trigger was stored with. An earlier release left the unit out of the fields' names."""
         return cls(**{f"{name}_ms" if f"{name}_ms" in DURATIONS else name: value for name, value in values.items()})
 
@@ -71,7 +71,7 @@ class SupervisionPolicy:
         """Ms without a sign of work until users are alerted, because the supervisor handles a hang first."""
         return max(self.stale_alert_ms, 2 * self.stale_limit_ms)
 
-    def for_watermark_delay(self, delay: int) -> SupervisionPolicy:
+    def allow_watermark_delay(self, delay: int) -> SupervisionPolicy:
         """Return the policy for a stream whose watermark stays ``delay`` ms behind the newest event by intent."""
         return replace(self, lag_alert_ms=self.lag_alert_ms + delay)
 

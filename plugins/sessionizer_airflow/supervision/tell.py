@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sessionizer.causes.cause import Verdict, with_name
+from sessionizer.causes.cause import Verdict, name_stream
 from sessionizer.causes.table import cause_of
 from sessionizer.control.status.observation import State
-from sessionizer.control.status.progress_line import in_words
+from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.home.clock import clock_time
 from sessionizer_airflow.alerting.alert import Alert, Kind
 from sessionizer_airflow.supervision.decide import Adopt, Decision, GiveUp, Launch, Replace, StandBy, Wait
@@ -171,7 +171,7 @@ def _what_for(record: SupervisionRecord) -> str:
 
 
 def _lasted(record: SupervisionRecord, now_ms: int) -> str:
-    return in_words(now_ms - (record.waiting_since or now_ms))
+    return describe_duration(now_ms - (record.waiting_since or now_ms))
 
 
 def _alert(stream: str, kind: Kind, reason: str, what_to_do: str, driver: Driver | None) -> Alert:
@@ -179,7 +179,7 @@ def _alert(stream: str, kind: Kind, reason: str, what_to_do: str, driver: Driver
         stream=stream,
         kind=kind,
         reason=reason,
-        what_to_do=with_name(what_to_do, stream),
+        what_to_do=name_stream(what_to_do, stream),
         lineage=driver.lineage if driver else None,
         batch_id=driver.batch_id if driver else None,
     )

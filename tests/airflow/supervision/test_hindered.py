@@ -308,9 +308,9 @@ def test_a_driver_without_its_lease_is_asked_to_stop_however_long_it_has_waited(
     assert live_drivers(home) == {"queued"}
     write_launch(home, replace(queued, ended_at=long_ago + 1))
     assert live_drivers(home) == set()
-    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").of_process(this_process()))
+    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").add_process(this_process()))
     assert live_drivers(home) == {"here"}
-    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").of_process(replace(this_process(), started=1)))
+    write_launch(home, LaunchRecord(uid="here", at=long_ago, log="x").add_process(replace(this_process(), started=1)))
     assert live_drivers(home) == set()
 
 

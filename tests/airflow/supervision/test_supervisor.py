@@ -265,7 +265,7 @@ def test_what_a_killed_watch_means(
 ) -> None:
     uid = launch_and_wait(new_supervisor())
     write_desired(home, desired, by="a mark", why="")
-    user_kill.after_kill(home, killed(state), print)
+    user_kill.handle_kill(home, killed(state), print)
     assert read_desired(home).state is desired
     assert stop_requested(home, uid) is asked_to_stop
 
@@ -384,7 +384,7 @@ def test_python_without_its_jvm_is_replaced(new_supervisor: NewSupervisor, home:
     identity = identify(jvm.pid)
     jvm.wait()
     assert identity is not None
-    write_launch(home, python.of_process(identity))
+    write_launch(home, python.add_process(identity))
     eventually(lambda: isinstance(new_supervisor().settle(), Adopt))
     assert live_process(home).uid != uid
     assert python.process is not None

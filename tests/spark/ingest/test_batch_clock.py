@@ -59,7 +59,7 @@ def test_a_replayed_batch_has_the_clock_it_had(spark: SparkSession, spec: Stream
     log = CheckpointLog(tmp_path / "checkpoint")
     clock = batch_clock(spark)
     read = read_source(spark, spec.source, tmp_path, 1000, stream=True)
-    rows = clock.beside(read).select(clock.now_ms.alias("now_ms"))
+    rows = clock.add_clock(read).select(clock.now_ms.alias("now_ms"))
     seen: list[tuple[int, int]] = []
 
     def look(batch: DataFrame, batch_id: int) -> None:

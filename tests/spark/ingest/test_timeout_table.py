@@ -62,11 +62,11 @@ def test_a_table_that_leaves_the_spec_takes_its_timeouts_with_it(spark: SparkSes
     set_timeouts(tmp_path, {"acme": 60_000, "globex": 70_000})
     announcer(spark, tmp_path).look()
     assert said(tmp_path) == {"acme": 60_000, "globex": 70_000}
-    without = table(spark, tmp_path)
-    assert without is not None
-    assert without.announce_changes() == {"acme": 30_000, "globex": 10_000}
+    drop_files = table(spark, tmp_path)
+    assert drop_files is not None
+    assert drop_files.announce_changes() == {"acme": 30_000, "globex": 10_000}
     assert said(tmp_path) == {"acme": 30_000, "globex": 10_000}
-    assert without.announce_changes() == {}
+    assert drop_files.announce_changes() == {}
 
 
 def test_a_stream_that_never_had_one_looks_at_nothing(spark: SparkSession, tmp_path: Path) -> None:

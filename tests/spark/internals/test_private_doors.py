@@ -52,7 +52,7 @@ def open_trying(spark: SparkSession, _: Path) -> None:
 def open_clock(spark: SparkSession, _: Path) -> None:
     clock = batch_clock.batch_clock(spark)
     clock.set(now := epoch_ms())
-    assert clock.beside(spark.range(1)).select(clock.now_ms.alias("now")).collect()[0].now == now
+    assert clock.add_clock(spark.range(1)).select(clock.now_ms.alias("now")).collect()[0].now == now
 
 
 def open_expressions(spark: SparkSession, _: Path) -> None:

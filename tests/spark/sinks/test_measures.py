@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.measures import measure_types, with_measures
+from sessionizer.spark.sinks.measures import add_measures, measure_types
 from support.expected.landed import table_rows
 from support.faults.bad_clicks import line
 from support.processes.in_process import catch_up, drain
@@ -71,7 +71,7 @@ def unguarded(spark: SparkSession, sql: str, keys: tuple[str, ...]) -> dict[str,
 
 @pytest.mark.usefixtures("either_way")
 def test_a_session_that_fails_is_null_and_the_others_are_as_spark_has_them(spark: SparkSession) -> None:
-    found = with_measures(sessions(spark), GuardedAggregates.of(spark, MEASURES)).collect()
+    found = add_measures(sessions(spark), GuardedAggregates.of(spark, MEASURES)).collect()
     of_key = {row.session_id: row for row in found}
     assert sorted(of_key) == ["a", "b", "c"]
     for name, sql in MEASURES.items():

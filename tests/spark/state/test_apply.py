@@ -129,9 +129,9 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     assert noted is not None
     assert noted.document == document_of(stage.spec())
     assert [savepoint.id for savepoint in savepoints_in(home.savepoints, epoch_ms())] == [f"apply-{pending.id}"]
-    assert found.run(Operation(home, pending.after(Reached.SAVED), lambda: None), lambda: None).lineage_to == lineage, (
-        "killed after it"
-    )
+    assert (
+        found.run(Operation(home, pending.record_step(Reached.SAVED), lambda: None), lambda: None).lineage_to == lineage
+    ), "killed after it"
     assert read_trial(home, lineage) is None
     assert not applying(spark, stage).plan().changes_something
     assert carried_out(home, VERB, done.digest)

@@ -12,7 +12,7 @@ from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import files_below, relative_name
-from sessionizer.home.data_root import with_scheme
+from sessionizer.home.data_root import add_scheme
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint import committed_batches, next_watermark, seen_files
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -136,7 +136,7 @@ def test_spark_names_the_schema_of_a_state_where_we_change_it(stream: tuple[Stag
     assert version == "v2"
     (store,) = json.loads(told)["stateStoreInfo"]
     assert all(
-        path.startswith(f"{with_scheme(stream[0].checkpoint)}/state/0/_stateSchema/")
+        path.startswith(f"{add_scheme(stream[0].checkpoint)}/state/0/_stateSchema/")
         for path in store["stateSchemaFilePaths"]
     )
     install(home, made, tmp_path / "new")

@@ -64,9 +64,9 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
     assert plan.is_possible
     assert {table.table for table in plan.tables if table.rows} >= {"sessions", "quarantine"}
     (stage.feed / max(restored.files)).unlink()
-    without = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
-    assert not without.is_possible
-    assert without.decision.digest == plan.decision.digest
+    drop_files = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
+    assert not drop_files.is_possible
+    assert drop_files.decision.digest == plan.decision.digest
     assert landed(stage) == tables
     assert stage.lineage == restored.before
     hurt = next(file for file in files_below(restored.savepoint.root) if file.name.endswith(".parquet"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.causes.cause import Verdict, with_name
+from sessionizer.causes.cause import Verdict, name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer_airflow.supervision.failures import GO_ON
 
@@ -38,7 +38,7 @@ def check_alert(
     """
     cause = CAUSES[name]
     remedy = cause.remedy.format(error=SimpleNamespace(**fields)) if fields else cause.remedy
-    remedy = with_name(remedy, "clicks")
+    remedy = name_stream(remedy, "clicks")
     (alert,) = told
     assert (alert["kind"], alert["stream"]) == (KINDS[cause.verdict], "clicks"), alert
     assert remedy in alert["what_to_do"], alert

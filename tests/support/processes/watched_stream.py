@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.testing import CliRunner
 
-from sessionizer.causes.cause import with_name
+from sessionizer.causes.cause import name_stream
 from sessionizer.causes.table import CAUSES
 from sessionizer.cli.app import app
 from sessionizer_airflow.launching.argv import Folders
@@ -99,4 +99,4 @@ class WatchedStream:
         """The command line says the same; or ``says``, where it knows more."""
         places = ["--streams", str(self.streams), "--home", str(self.home.platform)]
         shown = CliRunner().invoke(app, ["status", self.home.name, *places]).stdout
-        assert (says or with_name(CAUSES[name].remedy, self.home.name)) in shown
+        assert (says or name_stream(CAUSES[name].remedy, self.home.name)) in shown

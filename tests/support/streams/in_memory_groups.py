@@ -61,7 +61,7 @@ class Group:
             self.log = [encode(piece) for table in step.merged.open_events for piece in log_tables(table)]
         self.plan = step.plan
         if step.open_in_group is not None:
-            self.open_in_group = step.open_in_group.after(self.open_in_group)
+            self.open_in_group = step.open_in_group.combine(self.open_in_group)
 
 
 class InMemoryGroups:

@@ -10,7 +10,7 @@ from sessionizer.control.operation import Operation
 from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.home.clock import epoch_ms
-from sessionizer.lineage.active import with_its_data
+from sessionizer.lineage.active import locate_data
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.lineage.left_out import left_out_in
 from sessionizer.spark.state.restores.restore_planning import move_of, plan_restore
@@ -93,7 +93,7 @@ class Restored:
 
     def move(self) -> TableMove | None:
         """To the other data root, if there is one, and it is not there yet."""
-        home = with_its_data(self.stage.stream_home)
+        home = locate_data(self.stage.stream_home)
         begun = pending_operation(home) is not None
         return move_of(home, self.manifest, self.root, begun=begun) if self.root is not None else None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.lineage.active import start_lineage, with_its_data
+from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.state.lineages.standing import standing_of
 from sessionizer.stream_spec.decisions import document_of
@@ -52,7 +52,7 @@ class Scene:
     @property
     def home(self) -> StreamHome:
         """With the data root of the active lineage, as the commands take it."""
-        return with_its_data(self.stage.stream_home)
+        return locate_data(self.stage.stream_home)
 
     def read(self, first: int, end: int) -> None:
         """Have the files of these numbers read, one in a batch."""

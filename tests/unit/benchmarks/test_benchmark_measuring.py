@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer_bench.measuring.batches import from_progress, rate, summary
+from sessionizer_bench.measuring.batches import parse_batches, rate, summary
 from sessionizer_bench.measuring.checkpoint_bytes import SeenFile, WrittenBytes, files_below
 from sessionizer_bench.measuring.event_log import BATCH, stages
 from sessionizer_bench.measuring.machine import CpuTimes, shares
@@ -36,15 +36,15 @@ UPDATES = [
 
 def test_steady_rate_runs_from_the_end_of_the_last_uncounted_batch() -> None:
     # 200 events from second 5.0 to second 8.5: the pause before batch 1 counts
-    assert rate(from_progress(UPDATES)[:3], skip=1) == pytest.approx(200 / 3.5)
+    assert rate(parse_batches(UPDATES)[:3], skip=1) == pytest.approx(200 / 3.5)
 
 
 def test_rate_from_cold_runs_from_the_start_of_the_first_batch() -> None:
-    assert rate(from_progress(UPDATES)[:3], skip=0) == pytest.approx(300 / 8.5)
+    assert rate(parse_batches(UPDATES)[:3], skip=0) == pytest.approx(300 / 8.5)
 
 
 def test_first_batch_is_never_steady_and_a_batch_without_data_is_no_batch() -> None:
-    found = summary(from_progress(UPDATES), uncounted=0)
+    found = summary(parse_batches(UPDATES), uncounted=0)
     assert found["batch_ms"] == [1000, 2000]
     assert found["batch_ms_mean"] == 1500
     assert found["phases_ms"] == {"addBatch": 1490, "triggerExecution": 1500}
@@ -52,7 +52,7 @@ def test_first_batch_is_never_steady_and_a_batch_without_data_is_no_batch() -> N
 
 def test_idle_progress_is_not_a_batch() -> None:
     idle = {**progress(2, 9, 5, 0), "durationMs": {"latestOffset": 1, "triggerExecution": 5}}
-    assert [batch["id"] for batch in from_progress([*UPDATES[:2], idle])] == [0, 1]
+    assert [batch["id"] for batch in parse_batches([*UPDATES[:2], idle])] == [0, 1]
 
 
 def test_written_bytes_survive_deletion_and_count_growth_and_replacement() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sessionizer_bench.reporting.figures import growth_ratio, of_workload, ratio, ratios, spread, typical
-from sessionizer_bench.reporting.results import beside
+from sessionizer_bench.reporting.figures import growth_ratio, ratio, ratios, spread, typical, workload_runs
+from sessionizer_bench.reporting.results import merge_results
 from sessionizer_bench.reporting.tables import document, earlier, markdown, promises, race, summary
 from sessionizer_bench.reporting.targets import RATE, Target, targets
 from sessionizer_bench.workloads import LARGE, OURS, PASS_THROUGH, SESSION_WINDOW
@@ -31,7 +31,7 @@ RUNS = [
 
 
 def test_a_ratio_is_taken_within_a_repetition() -> None:
-    runs = of_workload(RUNS, "large")
+    runs = workload_runs(RUNS, "large")
     assert ratios(runs[OURS], runs[SESSION_WINDOW], RATE) == pytest.approx([2.0, 2.5, 1.7])
     assert ratio(RUNS, "large", RATE, OURS, SESSION_WINDOW) == pytest.approx(2.0)
 
@@ -99,10 +99,10 @@ def test_the_median_of_two_loads_has_one_decimal() -> None:
 
 def test_what_is_not_run_again_keeps_its_revision() -> None:
     kept = {"taken_at": "Monday", "revision": "abc", "runs": [*RUNS, {**RUNS[0], "workload": "small"}]}
-    results = beside(kept, {"taken_at": "Tuesday", "revision": "def", "runs": []}, {"large"})
+    results = merge_results(kept, {"taken_at": "Tuesday", "revision": "def", "runs": []}, {"large"})
     assert [record["workload"] for record in results["runs"]] == ["small"]
     assert earlier([*results["runs"], *RUNS]) == ["Earlier, Monday at revision abc: small."]
-    again = beside(results, {"taken_at": "Wednesday", "revision": "ghi", "runs": []}, {"startup"})
+    again = merge_results(results, {"taken_at": "Wednesday", "revision": "ghi", "runs": []}, {"startup"})
     assert earlier(again["runs"]) == ["Earlier, Monday at revision abc: small."]
 
 

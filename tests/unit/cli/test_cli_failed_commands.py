@@ -62,7 +62,7 @@ def begun(home: StreamHome, verb: str = "restore", step: Reached = Reached.STOPP
     options = ("--trial", "3")
     savepoint = "monday" if verb == "restore" else ""
     record = new_operation(home, verb, DIGEST, "ann", (start_lineage(home), 7), savepoint=savepoint, options=options)
-    record = record.after(step)
+    record = record.record_step(step)
     write_operation(home, record)
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why=verb, afterwards=record.wanted)
     return record
@@ -135,7 +135,7 @@ def test_what_a_process_carries_out_cannot_be_given_up(platform: Platform, home:
 
 
 def test_a_seed_that_is_given_up_leaves_nothing_of_its_history(platform: Platform, home: StreamHome) -> None:
-    record = new_operation(home, "seed", DIGEST, "ann", ("", -1)).after(Reached.TAKEN)
+    record = new_operation(home, "seed", DIGEST, "ann", ("", -1)).record_step(Reached.TAKEN)
     write_operation(home, record)
     write_desired(home, DesiredState.MAINTENANCE, by="ann", why="seed", afterwards=DesiredState.RUNNING)
     (home.seeds / record.id).mkdir(parents=True)

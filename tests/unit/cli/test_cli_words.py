@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sessionizer.cli.looking.words import one_line, table_text
-from sessionizer.cli.run import after_batch
+from sessionizer.cli.run import describe_last_batch
 
 
 @pytest.mark.parametrize(
     ("batch_id", "words"), [(None, "before its first batch"), (0, "after batch 0"), (7, "after batch 7")]
 )
 def test_a_driver_that_had_no_batch_ended_after_none(batch_id: int | None, words: str) -> None:
-    assert after_batch(batch_id) == words
+    assert describe_last_batch(batch_id) == words
 
 
 @pytest.mark.parametrize(

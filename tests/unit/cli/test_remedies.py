@@ -9,13 +9,13 @@ import pytest
 
 from sessionizer import errors
 from sessionizer.causes.cause import Verdict
-from sessionizer.causes.of_drivers import OF_PROCESSES, OF_QUERIES
-from sessionizer.causes.of_errors import OF_ERRORS
-from sessionizer.causes.of_launches import OF_LAUNCHES, OF_STARTS
+from sessionizer.causes.driver_causes import PROCESS_CAUSES, QUERY_CAUSES
+from sessionizer.causes.error_causes import ERROR_CAUSES
+from sessionizer.causes.launch_causes import LAUNCH_CAUSES, START_CAUSES
 from sessionizer.causes.remedies import cause_of_error, remedy_for
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.heartbeat import Heartbeat, Phase
-from sessionizer.control.status.progress_line import ProgressTeller, in_words, progress_line
+from sessionizer.control.status.progress_line import ProgressTeller, describe_duration, progress_line
 from sessionizer.deployment.refusals import require_continuable
 from sessionizer.errors import SessionizerError
 from sessionizer.spark.failures.query_failure import CAUSES as CAUSES_OF_DEATH
@@ -124,8 +124,8 @@ def test_a_lost_record_of_the_spec_has_a_way_out_that_needs_no_copy() -> None:
 
 
 def test_every_cause_of_death_has_a_remedy() -> None:
-    assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} <= {cause.name for cause in OF_QUERIES}
-    tables = (OF_QUERIES, OF_ERRORS, OF_LAUNCHES, OF_STARTS, OF_PROCESSES)
+    assert {cause.name for cause in CAUSES_OF_DEATH} | {"unknown"} <= {cause.name for cause in QUERY_CAUSES}
+    tables = (QUERY_CAUSES, ERROR_CAUSES, LAUNCH_CAUSES, START_CAUSES, PROCESS_CAUSES)
     assert len(CAUSES) == sum(map(len, tables)), "a name is used twice"
 
 
@@ -172,7 +172,7 @@ def test_an_error_ends_the_program_with_message_remedy_and_code(
     [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (200_000, "3 m 20 s"), (90_000_000, "1 d 1 h"), (-3000, "-3 s")],
 )
 def test_lengths_of_time(milliseconds: int, words: str) -> None:
-    assert in_words(milliseconds) == words
+    assert describe_duration(milliseconds) == words
 
 
 def test_progress_is_told_at_most_so_often_and_only_of_new_batches() -> None:

@@ -12,7 +12,7 @@ import pytest
 from sessionizer.errors import DamagedFile, DataElsewhere, UnreadableLineage
 from sessionizer.home.data_root import data_root
 from sessionizer.home.stream_home import StreamHome
-from sessionizer.lineage.active import start_lineage, with_its_data
+from sessionizer.lineage.active import locate_data, start_lineage
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, difference, require_readable_lineage
 from support.places import mounted
 
@@ -76,10 +76,10 @@ def test_another_data_root_is_refused_by_name(tmp_path: Path, born: str | None, 
 
 def test_the_data_root_of_a_lineage_is_shown_whatever_is_asked_with(tmp_path: Path) -> None:
     home = StreamHome.of(tmp_path / "home", "clicks", data_root(str(tmp_path / "lake"), tmp_path / "home"))
-    assert with_its_data(StreamHome(home.root)).tables == home.root / "tables"
+    assert locate_data(StreamHome(home.root)).tables == home.root / "tables"
     home.prepare()
     start_lineage(home)
-    assert with_its_data(StreamHome(home.root)).tables == tmp_path / "lake/streams/clicks/tables"
+    assert locate_data(StreamHome(home.root)).tables == tmp_path / "lake/streams/clicks/tables"
 
 
 @pytest.mark.parametrize(

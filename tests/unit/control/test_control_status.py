@@ -198,7 +198,7 @@ def test_time_alone_never_brings_a_driver_back(reading: ControlReading, now: int
 def test_whether_it_is_as_desired(wanted: DesiredState, fit: set[State]) -> None:
     for reading, state, _ in CASES.values():
         wanting = replace(reading, desired=Desired(wanted))
-        assert observe(wanting, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE).as_desired is (state in fit)
+        assert observe(wanting, NOW, startup_grace_ms=GRACE, stale_after_ms=STALE).is_as_desired is (state in fit)
 
 
 def test_a_home_that_does_not_exist_was_never_started(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_the_life_of_a_driver_as_read_from_disk(home: StreamHome) -> None:
     lease.release()
     observation = read_observation(home, epoch_ms())
     assert observation.state is State.STOPPED
-    assert observation.as_desired
+    assert observation.is_as_desired
     assert read_observation(home, epoch_ms(), uid="b", launched_at=epoch_ms()).state is State.STARTING
 
 

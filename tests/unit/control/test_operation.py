@@ -56,7 +56,7 @@ class Killed(BaseException):
 
 
 def finish(operation: Operation, _: Lease) -> None:
-    operation.over("new")
+    operation.finish("new")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def finish(operation: Operation, _: Lease) -> None:
     [
         lambda operation: operation.reached(Reached.SEEDED),
         lambda operation: operation.note_rows("sessions 1", "2026-11-23"),
-        lambda operation: operation.over("other"),
+        lambda operation: operation.finish("other"),
         lambda operation: operation.abandon(),
     ],
 )
@@ -131,7 +131,7 @@ def test_one_that_is_over_leaves_no_stream_in_maintenance_wherever_it_is_killed(
     home: StreamHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(operation: Operation, _: Lease) -> None:
-        operation.over("new")
+        operation.finish("new")
         raise Killed
 
     with pytest.raises(Killed):
@@ -154,7 +154,7 @@ def test_who_says_otherwise_meanwhile_has_the_last_word(home: StreamHome) -> Non
 
     def stopped(operation: Operation, _: Lease) -> None:
         write_desired(home, DesiredState.STOPPED, by="bob", why="the machine goes")
-        operation.over("new")
+        operation.finish("new")
 
     run(home, stopped)
     assert (read_desired(home).state, read_desired(home).by) == (DesiredState.STOPPED, "bob")

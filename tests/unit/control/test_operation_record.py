@@ -39,7 +39,7 @@ def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:
 
 
 def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
-    write_operation(home, BEGUN.after(Reached.STOPPED))
+    write_operation(home, BEGUN.record_step(Reached.STOPPED))
     with pytest.raises(OperationPending, match=r"restore of 'clicks' to 20261122T080000-abc123.*'stopped'") as raised:
         require_no_operation(home)
     assert "type the same command again" in remedy_for(raised.value)
@@ -50,9 +50,9 @@ def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
 
 def test_it_says_what_each_step_took_and_what_it_made() -> None:
     record = (
-        BEGUN.after(Reached.STOPPED)
-        .after(Reached.SEEDED, lineage_to="20261123T090000-abc123")
-        .after(Reached.TAKEN_BACK)
+        BEGUN.record_step(Reached.STOPPED)
+        .record_step(Reached.SEEDED, lineage_to="20261123T090000-abc123")
+        .record_step(Reached.TAKEN_BACK)
     )
     assert record.lineage_to == "20261123T090000-abc123"
     assert [part.split()[0] for part in record.seconds.split(", ")] == ["stopped", "seeded", "taken_back"]

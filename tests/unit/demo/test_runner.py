@@ -61,9 +61,9 @@ def test_the_tally_is_the_ground_truth(tmp_path: Path) -> None:
     tally = run_feed(options(tmp_path))
     rows = list(generate_within(SCENARIO, BOUNDS))
     assert tally.by_kind == {kind: n for kind in RowKind if (n := sum(row.kind is kind for row in rows))}
-    assert sum(tally.by_destination.values()) == tally.rows
+    assert sum(tally.rows_by_destination.values()) == tally.rows
     for_sessions = [row for row in rows if row.kind.destination is Destination.SESSIONS]
-    assert tally.by_destination[Destination.SESSIONS] == len(for_sessions)
+    assert tally.rows_by_destination[Destination.SESSIONS] == len(for_sessions)
     assert tally.logouts == sum(row.event.type == "logout" for row in for_sessions)
     assert json.loads(json.dumps(tally.as_dict()))["rows"] == 2_000
 

@@ -121,7 +121,7 @@ def test_sources_are_told_by_their_offsets() -> None:
 def test_a_checkpoint_tells_what_it_is() -> None:
     read = read_checkpoint(fabricated(4, partitions=3).files())
     assert (read.begun, read.committed, read.state_format) == (3, 3, 2)
-    assert [(each.in_words, each.partitions) for each in read.operators.values()] == [("aggregation", 3)]
+    assert [(each.common_name, each.partitions) for each in read.operators.values()] == [("aggregation", 3)]
     assert len(read.stores) == 3
     assert read_checkpoint(fabricated(4, format=1).files()).state_format == 1
 

@@ -132,7 +132,7 @@ def test_a_driver_that_dies_again_and_again_fails_it(home: StreamHome) -> None:
     assert noted.course.drivers == "killed dead", "the ends of others say nothing of the lineage"
     last = begun(home, "last")
     assert last.trial.course.drivers == "killed dead last"
-    ended = last.after(QueryInterrupted("clicks", "memory", "no heap"))
+    ended = last.translate_error(QueryInterrupted("clicks", "memory", "no heap"))
     assert isinstance(ended, LineageUnfit)
     assert "3 of its drivers ended before it was through, the last:" in ended.reason
     assert lineage == ended.lineage
@@ -141,8 +141,8 @@ def test_a_driver_that_dies_again_and_again_fails_it(home: StreamHome) -> None:
 def test_what_would_end_its_query_again_fails_it_at_once(home: StreamHome) -> None:
     watch = begun(home, "a")
     away = QueryInterrupted("clicks", "unreachable", "the broker is away")
-    assert watch.after(away) is away
-    ended = watch.after(QueryFailed("clicks", "state_refused", "another provider"))
+    assert watch.translate_error(away) is away
+    ended = watch.translate_error(QueryFailed("clicks", "state_refused", "another provider"))
     assert isinstance(ended, LineageUnfit)
     assert "its driver a ended for good: the query of 'clicks' failed (state_refused)" in ended.reason
 

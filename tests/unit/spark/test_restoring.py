@@ -38,11 +38,11 @@ def test_rows_that_are_gone_end_it_while_it_can_be_abandoned(
     lease = cast("Any", SimpleNamespace(check=lambda: None))
     restore = Restoring(NOT_NEEDED, home, NOT_NEEDED, NOT_NEEDED, lease, operation, lambda _: None)
     if begun:  # a run before has brought some of them back, and goes to its end
-        restore._after(Step.FURNISHED)
+        restore._finish_step(Step.FURNISHED)
         assert changed == ["rows"]
         return
     with pytest.raises(RowsGone):
-        restore._after(Step.FURNISHED)
+        restore._finish_step(Step.FURNISHED)
     assert changed == []
     assert operation.record.step is Reached.STOPPED
     assert not operation.record.is_past_return

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from sessionizer.spark.ingest.payload_types import as_kept, not_kept
+from sessionizer.spark.ingest.payload_types import normalize_type, not_kept
 
 NOT_KEPT = (TimeType(6), NullType(), VariantType(), DayTimeIntervalType(), YearMonthIntervalType(), StructType())
 
@@ -44,4 +44,4 @@ def test_a_time_without_a_zone_and_text_of_a_length_are_kept_as_what_tables_have
     found = StructType().add("at", TimestampNTZType()).add("names", MapType(VarcharType(3), ArrayType(IntegerType())))
     kept = StructType().add("at", TimestampType()).add("names", MapType(StringType(), ArrayType(IntegerType())))
     assert not_kept(found) is None
-    assert as_kept(found) == kept
+    assert normalize_type(found) == kept

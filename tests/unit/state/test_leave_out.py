@@ -16,6 +16,7 @@ from sessionizer.state.restores.leave_out import (
     FileTimes,
     Versions,
     coming_back_remarks,
+    drop_excluded_files,
     files_left_out,
     first_whole_version,
     leaving,
@@ -24,7 +25,6 @@ from sessionizer.state.restores.leave_out import (
     remarks_on_files,
     versions_left_out,
     wanted_range,
-    without_what_is_left_out,
 )
 from sessionizer.state.restores.record_times import RecordTimes, Span
 from sessionizer.state.restores.restore_plan import Replay
@@ -237,7 +237,7 @@ def test_what_of_a_range_is_in_the_state_or_gone_is_told() -> None:
 def test_a_file_that_is_gone_is_not_missed_if_it_is_left_out() -> None:
     replay = Replay("files", 3, ("file:///srv/feed/1.json", "file:///srv/feed/2.json"))
     left_out = LeftOut((LeftOutRange("1.json", files=("file:/srv/feed/1.json",)),))
-    assert without_what_is_left_out(replay, left_out) == Replay("files", 3, ("file:///srv/feed/2.json",))
+    assert drop_excluded_files(replay, left_out) == Replay("files", 3, ("file:///srv/feed/2.json",))
 
 
 def test_what_comes_back_into_the_tables_is_told() -> None:

@@ -65,7 +65,7 @@ def carried_out_elsewhere(home: StreamHome, record: OperationRecord) -> None:
     """Another terminal has typed the same command."""
     lineage = start_lineage(home)
     twin = new_operation(home, record.verb, record.digest, "bob", (record.lineage_from, 7), savepoint=record.savepoint)
-    write_operation(home, replace(twin.after(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
+    write_operation(home, replace(twin.record_step(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
 
 
 def given_up(home: StreamHome, record: OperationRecord) -> None:
@@ -202,7 +202,7 @@ def test_a_try_that_fails_leaves_the_stream_stopped_or_as_it_was(
 
     def succeeds(_: Lease, operation: Operation) -> OperationRecord:
         lineage = start_lineage(home) if not record.lineage_from else record.lineage_from
-        return operation.over(lineage)
+        return operation.finish(lineage)
 
     assert carry_out(home, pending, "tests", 1, succeeds).outcome is Ending.DONE
     assert read_desired(home).state is DesiredState.RUNNING
@@ -221,7 +221,7 @@ def test_a_step_whose_python_worker_was_late_is_done_again(home: StreamHome) -> 
         tries.append(operation.record.step)
         if len(tries) < 3:
             raise OSError("Python worker failed to connect back.")
-        return operation.over(record.lineage_from)
+        return operation.finish(record.lineage_from)
 
     assert carry_out(home, record, "tests", 1, late_twice).outcome is Ending.DONE
     assert len(tries) == 3

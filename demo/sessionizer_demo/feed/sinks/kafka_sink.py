@@ -44,7 +44,7 @@ class KafkaSink:
         key = None if row.key is None else row.key.encode()
         while True:
             try:
-                self._producer.produce(self._topic, row.value, key, on_delivery=self._on_delivery)
+                self._producer.produce(self._topic, row.value, key, on_delivery=self._note_delivery)
             except BufferError:  # the queue is full: let some of it go first
                 self._producer.poll(0.1)
             else:
@@ -58,7 +58,7 @@ class KafkaSink:
         if undelivered:
             raise SourceUnreachable(self._servers, f"{undelivered} messages to {self._topic!r} were not delivered")
 
-    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+    def _note_delivery(self, error: KafkaError | None, _message: Message) -> None:
         self._failure = self._failure or error
 
     def _await_broker(self) -> None:

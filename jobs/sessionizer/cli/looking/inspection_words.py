@@ -20,7 +20,7 @@ def inspection_lines(found: Inspection, counts: Sequence[dict[str, Any]] | None,
     """Return the lines about a checkpoint, all but its damage."""
     lines = [found.checkpoint.files.location, *(f"  {name:<11} {value}" for name, value in _facts(found))]
     for operator in found.checkpoint.operators.values():
-        lines += [f"  operator {operator.number}  {operator.in_words} ({operator.name})"]
+        lines += [f"  operator {operator.number}  {operator.common_name} ({operator.name})"]
         lines += [f"    {name:<11} {value}" for name, value in _operator_facts(found, operator)]
     if not found.checkpoint.operators:
         lines.append("  no operator of it keeps state")

@@ -15,7 +15,7 @@ from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.errors import BatchOutrun
 from sessionizer.home.data_root import folder_at, is_local
 from sessionizer.home.table_places import table_locations
-from sessionizer.inspection.files import of_one_moment
+from sessionizer.inspection.files import read_consistently
 from sessionizer.inspection.state_files import version_files
 from sessionizer.inspection.timeline import kept_batches
 from sessionizer.lineage.checkpoint import files_of_batch
@@ -52,7 +52,7 @@ def timeline(  # noqa: PLR0913  one parameter per option
     """Show the kept batches: their times, rows read and written, and watermarks. The stream may run on."""
     where = stream_home(home, stream, data)
     found = retained_batch(where, lineage=lineage)
-    batches = [_with_files(found, batch) for batch in _batches(found)[-last:]]
+    batches = [_count_files(found, batch) for batch in _batches(found)[-last:]]
     rows = _rows(where, found, batches)
     held = _open(where, found, batches, spark_master(master)) if with_open else {}
     if as_json:
@@ -68,7 +68,9 @@ def timeline(  # noqa: PLR0913  one parameter per option
 def _batches(found: Retained) -> list[KeptBatch]:
     from sessionizer.inspection.checkpoint_read import read_logs  # noqa: PLC0415  fast --help
 
-    return of_one_moment(found.checkpoint, lambda files: kept_batches(*read_logs(files), version_files(files), files))
+    return read_consistently(
+        found.checkpoint, lambda files: kept_batches(*read_logs(files), version_files(files), files)
+    )
 
 
 def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> Mapping[int, Mapping[str, int]]:
@@ -84,7 +86,7 @@ def _rows(where: StreamHome, found: Retained, batches: Sequence[KeptBatch]) -> M
     return rows
 
 
-def _with_files(found: Retained, batch: KeptBatch) -> KeptBatch:
+def _count_files(found: Retained, batch: KeptBatch) -> KeptBatch:
     """Set the number of files that the batch read, if it read files.
 
     The offsets of such a source count lists of files.

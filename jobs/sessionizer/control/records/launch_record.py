@@ -44,7 +44,7 @@ class LaunchRecord(JsonRecord):
     submission: str | None = None
     ended_at: int | None = None
 
-    def of_process(self, process: ProcessIdentity) -> LaunchRecord:
+    def add_process(self, process: ProcessIdentity) -> LaunchRecord:
         """Return the same launch with its process, which now exists."""
         return replace(
             self,

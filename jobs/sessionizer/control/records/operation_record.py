@@ -101,7 +101,7 @@ class OperationRecord(JsonRecord):
         message = redacted(str(error)).strip() or "no message"
         return replace(self, failure=f"{type(error).__name__}: {message.splitlines()[0]}", failed_at=epoch_ms())
 
-    def after(self, step: Reached, *, lineage_to: str | None = None) -> Self:
+    def record_step(self, step: Reached, *, lineage_to: str | None = None) -> Self:
         """Return the record after ``step``, which was done now."""
         now = epoch_ms()
         took = f"{step} {(now - self.step_at) / 1000:.1f}"

@@ -90,7 +90,7 @@ class Observation:
     progress_age_ms: int | None = None
 
     @property
-    def as_desired(self) -> bool:
+    def is_as_desired(self) -> bool:
         """Whether the stream is in its desired state."""
         if self.desired.state is DesiredState.RUNNING:
             return self.state in {State.STARTING, State.RUNNING, State.IDLE}
@@ -105,7 +105,7 @@ class Observation:
             "progress_age_ms": self.progress_age_ms,
             "uid": self.uid,
             "desired": self.desired.to_json(),
-            "as_desired": self.as_desired,
+            "as_desired": self.is_as_desired,
             "lease": self.lease and self.lease.to_json(),
             "alive": self.alive,
             "heartbeat": self.heartbeat and self.heartbeat.to_json(),

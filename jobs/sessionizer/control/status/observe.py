@@ -24,7 +24,7 @@ def observe(
     reading: ControlReading, now: int, *, startup_grace_ms: int = STARTUP_GRACE_MS, stale_after_ms: int = STALE_AFTER_MS
 ) -> Observation:
     """Return the verdict at ``now`` (epoch ms). Any reading, however contradictory, has one. Never raises."""
-    known = _about_one_driver(reading)
+    known = _select_driver(reading)
     sign = _last_sign(known)
     stall = _stall(known.lease, known.heartbeat, now, startup_grace_ms, stale_after_ms) if known.lease else None
     state = _state(known, stall, now, startup_grace_ms)
@@ -90,7 +90,7 @@ def _gather(home: StreamHome, uid: str | None, launched_at: int | None) -> Contr
     )
 
 
-def _about_one_driver(reading: ControlReading) -> ControlReading:
+def _select_driver(reading: ControlReading) -> ControlReading:
     """Return the part that concerns the requested driver, else the lease's (last) owner.
 
     Other drivers' records are removed.

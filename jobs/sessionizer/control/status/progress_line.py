@@ -16,7 +16,7 @@ LONG_BATCH_MS: Final = 10_000
 """Milliseconds after which a batch is reported while it runs."""
 
 
-def in_words(milliseconds: int) -> str:
+def describe_duration(milliseconds: int) -> str:
     """Format a duration in its two longest units, such as ``3 m 20 s``, and below a second in ms."""
     if abs(milliseconds) < _UNITS[-1][1]:
         return f"{milliseconds} ms"
@@ -57,7 +57,7 @@ def running_line(beat: Heartbeat, now: int, *, at_least_ms: int = LONG_BATCH_MS)
         return None
     tasks = f"{beat.running_tasks_done or 0:,} of {beat.running_tasks:,} tasks" if beat.running_tasks else ""
     rows = f"{_short(beat.running_rows)} rows" if beat.running_rows else ""
-    facts = [fact for fact in (tasks, rows, f"for {in_words(now - since)}") if fact]
+    facts = [fact for fact in (tasks, rows, f"for {describe_duration(now - since)}") if fact]
     batch = "the next batch" if beat.running_batch is None else f"batch {beat.running_batch}"
     return f"{batch}: {', '.join(facts)}"
 
@@ -70,7 +70,7 @@ def _short(count: int) -> str:
 def _watermark(beat: Heartbeat) -> str:
     if beat.is_drained:
         return "every session closed"
-    return "" if beat.watermark_lag_ms is None else f"watermark {in_words(beat.watermark_lag_ms)} behind"
+    return "" if beat.watermark_lag_ms is None else f"watermark {describe_duration(beat.watermark_lag_ms)} behind"
 
 
 class ProgressTeller:

@@ -187,8 +187,8 @@ def _nulls_first(value: Hashable) -> tuple[bool, Hashable]:
 
 def _admit(arrivals: Iterable[AdmittedEvent], late_by_ms: int, outcome: Outcome) -> None:
     """Put late events and duplicates aside, and add the others to the open events of ``outcome``."""
-    open_by_key = _by_key(outcome.open_events)
-    for key, arrivals_of_key in sorted(_by_key(arrivals).items()):
+    open_by_key = _group_by_key(outcome.open_events)
+    for key, arrivals_of_key in sorted(_group_by_key(arrivals).items()):
         known = _events_by_id(open_by_key[key], late_by_ms)
         for arrival in sorted(arrivals_of_key, key=_canonical_order):
             event = arrival.event
@@ -222,7 +222,7 @@ def _events_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int) -> dict
 def _close(final_by_ms: int, outcome: Outcome) -> None:
     """Move the sessions due by ``final_by_ms`` from the open events to the closed sessions of ``outcome``."""
     still_open: list[AdmittedEvent] = []
-    for key, events in sorted(_by_key(outcome.open_events).items()):
+    for key, events in sorted(_group_by_key(outcome.open_events).items()):
         for stretch in cut(events):
             if stretch.due_ms <= final_by_ms:
                 outcome.closed.append(_session(key, stretch))
@@ -246,7 +246,7 @@ def _session(key: str, stretch: Stretch) -> Session:
     )
 
 
-def _by_key(events: Iterable[AdmittedEvent]) -> defaultdict[str, list[AdmittedEvent]]:
+def _group_by_key(events: Iterable[AdmittedEvent]) -> defaultdict[str, list[AdmittedEvent]]:
     grouped: defaultdict[str, list[AdmittedEvent]] = defaultdict(list)
     for admitted in events:
         grouped[admitted.event.key].append(admitted)

@@ -50,11 +50,13 @@ def _timeouts_said(events: pa.Table, rules: SessionRules, changes: Mapping[str, 
     if not timeout.null_count:
         return timeout
     if rules.client_timeouts_ms or changes:
-        timeout = pc.coalesce(timeout, _of_clients(events.column(schema.CLIENT), (changes, rules.client_timeouts_ms)))
+        timeout = pc.coalesce(
+            timeout, _find_client_timeouts(events.column(schema.CLIENT), (changes, rules.client_timeouts_ms))
+        )
     return pc.coalesce(timeout, pa.scalar(rules.gap_timeout_ms, pa.int64()))
 
 
-def _of_clients(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) -> pa.Array:
+def _find_client_timeouts(clients: pa.ChunkedArray, known: Sequence[Mapping[str, int]]) -> pa.Array:
     """Return each row's timeout (ms) by its client, from the first mapping of ``known`` that has one, else null.
 
     Only the clients of these rows are looked up, because many more clients may have a timeout.

@@ -118,7 +118,7 @@ def take_batch(
     if _must_merge(due, planned, bounds) and not _can_wait(shared.rules, planned, new, bounds):
         step = _merge(group, shared, [*read_log(), *new], bounds, sum(table.num_rows for table in new))
     else:
-        step = Step(_after(due, planned.appended + sum(map(_weight, new)), bounds), append=new[0] if new else None)
+        step = Step(_plan_next(due, planned.appended + sum(map(_weight, new)), bounds), append=new[0] if new else None)
         step.open_in_group = _brought(group, shared, new[0], step.plan) if new else None
     step.late = late
     return step
@@ -140,7 +140,7 @@ def take_initial(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds
     """
     due = min((at for at in (earliest_due(table, shared.rules) for table in log) if at is not None), default=None)
     undecided = sum(_weight(table) for table in log if admitted_after(table))
-    plan = _after(shared.aligned(due, group), undecided, bounds)
+    plan = _plan_next(shared.aligned(due, group), undecided, bounds)
     keys = pa.chunked_array([chunk for table in log for chunk in table.column(schema.KEY).chunks], pa.string())
     open_in_group = OpenInGroup(
         sessions=int(pc.count_distinct(keys).as_py()),
@@ -192,7 +192,7 @@ def _merge(group: int, shared: GroupRules, log: Sequence[pa.Table], bounds: Batc
     if not log:
         return Step(NO_PLAN, open_in_group=NOTHING_OPEN)
     merged = merge(log, bounds.final_by, shared.rules, shared.payload)
-    plan = _after(shared.aligned(merged.open.due_ms, group), 0, bounds)
+    plan = _plan_next(shared.aligned(merged.open.due_ms, group), 0, bounds)
     open_in_group = OpenInGroup(
         sessions=merged.open.sessions,
         latest_due_ms=latest(shared.aligned(merged.open.latest_due_ms, group), plan.at),
@@ -214,6 +214,6 @@ def _brought(group: int, shared: GroupRules, new: pa.Table, plan: Plan) -> OpenI
     )
 
 
-def _after(due_ms: int | None, appended: int, bounds: BatchBounds) -> Plan:
+def _plan_next(due_ms: int | None, appended: int, bounds: BatchBounds) -> Plan:
     """Return the next plan. Its timer is later than ``bounds.final_by``."""
     return Plan(None if due_ms is None else max(due_ms, bounds.final_by + 1), appended)

@@ -76,7 +76,7 @@ def find_duplicates(table: pa.Table, key: Int64s, admissions: Admissions) -> Ver
         return verdicts
     rows, identity = _rows_with_repeats(key, event_id, distinct)
     if len(rows):
-        repeats = Repeats.among(table, rows, identity, admissions.terms[rows], admissions.columns)
+        repeats = Repeats.find(table, rows, identity, admissions.terms[rows], admissions.columns)
         _Deciding(table, key, repeats, admissions, verdicts).decide()
     return verdicts
 
@@ -110,7 +110,7 @@ class _Deciding:
         for members in self._batches():
             first_row = self._repeats.rows[members[0]]
             known = self._known(members, int(self._admissions.late_before[first_row]))
-            new = self._repeats.in_canonical_order(members[~known])
+            new = self._repeats.sort_canonically(members[~known])
             identity = self._repeats.identity[new]
             admitted = np.append(True, identity[1:] != identity[:-1])[: len(new)]
             self._original[identity[admitted]] = new[admitted]

@@ -34,7 +34,7 @@ class OpenInGroup:
         """Decode the text that ``to_json`` wrote."""
         return cls(**json.loads(text))
 
-    def after(self, before: OpenInGroup) -> OpenInGroup:
+    def combine(self, before: OpenInGroup) -> OpenInGroup:
         """Return the report on all open sessions of a group, given its report ``before``.
 
         If the group did not merge, the numbers are upper bounds.

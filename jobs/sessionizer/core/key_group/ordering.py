@@ -63,7 +63,7 @@ def session_order(table: pa.Table, key: Int64s) -> Positions:
     which some are strings.
     """
     clock = int64s(table, schema.CLOCK)
-    order = _by_key_and_clock(key, clock)
+    order = _sort_by_key_and_clock(key, clock)
     tied = (key[order[1:]] == key[order[:-1]]) & (clock[order[1:]] == clock[order[:-1]])
     if not tied.any():
         return order
@@ -73,7 +73,7 @@ def session_order(table: pa.Table, key: Int64s) -> Positions:
     return order
 
 
-def _by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
+def _sort_by_key_and_clock(key: Int64s, clock: Int64s) -> Positions:
     """Return the positions that sort by key and clock.
 
     If both fit in 63 bits, one integer is sorted. They fit for less than 2^20 keys and 2^42 ms.

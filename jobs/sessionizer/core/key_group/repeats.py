@@ -34,7 +34,7 @@ class Repeats:
     body: Sequence[tuple[Int64s, Bools | None]]
 
     @classmethod
-    def among(
+    def find(
         cls, table: pa.Table, rows: Int64s, identity: Int64s, turn: Int64s, columns: Sequence[frozenset[str]]
     ) -> Repeats:
         """Return the repeats at the positions ``rows`` of ``table``.
@@ -60,7 +60,7 @@ class Repeats:
             other |= differs if came is None else differs & came[members] & came[others]
         return other
 
-    def in_canonical_order(self, members: Int64s) -> Int64s:
+    def sort_canonically(self, members: Int64s) -> Int64s:
         """Sort ``members`` of one batch by key and id, then in the oracle's canonical order."""
         timeout = self.events.column(schema.TIMEOUT).to_numpy()
         decides = [*reversed(self.instants), self.identity]

@@ -23,7 +23,7 @@ _WIDTH = 8
 
 def equality_codes(values: pa.Array) -> Codes:
     """Return a number for each value, the same for equal values. Null is 0."""
-    return _codes(values, _by_appearance)
+    return _codes(values, _code_by_appearance)
 
 
 def order_codes(values: pa.Array) -> Codes:
@@ -31,7 +31,7 @@ def order_codes(values: pa.Array) -> Codes:
 
     Nested values are compared part by part from the first on.
     """
-    return _codes(values, _by_order)
+    return _codes(values, _code_by_order)
 
 
 def combined(first: Codes, second: Codes) -> Codes:
@@ -45,9 +45,9 @@ def _codes(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
     if pa.types.is_null(kind):
         return np.zeros(len(values), np.int64)
     if pa.types.is_struct(kind):
-        codes = _of_struct(values, of_plain)
+        codes = _code_struct(values, of_plain)
     elif isinstance(kind, pa.ListType | pa.LargeListType | pa.MapType):
-        codes = _of_lists(values, of_plain)
+        codes = _code_lists(values, of_plain)
     else:
         codes = of_plain(_plain(values))
     return np.where(_valid(values), codes + 1, 0)
@@ -66,19 +66,19 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
-def _by_appearance(values: pa.Array) -> Codes:
+def _code_by_appearance(values: pa.Array) -> Codes:
     codes: Codes = values.dictionary_encode().indices.fill_null(0).to_numpy().astype(np.int64)
     return codes
 
 
-def _by_order(values: pa.Array) -> Codes:
+def _code_by_order(values: pa.Array) -> Codes:
     encoded = values.dictionary_encode()
     place = np.empty(len(encoded.dictionary), np.int64)
     place[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(place))
     return place[encoded.indices.fill_null(0).to_numpy()] if len(place) else np.zeros(len(values), np.int64)
 
 
-def _of_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+def _code_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) -> Codes:
     codes = np.zeros(len(values), np.int64)
     parts = {field.name: part for field, part in zip(values.type, values.flatten(), strict=True)}
     for _, part in sorted(parts.items()):  # by name, as fields change places
@@ -86,7 +86,7 @@ def _of_struct(values: pa.StructArray, of_plain: Callable[[pa.Array], Codes]) ->
     return codes
 
 
-def _of_lists(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
+def _code_lists(values: pa.Array, of_plain: Callable[[pa.Array], Codes]) -> Codes:
     """Return the codes of lists, each taken as the bytes of its elements' codes.
 
     A code is eight bytes, the highest first, so that lists sort in the order of their elements.

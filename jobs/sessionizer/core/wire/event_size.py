@@ -51,9 +51,9 @@ def sizes_of_values(values: pa.Array) -> Sizes:
     if pa.types.is_struct(kind):
         within = sum((sizes_of_values(part) for part in values.flatten()), np.zeros(len(values), np.int64))
     elif isinstance(kind, pa.MapType):
-        within = _of_each(values, BYTES_OF_VALUE + sizes_of_values(values.keys) + sizes_of_values(values.items))
+        within = _sum_elements(values, BYTES_OF_VALUE + sizes_of_values(values.keys) + sizes_of_values(values.items))
     elif isinstance(kind, pa.ListType | pa.LargeListType):
-        within = _of_each(values, sizes_of_values(values.values))
+        within = _sum_elements(values, sizes_of_values(values.values))
     elif _has_bytes(kind):
         sizes += pc.binary_length(values).fill_null(0).to_numpy()
         return sizes
@@ -69,7 +69,7 @@ def _has_bytes(kind: pa.DataType) -> bool:
     ))  # fmt: skip
 
 
-def _of_each(lists: pa.Array, elements: Sizes) -> Sizes:
+def _sum_elements(lists: pa.Array, elements: Sizes) -> Sizes:
     """Return the sum over each list's elements."""
     up_to = np.concatenate([[0], np.cumsum(elements)])
     offsets = lists.offsets.to_numpy()

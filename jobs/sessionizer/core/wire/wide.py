@@ -35,7 +35,7 @@ def widened(table: pa.Table) -> pa.Table:
     """Return ``table``, with wide offsets if it is large."""
     if table.nbytes < WIDE_FROM_BYTES:
         return table
-    fields = [field.with_type(_with_leaves(field.type, _WIDE)) for field in table.schema]
+    fields = [field.with_type(_replace_leaves(field.type, _WIDE)) for field in table.schema]
     return table.cast(pa.schema(fields, table.schema.metadata))
 
 
@@ -46,7 +46,7 @@ def is_wide(rows: pa.Schema) -> bool:
 
 def wide_type(kind: pa.DataType) -> pa.DataType:
     """Return ``kind`` with wide offsets."""
-    return _with_leaves(kind, _WIDE)
+    return _replace_leaves(kind, _WIDE)
 
 
 def pieces(table: pa.Table) -> Iterator[pa.Table]:
@@ -77,16 +77,16 @@ def _edges(table: pa.Table) -> list[int]:
 
 def narrowed(wide: pa.Schema) -> pa.Schema:
     """Return the schema ``wide`` with narrow offsets, which undoes ``widened``."""
-    fields = [field.with_type(_with_leaves(field.type, _NARROW)) for field in wide]
+    fields = [field.with_type(_replace_leaves(field.type, _NARROW)) for field in wide]
     return pa.schema(fields, wide.metadata)
 
 
-def _with_leaves(kind: pa.DataType, leaves: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
+def _replace_leaves(kind: pa.DataType, leaves: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
     """Return ``kind`` with other types of text and bytes at every depth."""
     if isinstance(kind, pa.ListType):
-        return pa.list_(kind.value_field.with_type(_with_leaves(kind.value_type, leaves)))
+        return pa.list_(kind.value_field.with_type(_replace_leaves(kind.value_type, leaves)))
     if isinstance(kind, pa.MapType):
-        return pa.map_(_with_leaves(kind.key_type, leaves), _with_leaves(kind.item_type, leaves))
+        return pa.map_(_replace_leaves(kind.key_type, leaves), _replace_leaves(kind.item_type, leaves))
     if isinstance(kind, pa.StructType):
-        return pa.struct([field.with_type(_with_leaves(field.type, leaves)) for field in kind])
+        return pa.struct([field.with_type(_replace_leaves(field.type, leaves)) for field in kind])
     return leaves.get(kind, kind)

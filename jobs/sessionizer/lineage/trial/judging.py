@@ -104,7 +104,7 @@ WATCHING: Final = Verdict()
 
 def judge(terms: Terms, baseline: Baseline, figures: Figures, ends: Sequence[End] = ()) -> Verdict:
     """Judge a lineage by its ``figures`` so far and the ``ends`` of its drivers. Never raises."""
-    ended = _of_ends(terms, ends)
+    ended = _judge_ends(terms, ends)
     if ended is not None:
         return Verdict(Outcome.FAILED, ended)
     usual = baseline.fit(terms)
@@ -116,7 +116,7 @@ def judge(terms: Terms, baseline: Baseline, figures: Figures, ends: Sequence[End
     return Verdict(Outcome.PASSED) if reason is None else Verdict(Outcome.FAILED, reason)
 
 
-def _of_ends(terms: Terms, ends: Sequence[End]) -> str | None:
+def _judge_ends(terms: Terms, ends: Sequence[End]) -> str | None:
     fatal = next((end for end in ends if end.fatal), None)
     if fatal is not None:
         return f"its driver {fatal.uid} ended for good: {fatal.what}"
@@ -134,15 +134,15 @@ def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
 
 
 def _refused(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
-    found = _of_share(terms, usual, figures, lambda of: of.quarantined, "were refused")
+    found = _judge_share(terms, usual, figures, lambda of: of.quarantined, "were refused")
     return found if terms.judges_refused else None
 
 
 def _late(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
-    return _of_share(terms, usual, figures, lambda of: of.late, "were late") if terms.judges_late else None
+    return _judge_share(terms, usual, figures, lambda of: of.late, "were late") if terms.judges_late else None
 
 
-def _of_share(
+def _judge_share(
     terms: Terms, usual: Sequence[Figures], figures: Figures, count: Callable[[Figures], int], what: str
 ) -> str | None:
     if not usual or figures.read < terms.least_rows:
@@ -178,7 +178,7 @@ def _held(terms: Terms, usual: Sequence[Figures], figures: Figures) -> str | Non
     return f"its open events take {figures.held_bytes / 2**20:,.0f} MiB, {before / 2**20:,.0f} MiB before"
 
 
-def _behind(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
+def _judge_lag(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
     if _has_caught_up(usual, figures) or figures.last_lag_ms is None or figures.first_lag_ms is None:
         return None
     if figures.last_lag_ms < figures.first_lag_ms:
@@ -187,4 +187,4 @@ def _behind(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | None:
     return f"after {figures.batches} batches it is {behind:,} s behind, {at_first:,} s at first: it does not catch up"
 
 
-_CHECKS: Final = (_refused, _late, _begun, _held, _behind)
+_CHECKS: Final = (_refused, _late, _begun, _held, _judge_lag)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.cause import Verdict as OfCause
-from sessionizer.causes.of_drivers import KILLED, OF_QUERIES
+from sessionizer.causes.driver_causes import KILLED, QUERY_CAUSES
 from sessionizer.causes.remedies import cause_of_error
 from sessionizer.causes.table import cause_of
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
@@ -79,7 +79,7 @@ class TrialWatch:
         if verdict.outcome is Outcome.FAILED:
             raise failure_of(self.home, self.trial)
 
-    def after(self, error: SessionizerError) -> SessionizerError:
+    def translate_error(self, error: SessionizerError) -> SessionizerError:
         """Return the error that the driver ends with: the trial's failure if ``error`` leads to one, else ``error``."""
         cause = cause_of_error(error)
         end = _counted(self.uid, cause, str(error))
@@ -145,6 +145,6 @@ def _counted(uid: str, cause: Cause, message: str) -> End | None:
     words = redacted(message).partition("\n")[0][:_LINE_LIMIT]
     if cause.verdict is OfCause.UNCLEAR:
         return End(uid, words)
-    if cause.verdict is OfCause.TERMINAL and cause in OF_QUERIES:
+    if cause.verdict is OfCause.TERMINAL and cause in QUERY_CAUSES:
         return End(uid, words, fatal=True)
     return None

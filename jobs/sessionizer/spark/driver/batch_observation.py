@@ -58,10 +58,10 @@ def _stages(spark: SparkSession, jobs: tuple[int, ...]) -> Iterator[StageObserva
             stage = tracker.getStageInfo(stage_id)
             if stage is not None:
                 seen = StageObservation(stage_id, stage.numTasks, stage.numCompletedTasks, stage.numFailedTasks)
-                yield _with_records(spark, seen)
+                yield _add_records(spark, seen)
 
 
-def _with_records(spark: SparkSession, stage: StageObservation) -> StageObservation:
+def _add_records(spark: SparkSession, stage: StageObservation) -> StageObservation:
     """Add the records that its tasks have taken, running ones included. The public tracker counts finished tasks only.
 
     Executors report every ten seconds (``spark.executor.heartbeatInterval``), the one of a local Spark does not.

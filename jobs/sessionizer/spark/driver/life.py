@@ -104,7 +104,7 @@ class DriverLife:
         if self._must_stop():
             self._gate.close()  # asked to while Spark was starting
         else:
-            self._run_to_end(self._until())
+            self._run_to_end(self._end_condition())
         outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
         self._chores.end()
         self._prepared.spark.stop()
@@ -126,7 +126,7 @@ class DriverLife:
         self._tables = TableCheck(
             self._home, self._spec, active_lineage(self._home), self._options.accept_tables, self._say
         )
-        self._tables.by_files()
+        self._tables.check_files()
         self._say(f"starting Spark for stream {self._spec.name}")
 
     def _prepare(self) -> PreparedQuery:
@@ -150,7 +150,7 @@ class DriverLife:
 
     def ends_with(self, error: SessionizerError) -> SessionizerError:
         """Return the error that the driver reports after ``error`` ended its life."""
-        return error if self._trial is None else self._trial.after(error)
+        return error if self._trial is None else self._trial.translate_error(error)
 
     def _run_to_end(self, until: Until) -> None:
         if self._prepared.resumes and self._needs_waking(until):
@@ -180,7 +180,7 @@ class DriverLife:
             end_drain(self._home, lineage)
             self._say(f"stream {self._home.name} is drained and over: no later run goes on from here")
 
-    def _until(self) -> Until:
+    def _end_condition(self) -> Until:
         """Choose when to end. A drain that was begun is finished, whatever the options say."""
         if read_drain(self._home, self._prepared.lineage) is not None:
             self._say("a drain was begun and cut short: it is finished now")

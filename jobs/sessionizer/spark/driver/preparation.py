@@ -64,7 +64,7 @@ class Preparation:
             if lineage is not None:
                 require_continuity(spark, self.running, self.home, lineage)
                 self.signs.came_on()
-            self.tables.by_delta(spark)
+            self.tables.check_with_delta(spark)
             source = require_source(spark, self.home, spec, lineage)
             examined = self._examined(spark, lineage)
         spark.streams.addListener(ProgressListener(self.signs))

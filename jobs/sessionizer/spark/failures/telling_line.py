@@ -28,11 +28,11 @@ def telling_line(text: str, signs: Iterable[str]) -> str | None:
         return None
     # an indented line is a place in a program
     said = [line for line in others if line and not line[0].isspace()]
-    found = next((_from_sign(line, sign) for line in said for sign in known if sign in line), None)
+    found = next((_cut_before_sign(line, sign) for line in said for sign in known if sign in line), None)
     return found or (said[0] if said and first.endswith(_TRACEBACK) else None)
 
 
-def _from_sign(line: str, sign: str) -> str:
+def _cut_before_sign(line: str, sign: str) -> str:
     """Return the last message before the sign, because the names of error classes may be nested."""
     before = line.index(sign)
     begin = max((thrown.end() for thrown in _THROWN.finditer(line, 0, before)), default=0)

@@ -79,7 +79,7 @@ class Beginning:
         settle(home, lineage, taken.kept)
         if self.taking.decision.backfill:
             self._fill_tables(lineage, taken)
-        done = self.operation.over(lineage)
+        done = self.operation.finish(lineage)
         remove_tree(home.seeds)
         return done
 
@@ -109,7 +109,7 @@ class Beginning:
             examined=taking.examined,
             partitions=partitions_of(taking.spark.conf.get(PARTITIONS), taking.spec.key_groups),
             permit=self.lease.check,
-            after=self._after,
+            after=self._finish_step,
             trial=self.trial,
         )
         handover = Handover(
@@ -124,7 +124,7 @@ class Beginning:
         )
         return seeding.run(open_events_in(taken.frame(taking.spark), open_payload(taken.kept)), handover)
 
-    def _after(self, step: Step) -> None:
+    def _finish_step(self, step: Step) -> None:
         """Delete the stream's rows so far when the new lineage is whole, just before it becomes active."""
         self.say(f"new lineage: {step}")
         if step is Step.FURNISHED:

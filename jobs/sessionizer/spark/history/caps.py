@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _SEGMENT = ("key", "segment")
 
 
-def in_order(*within: str) -> WindowSpec:
+def event_order(*within: str) -> WindowSpec:
     """Return a window over one key, segment or session, in the order of events that makes sessions."""
     return Window.partitionBy(*within).orderBy("clock_ms", "closes", "event_id")
 
 
 def capped_segments(segmented: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``position`` (of the event in its segment, from 0) and ``begins_after_cap``."""
-    placed = segmented.withColumn("position", F.row_number().over(in_order(*_SEGMENT)) - 1)
+    placed = segmented.withColumn("position", F.row_number().over(event_order(*_SEGMENT)) - 1)
     if rules.max_duration_ms is None and rules.max_bytes is None:
         return placed.withColumn("begins_after_cap", _every(rules.max_events))
     return _folded_where_needed(placed, rules)

@@ -31,11 +31,11 @@ def _size(value: Column, kind: DataType) -> Column:
     if isinstance(kind, StringType | BinaryType):
         within = F.octet_length(value)
     elif isinstance(kind, ArrayType):
-        within = _of_elements(value, kind.elementType)
+        within = _sum_elements(value, kind.elementType)
     elif isinstance(kind, MapType):
         keys, values = F.map_keys(value), F.map_values(value)
         entries = F.size(keys) * BYTES_OF_VALUE
-        within = entries + _of_elements(keys, kind.keyType) + _of_elements(values, kind.valueType)
+        within = entries + _sum_elements(keys, kind.keyType) + _sum_elements(values, kind.valueType)
     elif isinstance(kind, StructType):
         fields = [_size(value[field.name], field.dataType) for field in kind]
         within = _sum(fields)
@@ -43,7 +43,7 @@ def _size(value: Column, kind: DataType) -> Column:
     return F.when(value.isNotNull(), size).otherwise(F.lit(0).cast("bigint"))
 
 
-def _of_elements(elements: Column, kind: DataType) -> Column:
+def _sum_elements(elements: Column, kind: DataType) -> Column:
     return F.aggregate(elements, F.lit(0).cast("bigint"), lambda total, element: total + _size(element, kind))
 
 

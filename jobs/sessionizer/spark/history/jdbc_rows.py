@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.errors import InvalidSpec, SourceUnreachable
 from sessionizer.spark.internals.java_errors import JavaError, first_line
-from sessionizer.state.seeds.database import PASSWORD, without_secret
+from sessionizer.state.seeds.database import PASSWORD, url_without_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ class JdbcTable:
 
     def require_no_secret(self, field: str) -> None:
         """Raise InvalidSpec for a URL with a password, because it would be in the list of processes, and be kept."""
-        shown = without_secret(self.url)
+        shown = url_without_secret(self.url)
         if shown is not None:
             raise InvalidSpec(field, shown, f"a URL without a password, which {PASSWORD} in the environment holds")
 

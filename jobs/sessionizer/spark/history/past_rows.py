@@ -99,10 +99,10 @@ def _stored_at(given: str, source: Source, table: str | None, user: str | None) 
         raise InvalidSpec("--table", table, f"nothing, as the history is no database ({DATABASE}…)")
     if given == SOURCE:
         return Past(SOURCE, source.format), source
-    return _in_folder(folder_at(given, FIELD), given, source)
+    return _find_in_folder(folder_at(given, FIELD), given, source)
 
 
-def _in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past, Source]:
+def _find_in_folder(folder: DataPath, given: str, source: Source) -> tuple[Past, Source]:
     commits = [COMMIT.fullmatch(entry.name) for entry in entries_in(folder / "_delta_log")]
     versions = [int(found[1]) for found in commits if found is not None]
     if versions:
@@ -121,7 +121,7 @@ def rows_of_past(spark: SparkSession, spec: StreamSpec, source: Reader, platform
     """Read the guarded rows of a history that is not the stream's own source. Raises InvalidSpec if they do not fit."""
     if isinstance(source, JdbcTable | Queried):
         as_a_table = spec.model_copy(update={"source": DeltaSource(format="delta", path=VIEW)})
-        guarded = guard(spark, _with_what_a_source_adds(_rows_of(spark, source)), as_a_table)
+        guarded = guard(spark, _add_source_columns(_rows_of(spark, source)), as_a_table)
         # a database has no versions: rows that are needed twice must be read once
         return replace(guarded, rows=guarded.rows.persist(StorageLevel.DISK_ONLY))
     rows = read_source(spark, source, platform_home, spec.rules.max_event_bytes, stream=False)
@@ -147,7 +147,7 @@ def _rows_of(spark: SparkSession, source: Table | Queried) -> DataFrame:
             return spark.read.format("delta").options(**source.options).load(source.path)
 
 
-def _with_what_a_source_adds(rows: DataFrame) -> DataFrame:
+def _add_source_columns(rows: DataFrame) -> DataFrame:
     nothing = F.lit(None).cast("string")
     return rows.select("*", nothing.alias(RAW), nothing.alias(POSITION), nothing.alias(FAULT))
 
@@ -159,7 +159,7 @@ def read_to_now(
 
     ``scratch``: an empty folder, for Spark's notes. A source that has nothing yet gives nothing to ``take``.
     """
-    rows = read_source(spark, _from_its_beginning(spec.source), platform_home, spec.rules.max_event_bytes, stream=True)
+    rows = read_source(spark, _start_at_beginning(spec.source), platform_home, spec.rules.max_event_bytes, stream=True)
     guarded = guard(spark, rows, spec)
 
     def take_batch(batch: DataFrame, _number: int) -> None:
@@ -175,7 +175,7 @@ def read_to_now(
     return Place(planned_batch(scratch, 0).ends.get(EVENTS), seen)
 
 
-def _from_its_beginning(source: Source) -> Source:
+def _start_at_beginning(source: Source) -> Source:
     """Return the source with its beginning as the start, in place of the start that a stream of it would have."""
     return source.model_copy(update={"starting_offsets": "earliest"}) if source.format == "kafka" else source
 

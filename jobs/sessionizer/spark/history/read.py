@@ -18,7 +18,7 @@ from sessionizer.spark.ingest.timeout_table import check_timeout_table, read_tim
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.sinks.examine import types_of_measures
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
-from sessionizer.spark.sinks.measures import with_measures
+from sessionizer.spark.sinks.measures import add_measures
 from sessionizer.stream_spec.document.source import DeltaSource, FilesSource
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class History:
     def sessions(self, until_ms: int | None) -> DataFrame:
         """Return the columns of the table ``sessions``, without those that name a row's writer. Raises InvalidSpec."""
         found = sessionize_history(self._events(), self.rules, until_ms=until_ms)
-        measured = with_measures(found, GuardedAggregates.of(found.sparkSession, self.spec.measures))
+        measured = add_measures(found, GuardedAggregates.of(found.sparkSession, self.spec.measures))
         dated = measured.withColumn("date", F.to_date("started_at"))
         kept = ["events"] if self.spec.sink.keep_events else []
         return dated.select(*SESSION_COLUMNS, *self.spec.measures, *kept)

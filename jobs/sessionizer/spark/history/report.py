@@ -100,13 +100,13 @@ class DailyReport:
         if not dates:
             return
         sessions = self.spark.read.format("delta").load(self.sessions).where(_is_one_of(dates))
-        writer = self._by_day(sessions).write.format("delta").mode("overwrite").option("mergeSchema", "true")
+        writer = self._summarize_days(sessions).write.format("delta").mode("overwrite").option("mergeSchema", "true")
         if not everything:
             listed = ", ".join(f"'{day.isoformat()}'" for day in sorted(dates))
             writer = writer.option("replaceWhere", f"date in ({listed})")
         writer.save(self.daily)
 
-    def _by_day(self, sessions: DataFrame) -> DataFrame:
+    def _summarize_days(self, sessions: DataFrame) -> DataFrame:
         reasons = [F.count_if(F.col("close_reason") == reason).alias(f"ended_by_{reason}") for reason in CloseReason]
         return sessions.groupBy("date", "client").agg(
             F.count("*").alias("sessions"),
@@ -118,7 +118,7 @@ class DailyReport:
         )
 
     def _totals(self) -> StructType:
-        columns = self._by_day(self.spark.read.format("delta").load(self.sessions)).schema
+        columns = self._summarize_days(self.spark.read.format("delta").load(self.sessions)).schema
         return StructType([field for field in columns if field.name.startswith(TOTAL)])
 
     def _id_of_sessions(self) -> str:

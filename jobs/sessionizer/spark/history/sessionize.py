@@ -16,7 +16,7 @@ from sessionizer.core.definition.identity import SESSION_ID_LENGTH
 from sessionizer.core.definition.reasons import CloseReason
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules, TimeMode
 from sessionizer.errors import InvalidSpec
-from sessionizer.spark.history.caps import capped_segments, in_order
+from sessionizer.spark.history.caps import capped_segments, event_order
 from sessionizer.spark.history.event_size import event_size
 
 if TYPE_CHECKING:
@@ -95,23 +95,23 @@ def _first_of_each_id(timed: DataFrame) -> DataFrame:
 
 def _segmented(admitted: DataFrame) -> DataFrame:
     """Cut after closing events and at gaps: the pieces are ``segment``s, numbered within the key."""
-    before = F.lag(F.struct("closes", "deadline_ms")).over(in_order("key"))
+    before = F.lag(F.struct("closes", "deadline_ms")).over(event_order("key"))
     begins = before.isNull() | before["closes"] | (F.col("clock_ms") > before["deadline_ms"])
     marked = admitted.withColumn("begins", begins.cast("int"))
-    return marked.withColumn("segment", F.sum("begins").over(in_order("key"))).drop("begins")
+    return marked.withColumn("segment", F.sum("begins").over(event_order("key"))).drop("begins")
 
 
 def _numbered(capped: DataFrame) -> DataFrame:
     """Number the sessions of a key. ``position`` becomes the event's in its session, from 0."""
     begins = (F.col("position") == 0) | F.col("begins_after_cap")
-    numbered = capped.withColumn("session", F.sum(begins.cast("int")).over(in_order("key")))
-    place = F.row_number().over(in_order("key", "session"))
+    numbered = capped.withColumn("session", F.sum(begins.cast("int")).over(event_order("key")))
+    place = F.row_number().over(event_order("key", "session"))
     return numbered.withColumn("position", place - 1).drop("begins_after_cap", "segment")
 
 
 def _ended(numbered: DataFrame, rules: SessionRules) -> DataFrame:
     """Add ``close_reason`` and ``due_ms``, which are null except at the last event of a session."""
-    following = F.lead(F.struct("clock_ms", "session")).over(in_order("key"))
+    following = F.lead(F.struct("clock_ms", "session")).over(event_order("key"))
     is_last = following.isNull() | (following["session"] != F.col("session"))
     full = F.lit(False) if rules.max_events is None else F.col("position") + 1 >= rules.max_events  # noqa: FBT003 - lit has no keyword
     in_session = F.sum("bytes").over(Window.partitionBy("key", "session"))

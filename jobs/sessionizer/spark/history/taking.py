@@ -168,9 +168,9 @@ class Taking:
 
         The stream's columns must be able to take the history's.
         """
-        kept = KeptTypes(str(self.spec.rules.time_mode)).with_payload(types_of(guarded.payload))
+        kept = KeptTypes(str(self.spec.rules.time_mode)).add_payload(types_of(guarded.payload))
         require_in_reach(self.examined.guarded.payload, kept)
-        return kept.with_payload(types_of(self.examined.guarded.payload))
+        return kept.add_payload(types_of(self.examined.guarded.payload))
 
     def _nothing(self) -> NoReturn:
         raise InvalidSpec(FIELD, self.decision.past.place, "a history with events in it")

@@ -63,7 +63,7 @@ def parse_csv_lines(
     lines: DataFrame, columns: StructType, options: Mapping[str, str], max_event_bytes: int
 ) -> DataFrame:
     """Return rows of the declared ``columns`` with their faults, of lines that are no header, comment or blank."""
-    records = _without_comments(lines, options.get("comment"))
+    records = _drop_comments(lines, options.get("comment"))
     parser = _Parser(options, max_event_bytes)
     if is_on(options, "header"):
         records = records.where(~_is_header(columns, parser))
@@ -90,8 +90,8 @@ class _Parser:
     def fits(self) -> Column:
         """Condition for a line to be parsed: one of more columns than there is room for would end the query."""
         between = separator(self.options)
-        without = F.replace(F.col("value"), F.lit(between), F.lit(""))
-        separators = ((F.length("value") - F.length(without)) / len(between)).cast("int")
+        drop_files = F.replace(F.col("value"), F.lit(between), F.lit(""))
+        separators = ((F.length("value") - F.length(drop_files)) / len(between)).cast("int")
         return (F.octet_length("value") <= self.max_event_bytes) & (separators + 2 <= self.most_columns)
 
     def parsed(self, columns: StructType) -> Column:
@@ -103,12 +103,12 @@ class _Parser:
         return F.when(self.fits, F.from_csv(record, with_ours.toDDL(), {**others, **permissive}))
 
 
-def _without_comments(lines: DataFrame, comment: str | None) -> DataFrame:
+def _drop_comments(lines: DataFrame, comment: str | None) -> DataFrame:
     records = lines.where(F.btrim("value", F.lit(_BLANKS)) != "")
     return records.where(~F.startswith("value", F.lit(comment))) if comment else records
 
 
-def _as_texts(columns: StructType) -> StructType:
+def _text_columns(columns: StructType) -> StructType:
     texts = StructType()
     for name in columns.names:
         texts = texts.add(name, StringType())
@@ -117,7 +117,7 @@ def _as_texts(columns: StructType) -> StructType:
 
 def _unfit_reason(columns: StructType, parser: _Parser) -> Column:
     """Return the reason of an unfit record. One that fits columns of text has a value of another type."""
-    texts = parser.parsed(_as_texts(columns))
+    texts = parser.parsed(_text_columns(columns))
     fits_text = texts.isNotNull() & texts[CORRUPT].isNull()
     wrong_type = F.lit(QuarantineReason.WRONG_TYPE.value)
     return F.when(fits_text, wrong_type).otherwise(QuarantineReason.MALFORMED.value)
@@ -127,7 +127,7 @@ def _is_header(columns: StructType, parser: _Parser) -> Column:
     """Find a line of the columns' names. Few begin with the first one: only these are parsed for it."""
     quote = _quoted_for_java(parser.options.get("quote", QUOTE))
     begins = F.rlike("value", F.lit(rf"(?iu)^[\s{quote}]{{0,9}}" + _quoted_for_java(columns.names[0])))
-    texts = parser.parsed(_as_texts(columns))
+    texts = parser.parsed(_text_columns(columns))
     same = [F.lower(texts[name]).eqNullSafe(F.lit(name.lower())) for name in columns.names]
     return begins & reduce(operator.and_, same)
 

@@ -16,8 +16,8 @@ from sessionizer.spark.ingest.lines import (
     POSITION,
     RAW,
     declared_columns,
+    drop_blank_lines,
     parse_lines,
-    without_blank_lines,
 )
 from sessionizer.stream_spec.document.reader_options import OF_FILES
 
@@ -54,7 +54,7 @@ def read_files(reader: Reader, source: FilesSource, path: str, max_event_bytes: 
     reader = reader.options(**_NEVER_TOO_OLD).options(**WITHOUT_CHECKSUMS).options(**reader_options)
     of_lines = {name: value for name, value in parser_options.items() if name.lower() == _LINE_SEPARATOR}
     if source.encoding in ("text", "json"):
-        lines = without_blank_lines(_lines(reader.options(**of_lines), path), source.encoding)
+        lines = drop_blank_lines(_lines(reader.options(**of_lines), path), source.encoding)
         others = {name: value for name, value in parser_options.items() if name not in of_lines}
         return parse_lines(lines, source.encoding, source.columns, others, max_event_bytes)
     columns = declared_columns(source.columns)

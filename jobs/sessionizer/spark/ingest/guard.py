@@ -22,8 +22,8 @@ from sessionizer.errors import Misfits
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
 from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
-from sessionizer.spark.ingest.payload_types import as_kept
-from sessionizer.spark.ingest.years import beyond_years
+from sessionizer.spark.ingest.payload_types import normalize_type
+from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.batch_clock import batch_clock
 from sessionizer.spark.internals.trying import never_failing
 
@@ -86,12 +86,12 @@ def guard(spark: SparkSession, rows: DataFrame, spec: StreamSpec) -> Guarded:
     event_time_mode = spec.rules.time_mode is TimeMode.EVENT_TIME
     as_line = came_as_line(spec.source)
     reason = _reason(spec, clock, [] if as_line else _value_checks(mapped, spec), _year_checks(mapped))
-    judged = clock.beside(mapped).withColumn(REASON, reason)
+    judged = clock.add_clock(mapped).withColumn(REASON, reason)
     valid = F.col(REASON).isNull()
     arrival = F.timestamp_millis(clock.now_ms)
     # what moves the watermark: a client whose clock is ahead must not make the events of others late
     event_time = F.when(valid, F.least(F.col(EVENT_TIME), arrival)) if event_time_mode else arrival
-    raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _as_json(mapped))
+    raw = F.col(RAW) if as_line else F.coalesce(F.col(RAW), _format_as_json(mapped))
     refused_only = [F.when(~valid, raw).alias(RAW), F.when(~valid, F.col(POSITION)).alias(POSITION)]
     if event_time_mode:
         clocks = [F.unix_millis(EVENT_TIME).alias(schema.CLOCK)]
@@ -126,7 +126,7 @@ def _check(rows: DataFrame, mapping: Mapping) -> StructType:
     payload = StructType()
     for name, sql in mapping.payload.items():
         with misfits.noted():
-            payload = payload.add(name, as_kept(require_keepable(rows, f"mapping.payload.{name}", sql)))
+            payload = payload.add(name, normalize_type(require_keepable(rows, f"mapping.payload.{name}", sql)))
     misfits.raise_them()
     return payload
 
@@ -142,12 +142,12 @@ def _mapped(spark: SparkSession, spec: StreamSpec) -> list[Column]:
         optional(mapping.event_time, "timestamp").alias(EVENT_TIME),
         optional(mapping.event_id, "string").alias(schema.EVENT_ID),
         F.coalesce(optional(mapping.closes, "boolean"), F.lit(False)).alias(schema.CLOSES),  # noqa: FBT003  lit has no keyword
-        _at_most_never(optional(mapping.timeout_ms, "bigint")).alias(schema.TIMEOUT),
+        _cap_at_never(optional(mapping.timeout_ms, "bigint")).alias(schema.TIMEOUT),
         *(never_failing(spark, sql).alias(f"{schema.PAYLOAD}_{name}") for name, sql in mapping.payload.items()),
     ]
 
 
-def _at_most_never(timeout: Column) -> Column:
+def _cap_at_never(timeout: Column) -> Column:
     """Cap a timeout at ``NEVER_MS``, because sums with a clock would overflow.
 
     Not ``least``: that takes a null for absent.
@@ -176,11 +176,11 @@ def _value_checks(mapped: DataFrame, spec: StreamSpec) -> Checks:
 def _year_checks(mapped: DataFrame) -> Checks:
     """Return the checks of years, for the payload only, because other columns are bounded by rules or hold no time."""
     payload = [field for field in mapped.schema if field.name.startswith(f"{schema.PAYLOAD}_")]
-    found = [beyond_years(F.col(f"`{field.name}`"), field.dataType) for field in payload]
+    found = [find_beyond_years(F.col(f"`{field.name}`"), field.dataType) for field in payload]
     return [(beyond, QuarantineReason.YEAR_OUT_OF_RANGE) for beyond in found if beyond is not None]
 
 
-def _as_json(mapped: DataFrame) -> Column:
+def _format_as_json(mapped: DataFrame) -> Column:
     """Write a mapped row as text, if the text that it came as is missing."""
     names = [name for name in mapped.columns if name not in _READ]
     columns = [F.col(name).alias(name.removeprefix(f"{schema.PAYLOAD}_")) for name in names]

@@ -8,7 +8,7 @@ from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
 from sessionizer.spark.ingest.guard import guard
 from sessionizer.spark.ingest.left_out import leaving_out
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.ingest.unreadable import without
+from sessionizer.spark.ingest.unreadable import drop_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,4 +33,4 @@ def guarded_source(
     Relative paths of the spec resolve against ``platform_home``. Raises InvalidSpec if the spec does not fit.
     """
     rows = read_source(spark, spec.source, platform_home, spec.rules.max_event_bytes, stream=True)
-    return guard(spark, leaving_out(without(rows, unreadable), left_out, spec.source.format), spec)
+    return guard(spark, leaving_out(drop_files(rows, unreadable), left_out, spec.source.format), spec)

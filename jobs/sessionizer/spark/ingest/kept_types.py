@@ -73,7 +73,7 @@ def remember_types(home: StreamHome, lineage: str, spec: StreamSpec, payload: St
     """Record that events of these types come into the state of ``lineage`` from now on. Raises UnwritablePath."""
     kept = read_kept_types(home, lineage) if begun_batch(home.checkpoint(lineage)) is not None else None
     kept = kept or KeptTypes(str(spec.rules.time_mode))
-    more = kept.with_payload(types_of(payload))
+    more = kept.add_payload(types_of(payload))
     if more != kept or not kept.payload:
         write_kept_types(home, lineage, more)
 

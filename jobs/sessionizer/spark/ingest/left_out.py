@@ -34,7 +34,7 @@ def _conditions(left_out: LeftOut) -> list[Column]:
     """Write ``LeftOut.holds`` in SQL: a condition each for the files and for each range of records."""
     files = [form for uri in left_out.files for form in _forms(uri)]
     of_files = [F.col(POSITION).isin(*files)] if files else []
-    return [*of_files, *map(_among, left_out.records)]
+    return [*of_files, *map(_match_records, left_out.records)]
 
 
 def _forms(uri: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def _forms(uri: str) -> tuple[str, ...]:
     return (uri, uri.replace("file:/", "file:///", 1)) if uri.startswith("file:/") else (uri,)
 
 
-def _among(records: Records) -> Column:
+def _match_records(records: Records) -> Column:
     offset = F.substring_index(POSITION, "-", -1)
     of_partition = F.col(POSITION) == F.concat(F.lit(f"{records.topic}-{records.partition}-"), offset)
     number = offset.cast("bigint")

@@ -32,7 +32,7 @@ CORRUPT: Final = "_corrupt_record"
 """The column in which Spark's parsers leave a record that does not fit."""
 
 
-def without_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
+def drop_blank_lines(lines: DataFrame, encoding: str) -> DataFrame:
     """Keep lines of JSON that hold something. A line of white space alone is no event, and nothing is lost with it.
 
     The mapping decides what a line of ``text`` means. Kafka's records are no lines: an empty one was sent as it is.
@@ -59,7 +59,7 @@ def parse_lines(
     if encoding == "text":
         return lines.select("value", *others, raw, fault.alias(FAULT))
     declared = declared_columns(columns)
-    parsed = _from_json(declared, options)
+    parsed = _parse_json(declared, options)
     names = [F.col(f"parsed.`{name}`") for name in declared.names]
     rows = lines.select("value", *others, parsed.alias("parsed"))
     fault = fault.when(_has_half_a_character(), F.lit(QuarantineReason.INVALID_UTF8.value))
@@ -79,7 +79,7 @@ def _has_half_a_character() -> Column:
     return may_have & F.rlike(alone, F.lit(_SURROGATE))
 
 
-def _from_json(columns: StructType, options: Mapping[str, str]) -> Column:
+def _parse_json(columns: StructType, options: Mapping[str, str]) -> Column:
     # NaN and Infinity are no JSON
     strict = {"allowNonNumericNumbers": "false", **options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     return F.from_json("value", StructType([*columns]).add(CORRUPT, StringType()), strict)

@@ -25,7 +25,7 @@ _TEXT: Final = (StringType, CharType, VarcharType)
 _KEPT: Final = (*_TEXT, BinaryType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
 
 
-def as_kept(found: DataType) -> DataType:
+def normalize_type(found: DataType) -> DataType:
     """Drop the parts of a type that an expression knows beyond its values.
 
     Parts that are never null, as of ``array(1, 2)``: Delta has no such constraint inside an array. Text with a
@@ -33,11 +33,11 @@ def as_kept(found: DataType) -> DataType:
     because Delta adds no such column to a table that has none.
     """
     if isinstance(found, StructType):
-        return StructType([StructField(field.name, as_kept(field.dataType)) for field in found])
+        return StructType([StructField(field.name, normalize_type(field.dataType)) for field in found])
     if isinstance(found, ArrayType):
-        return ArrayType(as_kept(found.elementType))
+        return ArrayType(normalize_type(found.elementType))
     if isinstance(found, MapType):
-        return MapType(as_kept(found.keyType), as_kept(found.valueType))
+        return MapType(normalize_type(found.keyType), normalize_type(found.valueType))
     if isinstance(found, TimestampNTZType):
         return TimestampType()
     return StringType() if isinstance(found, _TEXT) else found

@@ -40,7 +40,7 @@ def read_punctuations(spark: SparkSession, folder: DataPath) -> DataFrame:
     return reader.option("multiLine", "true").json(uri_of(folder))
 
 
-def as_text() -> Column:
+def build_text() -> Column:
     """Return the punctuation as the JSON that every group gets, null for one that concerns no group."""
     return F.when(F.col("unreadable").isNull(), F.to_json(F.struct("floor_ms", "timeouts", "said_at_ms", "seed")))
 

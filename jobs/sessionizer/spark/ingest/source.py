@@ -17,7 +17,7 @@ from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.batch_limits import batch_limits
 from sessionizer.spark.ingest.csv_headers import other_headers
 from sessionizer.spark.ingest.files import literal, read_files
-from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW, parse_lines, without_blank_lines
+from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 
 if TYPE_CHECKING:
@@ -158,5 +158,5 @@ def _environment(option: str, name: str) -> str:
 
 def _socket(reader: Reader, source: SocketSource, max_event_bytes: int) -> DataFrame:
     lines = reader.format("socket").option("host", source.host).option("port", source.port).load()
-    lines = without_blank_lines(lines.select("value", F.lit(None).cast("string").alias(POSITION)), source.encoding)
+    lines = drop_blank_lines(lines.select("value", F.lit(None).cast("string").alias(POSITION)), source.encoding)
     return parse_lines(lines, source.encoding, source.columns, {}, max_event_bytes)

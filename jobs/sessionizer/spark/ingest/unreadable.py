@@ -85,7 +85,7 @@ class UnreadableFiles:
         return content_of(self.record, read_json(self.record) or {}, _FILES)
 
 
-def without(rows: DataFrame, uris: Sequence[str]) -> DataFrame:
+def drop_files(rows: DataFrame, uris: Sequence[str]) -> DataFrame:
     """Return the rows of all other files. Spark does not even open these."""
     return rows.where(~F.col(POSITION).isin(*uris)) if uris else rows
 

@@ -22,19 +22,19 @@ _DAYS: Final = ("date'0001-01-01'", "date'9999-12-31'")
 _INSTANTS: Final = ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'")
 
 
-def beyond_years(column: Column, kind: DataType) -> Column | None:
+def find_beyond_years(column: Column, kind: DataType) -> Column | None:
     """Find values of ``kind`` with a part outside of the years 1 to 9999. None for a kind without such parts."""
     if isinstance(kind, DateType):
         return _outside(column, _DAYS)
     if isinstance(kind, TimestampType | TimestampNTZType):
         return _outside(column.cast("timestamp"), _INSTANTS)
     if isinstance(kind, StructType):
-        return _any(beyond_years(column.getField(field.name), field.dataType) for field in kind)
+        return _any(find_beyond_years(column.getField(field.name), field.dataType) for field in kind)
     if isinstance(kind, ArrayType):
-        return _in_elements(column, kind.elementType)
+        return _find_in_elements(column, kind.elementType)
     if isinstance(kind, MapType):
         keys, values = F.map_keys(column), F.map_values(column)
-        return _any((_in_elements(keys, kind.keyType), _in_elements(values, kind.valueType)))
+        return _any((_find_in_elements(keys, kind.keyType), _find_in_elements(values, kind.valueType)))
     return None
 
 
@@ -43,15 +43,15 @@ def _outside(column: Column, bounds: tuple[str, str]) -> Column:
     return F.coalesce((column < first) | (column > last), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 
-def _in_elements(column: Column, kind: DataType) -> Column | None:
-    if beyond_years(F.lit(None), kind) is None:
+def _find_in_elements(column: Column, kind: DataType) -> Column | None:
+    if find_beyond_years(F.lit(None), kind) is None:
         return None
 
-    def beyond(element: Column) -> Column:
-        found = beyond_years(element, kind)
+    def is_beyond(element: Column) -> Column:
+        found = find_beyond_years(element, kind)
         return F.lit(False) if found is None else found  # noqa: FBT003  lit has no keyword
 
-    return F.coalesce(F.exists(column, beyond), F.lit(False))  # noqa: FBT003  lit has no keyword
+    return F.coalesce(F.exists(column, is_beyond), F.lit(False))  # noqa: FBT003  lit has no keyword
 
 
 def _any(conditions: Iterable[Column | None]) -> Column | None:

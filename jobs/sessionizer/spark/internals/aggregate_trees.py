@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from sessionizer.spark.internals.catalyst import CATALYST, children, column_of, kind_of, parsed, with_children
+from sessionizer.spark.internals.catalyst import CATALYST, children, column_of, kind_of, parsed, replace_children
 from sessionizer.spark.internals.door import door
 from sessionizer.spark.internals.java_class import java_class, scala_object
 from sessionizer.spark.internals.trying import null_where_failing
@@ -77,16 +77,16 @@ class _Rewriting:
         if kind == "AggregateExpression":
             function = parts[0]
             taken = self._taken(children(function), parts[1:])
-            inner = with_children(self.spark, function, taken[: len(taken) - len(parts) + 1])
-            return with_children(self.spark, node, [inner, *taken[len(taken) - len(parts) + 1 :]])
+            inner = replace_children(self.spark, function, taken[: len(taken) - len(parts) + 1])
+            return replace_children(self.spark, node, [inner, *taken[len(taken) - len(parts) + 1 :]])
         if kind == "UnresolvedFunction" and node.nameParts().last().lower() in self.taking_any_input:
             # its children are the arguments, the filter if there is one, and what orders the rows
             at = node.arguments().size()
             end = at + int(node.filter().isDefined())
             taken = self._taken([*parts[:at], *parts[end:]], parts[at:end])
             last = len(taken) - (end - at)
-            return with_children(self.spark, node, [*taken[:at], *taken[last:], *taken[at:last]])
-        return with_children(self.spark, node, [self._rewritten(part) for part in parts]) if parts else node
+            return replace_children(self.spark, node, [*taken[:at], *taken[last:], *taken[at:last]])
+        return replace_children(self.spark, node, [self._rewritten(part) for part in parts]) if parts else node
 
     def _taken(self, inputs: list[Any], condition: list[Any]) -> list[Any]:
         """Return the inputs of an aggregate, then its filter (none or one), each as a tried column if it may fail."""
@@ -104,7 +104,7 @@ class _Rewriting:
         """Return the replacement of ``part``, and the column that is null where it fails, None if it cannot fail."""
         if kind_of(part) in _AROUND:
             inner, name = self._tried(children(part)[0])
-            return with_children(self.spark, part, [inner, *children(part)[1:]]), name
+            return replace_children(self.spark, part, [inner, *children(part)[1:]]), name
         if kind_of(part) in _PLAIN or not _reads_columns(part):
             return part, None
         name = self._name_of.setdefault(part.sql(), f"_input_{len(self._name_of)}")

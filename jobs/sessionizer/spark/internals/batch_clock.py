@@ -30,12 +30,12 @@ _RUNNING_QUERY: Final = "sql.streaming.queryId"
 class BatchClock(Protocol):
     """The clock of a query: a column with the epoch ms that the clock has when a job begins."""
 
-    def beside(self, rows: DataFrame) -> DataFrame:
+    def add_clock(self, rows: DataFrame) -> DataFrame:
         """Return ``rows`` over which ``now_ms`` can be evaluated. They may have one column more."""
 
     @property
     def now_ms(self) -> Column:
-        """Return the clock's time, for rows that have been ``beside`` it."""
+        """Return the clock's time, for rows that ``add_clock`` returned."""
 
     def set(self, epoch_ms: int) -> None:
         """Set the clock to ``epoch_ms``, for a query that is no stream, before ``now_ms`` is called."""
@@ -58,7 +58,7 @@ class PublicClock:
     def __init__(self) -> None:
         self._instant: int | None = None
 
-    def beside(self, rows: DataFrame) -> DataFrame:
+    def add_clock(self, rows: DataFrame) -> DataFrame:
         """Add the clock of the batch as a column, unless one was set."""
         if self._instant is not None:
             return rows
@@ -90,7 +90,7 @@ class ObjectClock:
         self._spark = spark
         self._instant = java_class(spark, "java.util.concurrent.atomic.AtomicReference")()
 
-    def beside(self, rows: DataFrame) -> DataFrame:
+    def add_clock(self, rows: DataFrame) -> DataFrame:
         """Return the rows as they are."""
         return rows
 

@@ -51,6 +51,6 @@ def kind_of(expression: Any) -> str:  # noqa: ANN401  a Java object
     return str(expression.getClass().getSimpleName())
 
 
-def with_children(spark: SparkSession, expression: Any, parts: list[Any]) -> Any:  # noqa: ANN401  Java objects
+def replace_children(spark: SparkSession, expression: Any, parts: list[Any]) -> Any:  # noqa: ANN401  Java objects
     """Return the same expression with other parts."""
     return expression.withNewChildren(java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(parts))

@@ -51,7 +51,7 @@ def describe_topics(spark: SparkSession, settings: Mapping[str, str], names: Ite
         wanted = tuple(names)
         admin = _client(spark, {**_BOUNDS, **settings})
         try:
-            asked = admin.describeTopics(_java_list(spark, wanted), _with_rights(spark)).topicNameValues()
+            asked = admin.describeTopics(_java_list(spark, wanted), _request_rights(spark)).topicNameValues()
             return {name: _answer(asked.get(name)) for name in wanted}
         finally:
             admin.close()
@@ -67,7 +67,7 @@ def _client(spark: SparkSession, settings: Mapping[str, str]) -> Any:  # noqa: A
     return java_class(spark, "org.apache.kafka.clients.admin.AdminClient").create(settled)
 
 
-def _with_rights(spark: SparkSession) -> Any:  # noqa: ANN401  a Java object
+def _request_rights(spark: SparkSession) -> Any:  # noqa: ANN401  a Java object
     options = java_class(spark, "org.apache.kafka.clients.admin.DescribeTopicsOptions")()
     return options.includeAuthorizedOperations(True)  # noqa: FBT003  Java has no names
 

@@ -115,7 +115,7 @@ def _control_rows(spark: SparkSession, folder: DataPath, events: DataFrame, rule
     """Return punctuations in the columns of the events: their text and the watermark's time, or a row to quarantine."""
     control = punctuation.read_punctuations(spark, folder)
     own = {
-        PUNCTUATION: punctuation.as_text(),
+        PUNCTUATION: punctuation.build_text(),
         **punctuation.quarantined(),
         EVENT_TIME: punctuation.watermark_time(rules.watermark_delay_ms),
         GROUP: F.lit(0),

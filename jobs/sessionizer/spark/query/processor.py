@@ -174,7 +174,7 @@ class SessionProcessor(StatefulProcessor):
     def _apply(self, step: Step, planned: Plan, bounds: BatchBounds) -> None:
         if step.append is not None:
             for piece in log_tables(step.append):
-                self._log.appendValue(_as_value(piece))
+                self._log.appendValue(_encode_value(piece))
         elif step.merged is not None:
             self._replace_log(step.merged.open_events)
         self._move_timer(planned, step.plan, bounds)
@@ -187,7 +187,7 @@ class SessionProcessor(StatefulProcessor):
         if not open_events:
             self._log.clear()
             return
-        self._put_log(_as_value(piece) for table in open_events for piece in log_tables(table))
+        self._put_log(_encode_value(piece) for table in open_events for piece in log_tables(table))
 
     def _put_log(self, values: Iterator[tuple[bytes]]) -> None:
         """Replace the log by ``values``, which have at least one."""
@@ -205,7 +205,7 @@ class SessionProcessor(StatefulProcessor):
             self._handle.registerTimer(plan.at)
 
 
-def _as_value(table: pa.Table) -> tuple[bytes]:
+def _encode_value(table: pa.Table) -> tuple[bytes]:
     return (encode(table.combine_chunks()),)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from sessionizer.launch.plain_spark import plain
-from sessionizer.spark.ingest.years import beyond_years
+from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.aggregate_trees import is_aggregate, rewritten_aggregates
 from sessionizer.spark.sinks.aggregate_text import rewritten_texts
 
@@ -60,21 +60,21 @@ class GuardedAggregates:
         """Return no aggregate at all."""
         return cls({}, {})
 
-    def over(self, rows: DataFrame, key: str) -> DataFrame:
+    def evaluate(self, rows: DataFrame, key: str) -> DataFrame:
         """Return ``key`` and a column for each aggregate over the rows of that key."""
         inputs = (column.alias(name) for name, column in self.inputs.items())
         found = rows.select("*", *inputs).groupBy(key).agg(*self.columns.values())
         if self.results:
             found = found.select(key, *(column.alias(name) for name, column in self.results.items()))
-        return _within_years(found)
+        return _drop_impossible_years(found)
 
 
-def _within_years(found: DataFrame) -> DataFrame:
+def _drop_impossible_years(found: DataFrame) -> DataFrame:
     """Return the same measures, null for a day or instant that not every reader has a value for."""
     columns = {}
     for each in found.schema:
         measure = F.col(f"`{each.name}`")
-        if (beyond := beyond_years(measure, each.dataType)) is not None:
+        if (beyond := find_beyond_years(measure, each.dataType)) is not None:
             columns[each.name] = F.when(~beyond, measure)
     return found.withColumns(columns) if columns else found
 

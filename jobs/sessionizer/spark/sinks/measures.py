@@ -71,7 +71,7 @@ def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
 
 def _unplannable(events: DataFrame, measures: Mapping[str, str]) -> PySparkException | JavaError | None:
     """Return the error of planning the measures, None if Spark can. The plan runs over no events at all."""
-    computed = GuardedAggregates.of(events.sparkSession, measures).over(events, _SESSION)
+    computed = GuardedAggregates.of(events.sparkSession, measures).evaluate(events, _SESSION)
     try:
         computed.write.format("noop").mode("overwrite").save()
     except (PySparkException, JavaError) as error:
@@ -92,7 +92,7 @@ def _checked(events: DataFrame, name: str, sql: str) -> StructField:
     for column in events.select(*guarded.inputs.values()).schema if guarded.inputs else ():
         if "interval" in column.dataType.simpleString():
             raise InvalidSpec(field, sql, "an aggregate of values that are no interval: their sum may be too long")
-    return guarded.over(events, _SESSION).schema[name]
+    return guarded.evaluate(events, _SESSION).schema[name]
 
 
 def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None:
@@ -105,10 +105,10 @@ def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None
             raise InvalidSpec(field, sql, allowed)
 
 
-def with_measures(sessions: DataFrame, measures: GuardedAggregates) -> DataFrame:
+def add_measures(sessions: DataFrame, measures: GuardedAggregates) -> DataFrame:
     """Return ``sessions`` (unique by ``session_id``) with the measures as columns, null where evaluating one fails."""
     if not measures.columns:
         return sessions
     events = sessions.select(F.col("session_id").alias(_SESSION), F.explode("events").alias("event"))
-    computed = measures.over(events.select(_SESSION, "event.*"), _SESSION)
+    computed = measures.evaluate(events.select(_SESSION, "event.*"), _SESSION)
     return sessions.join(computed, sessions["session_id"] == computed[_SESSION], "left").drop(_SESSION)

@@ -46,13 +46,13 @@ class TableCheck:
     _batches: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
     """The newest batch of each lineage by table that was looked at, None if there is no table."""
 
-    def by_files(self) -> None:
+    def check_files(self) -> None:
         """Check the tables whose files can be read here. Raises StateBehindTables, RowsMissing, DataAway."""
         for name, location in streamed_tables(self.home, self.spec).items():
             if self._read(name, location):
                 self._require(name, location)
 
-    def by_delta(self, spark: SparkSession) -> None:
+    def check_with_delta(self, spark: SparkSession) -> None:
         """Check the other tables. Raises StateBehindTables, RowsMissing, DataAway."""
         for name, location in streamed_tables(self.home, self.spec).items():
             if name not in self._batches:

@@ -18,7 +18,7 @@ from sessionizer.core.wire import rows
 from sessionizer.errors import DataAway, StateBehindTables
 from sessionizer.spark.internals.delta_append import TableMissing, Transaction, append_once
 from sessionizer.spark.sinks import table_shapes
-from sessionizer.spark.sinks.measures import with_measures
+from sessionizer.spark.sinks.measures import add_measures
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time, unpack
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Sinks:
         unpacked = unpack(emitted, kind, self._shape(kind), Origin.now(self.lineage, batch_id))
         if kind != rows.SESSIONS:
             return unpacked
-        measured = with_measures(unpacked, self.measures)
+        measured = add_measures(unpacked, self.measures)
         return measured if self.keep_events else measured.drop("events")
 
     def _shape(self, kind: str) -> RowShape:

@@ -47,7 +47,7 @@ def compared(before: DataFrame, now: DataFrame, most: int) -> Comparison:
 
     A repeat counts once.
     """
-    by_key = _by_key(before, now).persist()
+    by_key = _compare_keys(before, now).persist()
     try:
         totals = by_key.agg(
             *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (_BEFORE, _NOW, _BOTH)),
@@ -73,7 +73,7 @@ def compared(before: DataFrame, now: DataFrame, most: int) -> Comparison:
     )
 
 
-def _by_key(before: DataFrame, now: DataFrame) -> DataFrame:
+def _compare_keys(before: DataFrame, now: DataFrame) -> DataFrame:
     """Count by key the events that are only in one state, only in the other, and in both."""
     sides = [frame.select(*_EVENT, F.lit(side).alias("side")) for frame, side in ((before, 1), (now, 2))]
     events = sides[0].union(sides[1]).groupBy(*_EVENT).agg(F.expr("bit_or(side)").alias("sides"))

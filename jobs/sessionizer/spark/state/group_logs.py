@@ -51,7 +51,7 @@ def blobs_in(spark: SparkSession, state: KeptState) -> Mapping[int, Blobs]:
     placed = log_blobs(spark, state).select(
         "label", F.monotonically_increasing_id().alias("place"), F.sha2("blob", 256).alias("digest")
     )
-    return by_group(((row.label, row.place, row.digest) for row in placed.collect()), state.key_groups)
+    return group_blobs(((row.label, row.place, row.digest) for row in placed.collect()), state.key_groups)
 
 
 def numbered_by_group(rows: DataFrame, key_groups: int) -> DataFrame:
@@ -78,7 +78,7 @@ def whole_logs(rows: DataFrame, partitions: int) -> DataFrame:
 def begun_with(rows: DataFrame, key_groups: int) -> FirstLog:
     """Return the first logs of groups whose logs are ``rows`` of ``rows.INITIAL``."""
     placed = rows.select("key_group", "number", F.sha2("blob", 256).alias("digest")).collect()
-    return FirstLog(rows, by_group(((row.key_group, row.number, row.digest) for row in placed), key_groups))
+    return FirstLog(rows, group_blobs(((row.key_group, row.number, row.digest) for row in placed), key_groups))
 
 
 def log_row(label: int, number: int, of: int, blob: bytes) -> pa.RecordBatch:
@@ -87,7 +87,7 @@ def log_row(label: int, number: int, of: int, blob: bytes) -> pa.RecordBatch:
     return pa.record_batch([*places, pa.array([blob], pa.binary())], names=["key_group", "number", "of", "blob"])
 
 
-def by_group(placed: Iterable[tuple[int, int, str]], key_groups: int) -> dict[int, Blobs]:
+def group_blobs(placed: Iterable[tuple[int, int, str]], key_groups: int) -> dict[int, Blobs]:
     """Group the digests of blobs, in the order of their places, by the number of the group."""
     numbers = group_numbers(key_groups)
     found: dict[int, list[str]] = {}

@@ -94,7 +94,7 @@ def standing_of(home: StreamHome, batch_id: int | None = None) -> Standing:
 
 def require_unchanged(home: StreamHome, standing: Standing) -> None:
     """Raise BatchOutrun if the batch is no longer kept or was replaced."""
-    proof = _of_batch(
+    proof = _require_batch(
         home, standing.batch_id, lambda: proof_of_batch(home.checkpoint(standing.lineage), standing.batch_id)
     )
     if proof != standing.proof:
@@ -125,11 +125,11 @@ def _facts(home: StreamHome, lineage: str, batch_id: int, source: str) -> dict[s
             "settings": settings_of_batch(checkpoint, batch_id),
         }
 
-    found: dict[str, Any] = _of_batch(home, batch_id, facts)
+    found: dict[str, Any] = _require_batch(home, batch_id, facts)
     return found
 
 
-def _of_batch(home: StreamHome, batch_id: int, read: Callable[[], Any]) -> Any:  # noqa: ANN401  what is read
+def _require_batch(home: StreamHome, batch_id: int, read: Callable[[], Any]) -> Any:  # noqa: ANN401  what is read
     try:
         return read()
     except FileNotFoundError as error:

@@ -45,15 +45,15 @@ def read_table_log(table: DataPath) -> TableLog | None:
 def _batches(table: DataPath, commits: set[int], checksums: set[int]) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for version in range(max(commits), -1, -1):
-        if version in checksums and (known := _of_checksum(table, version)) is not None:
+        if version in checksums and (known := _read_checksum(table, version)) is not None:
             return _newest(found, known)
         if version not in commits:
             return None
-        found = _newest(found, dict(_of_commit(table, version)))
+        found = _newest(found, dict(_read_commit(table, version)))
     return found
 
 
-def _of_checksum(table: DataPath, version: int) -> dict[str, int] | None:
+def _read_checksum(table: DataPath, version: int) -> dict[str, int] | None:
     """Read the batches from a checksum, None if it does not list them.
 
     Not every writer does, and none lists very many.
@@ -65,7 +65,7 @@ def _of_checksum(table: DataPath, version: int) -> dict[str, int] | None:
         return None
 
 
-def _of_commit(table: DataPath, version: int) -> Iterator[tuple[str, int]]:
+def _read_commit(table: DataPath, version: int) -> Iterator[tuple[str, int]]:
     for line in _text(table, f"{version:020d}.json").splitlines():
         action: dict[str, Any] = json.loads(line) if '"txn"' in line else {}
         if "txn" in action:

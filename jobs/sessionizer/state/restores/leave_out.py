@@ -183,7 +183,7 @@ def remarks_on_files(found: LeftOutRange, stay: int, there: Iterable[SeenFile]) 
     return [remark for remark, count in ((read, stay), (lost, gone)) if count]
 
 
-def without_what_is_left_out(replay: Replay, left_out: LeftOut) -> Replay:
+def drop_excluded_files(replay: Replay, left_out: LeftOut) -> Replay:
     """Drop excluded files from the missing ones, because the stream does not need them."""
     return replace(replay, missing=tuple(uri for uri in replay.missing if not left_out.holds(uri)))
 

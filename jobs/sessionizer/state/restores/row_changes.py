@@ -46,7 +46,7 @@ class RowChanges:
         """Condition, in SQL, of the rows that come back. Raises InvalidSpec for an invalid id."""
         return " OR ".join(map(_condition, self.missing)) or "false"
 
-    def in_table_of(self, lineages: Iterable[str]) -> RowChanges:
+    def add_lineages(self, lineages: Iterable[str]) -> RowChanges:
         """Return the changes of a table that has rows of ``lineages``: those that no record knows leave, too."""
         on_path = {segment.lineage for segment in self.path}
         return replace(self, others=tuple(sorted({*self.others, *lineages} - on_path)))

@@ -167,7 +167,7 @@ class Manifest:
         A field that came later has a default, which an older savepoint gets.
         """
         try:
-            return cls(**{name: _READ.get(name, _as_it_is)(part) for name, part in _fields_of(cls, value).items()})
+            return cls(**{name: _READ.get(name, _keep_value)(part) for name, part in _fields_of(cls, value).items()})
         except (KeyError, TypeError) as error:
             message = f"it lacks what every manifest has ({error})"
             raise ValueError(message) from error
@@ -218,7 +218,7 @@ def _fields_of(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in value.items() if name in known}
 
 
-def _as_it_is(part: Part) -> Part:
+def _keep_value(part: Part) -> Part:
     return part
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import files_below, relative_name, remove_tree
-from sessionizer.home.data_root import uri_of, with_scheme
+from sessionizer.home.data_root import add_scheme, uri_of
 from sessionizer.home.room import unwritable
 from sessionizer.home.savepoint_home import CHECKPOINT
 from sessionizer.lineage.native_copy import copy_batch, copy_files, move_schema
@@ -70,6 +70,6 @@ def install(home: SavepointHome, manifest: Manifest, checkpoint: DataPath) -> No
         remove_tree(checkpoint)
         kept = home.part(CHECKPOINT)
         copy_files(kept, (relative_name(file, kept) for file in files_below(kept)), checkpoint)
-        move_schema(checkpoint, with_scheme(checkpoint))
+        move_schema(checkpoint, add_scheme(checkpoint))
     except OSError as error:
         raise unwritable(uri_of(checkpoint), "the checkpoint of a new lineage", error) from error

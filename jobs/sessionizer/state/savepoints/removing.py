@@ -53,7 +53,7 @@ def candidate(savepoint: Savepoint) -> Candidate:
 
 def being_read(savepoints: Iterable[Savepoint], now: int) -> set[str]:
     """Return the savepoints that a living process reads, or one that may live. Raises OSError."""
-    return {each.id for each in savepoints if any(_at_work(reader, now) for reader in readers_of(each.home))}
+    return {each.id for each in savepoints if any(_is_working(reader, now) for reader in readers_of(each.home))}
 
 
 def remove(home: SavepointHome, stream: StreamHome) -> str | None:
@@ -77,14 +77,14 @@ def remove(home: SavepointHome, stream: StreamHome) -> str | None:
 def _needed(home: SavepointHome, stream: StreamHome) -> str | None:
     """Say why the savepoint is needed. Asked after it was condemned, because later readers see that mark."""
     now = epoch_ms()
-    if any(_at_work(reader, now) for reader in readers_of(home)):
+    if any(_is_working(reader, now) for reader in readers_of(home)):
         return BEING_READ
     if home.id in savepoints_begun_from(stream):
         return STARTED_FROM
     if home.id in _gone_on_with(stream):
         return GONE_ON_WITH
     begun = read_engaged(home.begun)
-    if not home.manifest.exists() and not home.failed.exists() and begun is not None and _at_work(begun, now):
+    if not home.manifest.exists() and not home.failed.exists() and begun is not None and _is_working(begun, now):
         return f"it is {SavepointState.MAKING}"
     return None
 
@@ -95,5 +95,5 @@ def _gone_on_with(stream: StreamHome) -> set[str]:
     return {pending.savepoint} if pending is not None and pending.savepoint else set()
 
 
-def _at_work(engaged: Engaged, now: int) -> bool:
+def _is_working(engaged: Engaged, now: int) -> bool:
     return is_at_work(is_alive(engaged.process), engaged.at, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.control.status.progress_line import in_words
+from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import committed_batch
 from sessionizer.lineage.drained import read_drain
@@ -60,7 +60,7 @@ def judged(every_ms: int, reached: Reached | None, newest: Manifest | None, *, m
     if (newest.lineage, newest.batch_id) == (reached.lineage, reached.batch_id):
         return Judgement(due=False, because=f"no batch was over since {newest.id}")
     age = now - newest.made_at
-    return Judgement(due=age >= every_ms, because=f"{newest.id} was made {in_words(age)} ago")
+    return Judgement(due=age >= every_ms, because=f"{newest.id} was made {describe_duration(age)} ago")
 
 
 def judge(home: StreamHome, every_ms: int, now: int, *, native: bool = False) -> Judgement:

@@ -23,6 +23,6 @@ def leads_to(url: str, host: str, port: int | None) -> bool:
     return found is not None and (found[1], found[2]) == (host, None if port is None else str(port))
 
 
-def without_secret(url: str) -> str | None:
+def url_without_secret(url: str) -> str | None:
     """Return the part of ``url`` before a password in it, None if it has no password."""
     return f"{_SECRET.split(url)[0]}…" if _SECRET.search(url) else None

@@ -168,6 +168,6 @@ def test_yarn_is_not_handed_our_folders() -> None:
 
 def test_a_trigger_that_an_earlier_release_stored_keeps_its_policy() -> None:
     before = {"stale_limit": 60_000, "restart_budget": 2}
-    assert SupervisionPolicy.from_stored(before) == SupervisionPolicy(stale_limit_ms=60_000, restart_budget=2)
+    assert SupervisionPolicy.read_stored(before) == SupervisionPolicy(stale_limit_ms=60_000, restart_budget=2)
     stored = asdict(SupervisionPolicy(first_backoff_ms=1))
-    assert SupervisionPolicy.from_stored(stored) == SupervisionPolicy(first_backoff_ms=1)
+    assert SupervisionPolicy.read_stored(stored) == SupervisionPolicy(first_backoff_ms=1)

@@ -171,7 +171,7 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
     ],
 )
 def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go_on: str, *, may_give_up: bool) -> None:
-    request = Request.of_run(RUN, RESTORE)
+    request = Request.parse_form(RUN, RESTORE)
     known = failure_alert(request, PersonNeeded("the plan has changed", "look again"), left)
     assert (known.kind, known.reason) == (Kind.OPERATION_FAILED, f"restore, {standing}: the plan has changed")
     assert known.what_to_do == "look again"

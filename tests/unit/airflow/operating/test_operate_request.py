@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
-    assert Request.of_run(RUN, RESTORE) == Request.of_run(RUN, RESTORE)
-    assert Request.of_run(RUN, RESTORE).id != Request.of_run(f"{RUN}y", RESTORE).id
+    assert Request.parse_form(RUN, RESTORE) == Request.parse_form(RUN, RESTORE)
+    assert Request.parse_form(RUN, RESTORE).id != Request.parse_form(f"{RUN}y", RESTORE).id
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_request_is_the_same_for_every_try_of_its_run() -> None:
 )
 def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
-        Request.of_run(RUN, {**RESTORE, **changes})
+        Request.parse_form(RUN, {**RESTORE, **changes})
     assert refused.value.field == field
     with pytest.raises(PersonNeeded) as told:
         requested(context({**RESTORE, **changes}))
@@ -72,7 +72,7 @@ def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], 
 
 def test_what_may_be_left_out_may_be_empty() -> None:
     form = {"verb": "savepoint", "stream": "clicks", "savepoint": "", "time": None, "why": ""}
-    assert Request.of_run(RUN, form) == Request(
+    assert Request.parse_form(RUN, form) == Request(
         id=request_id(RUN), operation=Operation.SAVEPOINT, stream="clicks", savepoint=None, options=(), why=""
     )
 
@@ -80,7 +80,7 @@ def test_what_may_be_left_out_may_be_empty() -> None:
 def test_a_savepoint_that_is_asked_for_has_one_id_in_every_try(project: Project) -> None:
     task = MakeSavepoint(task_id="t", project=project)
     form = {"verb": "savepoint", "stream": "clicks", "why": "before the weekend"}
-    arguments = task.arguments(Request.of_run(RUN, form), context(form))
+    arguments = task.arguments(Request.parse_form(RUN, form), context(form))
     assert arguments[:3] == ("savepoint", "create", "clicks")
     assert arguments[3:7] == ("--id", f"20261123T100000-{request_id(RUN)[:6]}", "--why", "before the weekend")
 
@@ -91,7 +91,7 @@ def test_a_savepoint_that_is_asked_for_has_one_id_in_every_try(project: Project)
 )
 def test_a_plan_is_kept_for_its_request(changes: dict[str, Any], to: tuple[str, ...], project: Project) -> None:
     form = {**RESTORE, **changes}
-    arguments = MakePlan(task_id="t", project=project).arguments(Request.of_run(RUN, form), context(form))
+    arguments = MakePlan(task_id="t", project=project).arguments(Request.parse_form(RUN, form), context(form))
     assert arguments == ("restore", "clicks", *to, "--keep-plan", request_id(RUN), "--home", str(project.home))
 
 
@@ -102,7 +102,7 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
     settings = SupervisionSettings.from_environment({})
     task = CarryOut(task_id="t", project=project, settings=settings, approval="approve")
     form = {**RESTORE, "savepoint": None, "time": "2026-11-23T10:00:00Z"}
-    assert task.arguments(Request.of_run(RUN, form), context(form, ti=pulled)) == (
+    assert task.arguments(Request.parse_form(RUN, form), context(form, ti=pulled)) == (
         "restore", "clicks", "s1", "--approve", "0123456789abcdef", "--by", "alice (Airflow)",
         "--home", str(project.home),
     )  # fmt: skip
@@ -142,7 +142,7 @@ def test_the_fields_of_a_verb_are_the_options_of_its_command(
 ) -> None:
     """Planned and carried out alike; a command that goes by the stream's file is told where that is."""
     asked = {**dict.fromkeys(FIELDS), "stream": "clicks", **form}
-    request = Request.of_run(RUN, asked)
+    request = Request.parse_form(RUN, asked)
     planned = MakePlan(task_id="t", project=project).arguments(request, context(asked))
     folders = project.folders.argv() if request.operation.reads_spec else ("--home", str(project.home))
     assert planned == (form["verb"], "clicks", *options, "--keep-plan", request_id(RUN), *folders)

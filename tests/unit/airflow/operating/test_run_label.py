@@ -98,7 +98,7 @@ def test_a_task_is_labelled(project: Project) -> None:
 def test_the_id_of_a_savepoint_is_in_label_and_note(project: Project) -> None:
     form = {"verb": "savepoint", "stream": "clicks"}
     made = savepoint_of(RUN, ASKED_AT)
-    arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.of_run(RUN, form), context(form))
+    arguments = MakeSavepoint(task_id="t", project=project).arguments(Request.parse_form(RUN, form), context(form))
     assert made in arguments
     label = labelled(title_of(form), result_of({"savepoint": "success"}, made, succeeded=True))
     assert label == f"savepoint clicks → savepoint {made}"

@@ -19,7 +19,7 @@ ENDED = SupervisionEnded("clicks", "5 failures in a row, the last: driver a fail
 
 def test_what_to_do_is_the_last_line_and_an_error(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        say_what_to_do({"exception": PersonNeeded.by(ENDED)})
+        say_what_to_do({"exception": PersonNeeded.wrap(ENDED)})
     *_, reason, remedy = caplog.records
     assert caplog.messages[0] == "::endgroup::", "what follows would be folded away"
     assert reason.getMessage() == "gave up on clicks: 5 failures in a row, the last: driver a failed"
@@ -28,7 +28,7 @@ def test_what_to_do_is_the_last_line_and_an_error(caplog: pytest.LogCaptureFixtu
 
 
 def test_the_exception_says_only_what_happened() -> None:
-    error = PersonNeeded.by(SparkConnectionMissing("spark_default"))
+    error = PersonNeeded.wrap(SparkConnectionMissing("spark_default"))
     assert isinstance(error, AirflowFailException), "it would be tried again"
     assert "What to do" not in str(error)
     assert error.remedy.startswith("`airflow connections add spark_default")

@@ -81,7 +81,7 @@ def test_what_is_old_goes_of_each_stream_whatever_is_wrong_with_another(specs: P
     (folder / "s1" / "condemned.json").mkdir()  # nobody can write there
     with pytest.raises(SavepointsNotRemoved, match=r"^asking: ") as failure:
         prune_scheduled(project(tmp_path), said.append)
-    assert "prune <stream> --plan" in PersonNeeded.by(failure.value).remedy
+    assert "prune <stream> --plan" in PersonNeeded.wrap(failure.value).remedy
     assert said[1:] == ["other: removed s1: it is old, and number 2 of the newest"]
     left = {name: sorted(each.name for each in StreamHome.of(tmp_path, name).savepoints.iterdir()) for name in
             ("other", "silent")}  # fmt: skip
@@ -125,7 +125,7 @@ TOLD = "error: stream clicks has nothing to save: it never ran\nremedy: run it"
 def test_what_a_job_said_is_what_its_task_says(*, code: int, terminal: bool) -> None:
     failure = told_failure(OF_PROVIDER.format(code=code, told=TOLD))
     assert failure is not None
-    needed = PersonNeeded.by(failure.error)
+    needed = PersonNeeded.wrap(failure.error)
     assert (str(needed), needed.remedy) == ("stream clicks has nothing to save: it never ran", "run it")
     assert failure.is_terminal is terminal
 

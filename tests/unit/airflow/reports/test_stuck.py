@@ -54,7 +54,7 @@ def test_a_command_that_nobody_carries_out_is_reported_and_told_once(
         with pytest.raises(StuckOperations) as caught:
             report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
     assert len(caught.value.lines) == 1
-    assert "sessionizer restore clicks monday --approve" in PersonNeeded.by(caught.value).remedy
+    assert "sessionizer restore clicks monday --approve" in PersonNeeded.wrap(caught.value).remedy
     (alert,) = alerts
     assert (alert.kind, alert.stream) == (Kind.OPERATION_STUCK, "clicks")
     write_operation(home, replace(record, outcome=Ending.DONE))

@@ -51,7 +51,7 @@ def test_a_dead_driver_that_nobody_looks_after_is_reported_and_told_once(
     for _ in range(2):
         with pytest.raises(UnwatchedStreams, match="should run, but its driver driver-1 is failed") as caught:
             report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
-    assert "unpause clicks.supervise" in PersonNeeded.by(caught.value).remedy
+    assert "unpause clicks.supervise" in PersonNeeded.wrap(caught.value).remedy
     (alert,) = alerts
     assert (alert.kind, alert.stream) == (Kind.UNWATCHED, "clicks")
     assert "for 20 m" in alert.reason

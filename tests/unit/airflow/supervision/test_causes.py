@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.causes.cause import Verdict, with_name
-from sessionizer.causes.of_drivers import KILLED
-from sessionizer.causes.of_errors import OF_ERRORS
+from sessionizer.causes.cause import Verdict, name_stream
+from sessionizer.causes.driver_causes import KILLED
+from sessionizer.causes.error_causes import ERROR_CAUSES
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.patience import MINUTE
@@ -24,7 +24,7 @@ from sessionizer.spark.failures.query_failure import UNKNOWN, KnownFailure, clas
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.errors import SupervisionEnded
 from sessionizer_airflow.supervision.decide import GiveUp, Launch, Wait, decide
-from sessionizer_airflow.supervision.failures import failure_of, with_failure
+from sessionizer_airflow.supervision.failures import add_failure, failure_of
 from sessionizer_airflow.supervision.ledger import Ledger
 from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -76,7 +76,7 @@ def test_one_remedy_for_one_cause_everywhere(
 ) -> None:
     driver = death(home, RuntimeError(f"[{sign}] so it ended\n at java"))
     expected = CAUSES[cause.name]
-    told = with_name(expected.remedy, home.name)
+    told = name_stream(expected.remedy, home.name)
     assert driver.ending is not None
     assert driver.ending.error_type == cause.name
     decision = decide(situation_of(driver), SupervisionRecord(), POLICY, NOW)
@@ -145,7 +145,9 @@ def test_a_remedy_is_one_line_for_people(cause: object) -> None:
 
 
 def test_what_ends_a_driver_before_its_query_has_a_cause() -> None:
-    assert {"InvalidSpec", "SourceUnreachable", "ControlUnreachable", "UnwritablePath"} <= {c.name for c in OF_ERRORS}
+    assert {"InvalidSpec", "SourceUnreachable", "ControlUnreachable", "UnwritablePath"} <= {
+        c.name for c in ERROR_CAUSES
+    }
 
 
 def test_a_driver_that_was_killed_has_a_remedy_too() -> None:
@@ -155,7 +157,7 @@ def test_a_driver_that_was_killed_has_a_remedy_too() -> None:
     assert KILLED.remedy in decision.why
     failure = failure_of(driver)
     assert failure is not None
-    known = with_failure(SupervisionRecord(), failure, POLICY, NOW)
+    known = add_failure(SupervisionRecord(), failure, POLICY, NOW)
     assert isinstance(decide(situation_of(driver), known, POLICY, NOW + MINUTE), Launch)
 
 

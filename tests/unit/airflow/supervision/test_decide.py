@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.causes.of_drivers import NO_PROGRESS
+from sessionizer.causes.driver_causes import NO_PROGRESS
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.patience import MINUTE, SECOND
 from sessionizer.control.records.desired_state import Desired, DesiredState
@@ -19,12 +19,12 @@ from sessionizer.control.status.unfinished_operation import UnfinishedOperation
 from sessionizer_airflow.supervision.decide import EXIT_GRACE_MS, Adopt, GiveUp, Launch, Replace, StandBy, Wait, decide
 from sessionizer_airflow.supervision.failures import (
     Failure,
-    after_waiting,
+    add_failure,
+    add_unseen,
+    end_wait,
     failure_of,
     is_due_to_tell,
     told_of_waiting,
-    with_failure,
-    with_unseen,
 )
 from sessionizer_airflow.supervision.observe import Driver, Situation
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
@@ -144,7 +144,7 @@ def test_long_life_refills_the_budget() -> None:
     for lived, count in ((POLICY.healthy_after_ms, 1), (POLICY.healthy_after_ms - 1, 6)):
         failure = failure_of(driver(State.VANISHED, lived=lived))
         assert failure is not None
-        assert with_failure(old, failure, POLICY, NOW).failures == count
+        assert add_failure(old, failure, POLICY, NOW).failures == count
 
 
 def foiled(attempts: int, since: int = NOW) -> SupervisionRecord:
@@ -152,7 +152,7 @@ def foiled(attempts: int, since: int = NOW) -> SupervisionRecord:
     record, now = SupervisionRecord(), since
     for attempt in range(attempts):
         failure = Failure(what="no broker", cause=CAUSES["SourceUnreachable"], uid=f"driver{attempt}")
-        record = with_failure(record, failure, POLICY, now)
+        record = add_failure(record, failure, POLICY, now)
         now = record.restart_at + SECOND
     return record
 
@@ -167,7 +167,7 @@ def test_a_transient_cause_never_uses_the_budget_up() -> None:
 def test_an_outage_in_between_leaves_the_budget_as_it_was() -> None:
     crash = Failure(what="it broke", cause=CAUSES["killed"], uid="one")
     away = Failure(what="no broker", cause=CAUSES["SourceUnreachable"], uid="two")
-    record = with_failure(with_failure(SupervisionRecord(), crash, POLICY, NOW), away, POLICY, NOW)
+    record = add_failure(add_failure(SupervisionRecord(), crash, POLICY, NOW), away, POLICY, NOW)
     assert (record.failures, record.attempts) == (1, 1)
 
 
@@ -177,7 +177,7 @@ def test_people_are_told_of_what_has_lasted_once_and_only_while_the_stream_is_wa
     assert is_due_to_tell(record, POLICY, 0, told_at)
     assert not is_due_to_tell(record, POLICY, NOW + 1, told_at), "it was stopped meanwhile"
     assert not is_due_to_tell(told_of_waiting(record), POLICY, 0, told_at)
-    over = after_waiting(told_of_waiting(record))
+    over = end_wait(told_of_waiting(record))
     assert (over.waiting_since, over.waiting_told, over.attempts) == (None, False, 1)
 
 
@@ -192,7 +192,7 @@ def test_what_could_not_be_done_is_not_tried_before_its_time(present: Driver | N
 def test_a_driver_on_a_machine_that_is_gone_is_replaced_when_it_must_have_ended_itself() -> None:
     gone = replace(driver(State.STALLED), out_of_sight="worker-7")
     situation, limit = Situation(desired=RUNNING, driver=gone), NOW + POLICY.takeover_after_ms
-    record = with_unseen(SupervisionRecord(), gone.heard_ms, NOW)
+    record = add_unseen(SupervisionRecord(), gone.heard_ms, NOW)
     wait = decide(situation, record, POLICY, limit)
     assert isinstance(wait, Wait)
     assert wait.until_ms == limit + 1
@@ -208,7 +208,7 @@ def test_a_driver_that_beats_by_a_clock_of_its_own_is_not_taken_for_gone() -> No
     for look in range(5):
         now = NOW + look * POLICY.takeover_after_ms
         beating = replace(driver(State.STALLED), out_of_sight="worker-7", heard_ms=now - 60 * MINUTE)
-        record = with_unseen(record, beating.heard_ms, now)
+        record = add_unseen(record, beating.heard_ms, now)
         assert isinstance(decide(Situation(desired=RUNNING, driver=beating), record, POLICY, now + 1), Wait)
 
 

@@ -70,7 +70,7 @@ def test_a_hang_is_dealt_with_before_it_is_told_and_a_late_stream_has_more_lag()
     assert POLICY.tell_stale_after == POLICY.stale_alert_ms
     patient = replace(POLICY, stale_limit_ms=POLICY.stale_alert_ms)
     assert examined(WELL, beat(), RUNNING, patient, NOW + 2 * POLICY.stale_alert_ms).ailment is None
-    assert POLICY.for_watermark_delay(MINUTE).lag_alert_ms == POLICY.lag_alert_ms + MINUTE
+    assert POLICY.allow_watermark_delay(MINUTE).lag_alert_ms == POLICY.lag_alert_ms + MINUTE
 
 
 def test_people_hear_of_each_change_once_however_many_watches_see_it(

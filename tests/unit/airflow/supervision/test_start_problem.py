@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessionizer.causes.of_launches import OF_STARTS
+from sessionizer.causes.launch_causes import START_CAUSES
 from sessionizer.causes.start_problem import StartFault, StartProblem, start_problem
 from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.desired_state import Desired, DesiredState
@@ -55,7 +55,7 @@ def driver(problem: StartProblem, state: State) -> Driver:
 def test_every_log_has_its_problem() -> None:
     assert {file.stem for file in LOGS.glob("*.log")} == set(PROBLEMS)
     assert {fault for fault, _ in PROBLEMS.values()} == set(StartFault)
-    assert {str(fault) for fault in StartFault} == {cause.name for cause in OF_STARTS}
+    assert {str(fault) for fault in StartFault} == {cause.name for cause in START_CAUSES}
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

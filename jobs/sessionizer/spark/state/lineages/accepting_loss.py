@@ -67,7 +67,7 @@ class AcceptingLoss:
             with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
                 operation.reached(Reached.STOPPED)
                 lineage = self.carry_out(operation.record.digest, permit, after=after)
-        return operation.over(lineage)
+        return operation.finish(lineage)
 
     def carry_out(
         self, approved: str, permit: Callable[[], None], *, after: Callable[[Step], None] = lambda _: None

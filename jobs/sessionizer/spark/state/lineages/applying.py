@@ -82,7 +82,7 @@ class Applying:
         if lineage is None:
             with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
                 lineage = self._carried_out(operation, permit, after)
-        return operation.over(lineage)
+        return operation.finish(lineage)
 
     def _applied_in_place(self, record: OperationRecord) -> str | None:
         """Return the lineage that a killed run had given the spec."""

@@ -17,7 +17,7 @@ from sessionizer.core.wire.rows import INITIAL
 from sessionizer.errors import UnfaithfulState
 from sessionizer.home.data_root import uri_of
 from sessionizer.spark.query.assembly import group_of
-from sessionizer.spark.state.group_logs import FirstLog, by_group, log_row
+from sessionizer.spark.state.group_logs import FirstLog, group_blobs, log_row
 from sessionizer.state.lineages.handover import PackedGroup, lost_in_packing
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _packed_groups(spark: SparkSession, folder: DataPath, key_groups: int) -> Ma
     """Read the packed logs, by the number of each key group that has any."""
     rows = spark.read.schema(_PACKED).parquet(uri_of(folder))
     found = rows.select("key_group", "number", "events", "whole", F.sha2("blob", 256).alias("digest")).collect()
-    blobs = by_group(((row.key_group, row.number, row.digest) for row in found), key_groups)
+    blobs = group_blobs(((row.key_group, row.number, row.digest) for row in found), key_groups)
     numbers = group_numbers(key_groups)
     events, whole = dict.fromkeys(blobs, 0), dict.fromkeys(blobs, True)
     for row in found:

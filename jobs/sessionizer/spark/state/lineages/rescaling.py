@@ -48,7 +48,7 @@ def rescaled(
                 raise PlanChanged(operation.home.name, operation.record.digest, plan.digest)
             operation.reached(Reached.STOPPED)
             lineage = carry_out(spark, operation.home, plan, lease.check, after)
-    return operation.over(lineage)
+    return operation.finish(lineage)
 
 
 def carry_out(

@@ -80,22 +80,22 @@ class Seeding:
         remove_abandoned(self.home)
         lineage = self._made(handover)
         try:
-            self._over(Step.MADE)
+            self._finish_step(Step.MADE)
             with reading_state(self.spark), self._settings():
                 first = self._first_log(lineage, given)
                 self._seed(lineage, first.rows, handover)
-            self._over(Step.SEEDED)
+            self._finish_step(Step.SEEDED)
             self._compare(lineage, first.blobs, handover)
-            self._over(Step.COMPARED)
+            self._finish_step(Step.COMPARED)
             go_on_from(self.home.checkpoint(lineage), handover.offset, handover.seen)
-            self._over(Step.POSITIONED)
+            self._finish_step(Step.POSITIONED)
             furnish(self.home, lineage, handover)
             if self.trial is not None:
                 before = lineage_before(self.home, lineage)
                 # rows that the user excluded are no sign that it does worse
                 terms = replace(self.trial, judges_refused=False) if LEFT_OUT in handover.records else self.trial
                 begin_trial(self.home, lineage, handover.origin.verb, before, terms)
-            self._over(Step.FURNISHED)
+            self._finish_step(Step.FURNISHED)
         except Exception:
             remove_lineage(self.home, lineage)
             raise
@@ -103,7 +103,7 @@ class Seeding:
         self.after(Step.ACTIVATED)
         return lineage
 
-    def _over(self, step: Step) -> None:
+    def _finish_step(self, step: Step) -> None:
         """Report the step. Raises LeaseLost, because another run has perhaps removed this lineage."""
         self.after(step)
         self.permit()

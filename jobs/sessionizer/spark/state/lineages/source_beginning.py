@@ -59,9 +59,9 @@ def beginning_of(spark: SparkSession, source: Source, home: Path, start: Start) 
     check_reachable(source)
     match source.format:
         case "files":
-            return _of_files(files_there(spark, source, home), start)
+            return _beginning_of_files(files_there(spark, source, home), start)
         case "delta":
-            return _of_delta(spark, source, home, start)
+            return _beginning_of_delta(spark, source, home, start)
         case "kafka":
             offset = offsets_at(spark, source, home, start)
             return Beginning(offset, (), ", ".join(f"{topic} {ends}" for topic, ends in sorted(offset.items())))
@@ -130,7 +130,7 @@ def _unread(spark: SparkSession, source: Source, home: Path, standing: Standing)
             return None
 
 
-def _of_files(found: list[SeenFile], start: Start) -> Beginning:
+def _beginning_of_files(found: list[SeenFile], start: Start) -> Beginning:
     match start.edge:
         case Edge.EARLIEST:
             seen = []
@@ -141,7 +141,7 @@ def _of_files(found: list[SeenFile], start: Start) -> Beginning:
     return Beginning(None, tuple(seen), f"{len(found) - len(seen):,} of {len(found):,} files, and those to come")
 
 
-def _of_delta(spark: SparkSession, source: DeltaSource, home: Path, start: Start) -> Beginning:
+def _beginning_of_delta(spark: SparkSession, source: DeltaSource, home: Path, start: Start) -> Beginning:
     location = located(source.path, home)
     if start.edge is Edge.EARLIEST:
         return Beginning(None, (), "all rows that the table has, and those to come")

@@ -57,12 +57,14 @@ def going_on(
     others = replaced(known, now)
     match source.format:
         case "kafka":
-            return _in_topics(spark, source, home, offset, others, [name for name in known if name in now]), now
+            return _continue_in_topics(
+                spark, source, home, offset, others, [name for name in known if name in now]
+            ), now
         case "delta":
             folder = folder_at(located(source.path, home.platform))
-            return (_in_table(folder, offset, replaced=bool(others)) if offset else GoingOn(None)), now
+            return (_continue_in_table(folder, offset, replaced=bool(others)) if offset else GoingOn(None)), now
         case "files":
-            return _in_folder(home, lineage, offset), now
+            return _continue_in_folder(home, lineage, offset), now
         case "socket":
             raise InvalidSpec("--accept-loss", spec.name, _KEEPS_NOTHING)
 
@@ -92,7 +94,7 @@ def gone_from_source(
     return ()
 
 
-def _in_topics(
+def _continue_in_topics(
     spark: SparkSession,
     source: KafkaSource,
     home: StreamHome,
@@ -106,7 +108,7 @@ def _in_topics(
     return going_on_in_topics(offset, earliest, latest, others, known)
 
 
-def _in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> GoingOn:
+def _continue_in_table(table: DataPath, offset: Mapping[str, Any], *, replaced: bool) -> GoingOn:
     entries = entries_in(table / "_delta_log")
     named = ((COMMIT.fullmatch(entry.name), entry) for entry in entries)
     commits = {int(match[1]): entry for match, entry in named if match is not None}
@@ -125,7 +127,7 @@ def _files_gone(table: DataPath, commit: DataPath) -> int:
     return sum(not (folder_at(path) if "://" in path else table / path).exists() for path in added)
 
 
-def _in_folder(home: StreamHome, lineage: str | None, offset: Any) -> GoingOn:  # noqa: ANN401  JSON
+def _continue_in_folder(home: StreamHome, lineage: str | None, offset: Any) -> GoingOn:  # noqa: ANN401  JSON
     checkpoint = home.checkpoint(lineage) if lineage else None
     newest = begun_batch(checkpoint) if checkpoint else None
     if checkpoint is None or newest is None or newest == committed_batch(checkpoint):

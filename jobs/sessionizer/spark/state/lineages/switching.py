@@ -79,7 +79,7 @@ class Switching:
             with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
                 operation.reached(Reached.STOPPED)
                 lineage = self.carry_out(operation.record.digest, permit, leave_unread=self.leave_unread, after=after)
-        return operation.over(lineage)
+        return operation.finish(lineage)
 
     def carry_out(
         self,

@@ -138,10 +138,10 @@ def _added(table: str, first: int) -> Iterator[tuple[int, list[str]]]:
         if named is not None and int(named[1]) >= first:
             actions = map(json.loads, entry.read_text(encoding="utf-8").splitlines())
             adds = [action["add"] for action in actions if "add" in action]
-            yield int(named[1]), [_below(root, add["path"]) for add in adds if add["dataChange"]]
+            yield int(named[1]), [_relative_path(root, add["path"]) for add in adds if add["dataChange"]]
 
 
-def _below(root: str, path: str) -> str:
+def _relative_path(root: str, path: str) -> str:
     """Return the URI of a file, which Delta writes as a path below its table, or as a URI."""
     return path if is_uri(path) else f"{root}/{path}"
 

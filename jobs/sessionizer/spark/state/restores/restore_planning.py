@@ -22,7 +22,7 @@ from sessionizer.spark.state.savepoints.saved_state import seen_in
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.lineages.path import path_to
 from sessionizer.state.lineages.standing import FILES
-from sessionizer.state.restores.leave_out import Leaving, coming_back_remarks, without_what_is_left_out
+from sessionizer.state.restores.leave_out import Leaving, coming_back_remarks, drop_excluded_files
 from sessionizer.state.restores.replay import replay_of_delta, replay_of_files, replay_of_topic
 from sessionizer.state.restores.restore_plan import Decision, Replay, RestorePlan
 from sessionizer.state.restores.row_changes import changes_to, streamed_tables
@@ -131,7 +131,7 @@ def replay_now(
     spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest, left_out: LeftOut
 ) -> Replay:
     """Find the part of the source that a restore reads again, as it is now."""
-    return without_what_is_left_out(_replay(spark, home, savepoint, manifest), left_out)
+    return drop_excluded_files(_replay(spark, home, savepoint, manifest), left_out)
 
 
 def _replay(spark: SparkSession, home: StreamHome, savepoint: SavepointHome, manifest: Manifest) -> Replay:

@@ -69,7 +69,7 @@ class Restoring:
     def run(self) -> OperationRecord:
         """Run the restore and return its record, done. Raises RowsLeft, UnfaithfulState, LeaseLost."""
         lineage = activated_by(self.home, self.operation.record)
-        return self.operation.over(self._carried_out() if lineage is None else lineage)
+        return self.operation.finish(self._carried_out() if lineage is None else lineage)
 
     def _carried_out(self) -> str:
         with self.operation.abandoned_if_it_fails(before=Reached.SEEDED):
@@ -93,13 +93,13 @@ class Restoring:
             examined=examine(self.spark, spec, self.home.platform),
             partitions=int(self.manifest.fingerprint.configuration[PARTITIONS]),
             permit=self.lease.check,
-            after=self._after,
+            after=self._finish_step,
             trial=self.trial,
         )
         with saved_state(self.spark, self.home, self.savepoint, self.manifest) as saved:
             return seeding.run(saved.open_events, self._handover(saved))
 
-    def _after(self, step: Step) -> None:
+    def _finish_step(self, step: Step) -> None:
         """Change the rows of the tables when the lineage is whole, just before it becomes the active one."""
         self.say(f"new lineage: {step}")
         if step is Step.FURNISHED:

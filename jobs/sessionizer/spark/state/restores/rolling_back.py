@@ -65,7 +65,7 @@ def roll_back(
     home, record = operation.home, operation.record
     active = active_lineage(home)
     if active is not None and active != record.lineage_from:  # by a run that was killed after its last step
-        return operation.over(active)
+        return operation.finish(active)
     with operation.abandoned_if_it_fails(before=Reached.SEEDED):
         plan = plan_rollback(spark, home)
         if plan.digest != record.digest:
@@ -79,7 +79,7 @@ def roll_back(
     operation.reached(Reached.TAKEN_BACK)
     permit()
     activate_lineage(home, plan.lineage, parents_of(home).get(plan.lineage))
-    return operation.over(plan.lineage)
+    return operation.finish(plan.lineage)
 
 
 def _tables_of(home: StreamHome) -> list[StreamedTable]:

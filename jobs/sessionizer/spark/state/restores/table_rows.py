@@ -96,7 +96,7 @@ def _counted(spark: SparkSession, stream: str, table: StreamedTable, changes: Ro
     if not table_exists(spark, table.name, table.location):
         _require_none_missing(stream, table, changes)
         return RowsOfTable(table.name, table.location, {})
-    leaving = _by_day(_now(spark, table).where(_deleted_rows(spark, table, changes)))
+    leaving = _count_by_day(_now(spark, table).where(_deleted_rows(spark, table, changes)))
     return RowsOfTable(table.name, table.location, leaving, _counted_back(spark, stream, table, changes))
 
 
@@ -104,7 +104,7 @@ def _counted_back(spark: SparkSession, stream: str, table: StreamedTable, change
     if not changes.missing or table.version is None:
         return {}
     try:
-        return _by_day(_coming_back(spark, table, changes))
+        return _count_by_day(_coming_back(spark, table, changes))
     except (PySparkException, JavaError) as error:
         text = str(error)
         if any(sign in text for sign in _GONE):
@@ -117,7 +117,7 @@ def _deleted_rows(spark: SparkSession, table: StreamedTable, changes: RowChanges
 
     It includes rows of lineages that a home put back from a backup does not know.
     """
-    return changes.in_table_of(filter(is_identifier, last_versions(spark, table.location))).deleted_rows
+    return changes.add_lineages(filter(is_identifier, last_versions(spark, table.location))).deleted_rows
 
 
 def _require_none_missing(stream: str, table: StreamedTable, changes: RowChanges) -> None:
@@ -154,7 +154,7 @@ def _now(spark: SparkSession, table: StreamedTable) -> DataFrame:
     return spark.read.format("delta").load(table.location)
 
 
-def _by_day(frame: DataFrame) -> Mapping[str, int]:
+def _count_by_day(frame: DataFrame) -> Mapping[str, int]:
     days = frame.groupBy(F.col("date").cast("string").alias("day")).count().collect()
     return {row["day"]: row["count"] for row in sorted(days)}
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from sessionizer.causes.cause import PLAIN_SPARK, TERMINAL, TRANSIENT, UNCLEAR, Cause
 
-OF_ERRORS: Final = (
+ERROR_CAUSES: Final = (
     Cause("InvalidSpec", "the spec is wrong", TERMINAL, "correct the spec; `sessionizer spec check --deep` proves it"),
     Cause("UnknownStream", "there is no spec", TERMINAL, "put the spec back into the folder of streams"),
     Cause(

@@ -6,7 +6,7 @@ from typing import Final
 
 from sessionizer.causes.cause import PLAIN_SPARK, TERMINAL, TRANSIENT, UNCLEAR, Cause
 
-OF_QUERIES: Final = (
+QUERY_CAUSES: Final = (
     Cause(
         "unreachable", "something that it needs does not answer", TRANSIENT,
         "see that what the message names answers: a broker, a store, a name node",
@@ -96,5 +96,5 @@ OUT_OF_SIGHT: Final = Cause(
     "out_of_sight", "its machine is gone", UNCLEAR,
     "see what became of the machine or container that it ran on",
 )  # fmt: skip
-OF_PROCESSES: Final = (KILLED, HUNG, NO_PROGRESS, NO_START, HALF_GONE, NOT_LEAVING, OUT_OF_SIGHT)
+PROCESS_CAUSES: Final = (KILLED, HUNG, NO_PROGRESS, NO_START, HALF_GONE, NOT_LEAVING, OUT_OF_SIGHT)
 """Causes for drivers that did not end by themselves, or left no exit record."""

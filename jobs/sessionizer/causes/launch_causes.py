@@ -6,7 +6,7 @@ from typing import Final
 
 from sessionizer.causes.cause import TERMINAL, TRANSIENT, Cause
 
-OF_STARTS: Final = (
+START_CAUSES: Final = (
     Cause(
         "no_java", "there is no Java", TERMINAL,
         "install Java 17 or 21 where the driver runs and set JAVA_HOME to it for Airflow's processes",
@@ -39,7 +39,7 @@ OF_STARTS: Final = (
 )  # fmt: skip
 """Causes that keep a driver from starting, recognized in its output (``causes/start_problem.py``)."""
 
-OF_LAUNCHES: Final = (
+LAUNCH_CAUSES: Final = (
     Cause(
         "SparkConnectionMissing", "there is no Spark connection", TERMINAL,
         "`airflow connections add {error.name} --conn-type spark --conn-host <master>` (docs/spark-clusters.md)",
