@@ -13,7 +13,7 @@ import pytest
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.heartbeat import Heartbeat, read_heartbeat
 from sessionizer.control.records.stop_marker import request_stop
-from sessionizer.home.bounded_log import LIMIT_BYTES, BoundedLog
+from sessionizer.home.disk.bounded_log import LIMIT_BYTES, BoundedLog
 from sessionizer.launch.local_settings import WORKER_DAEMON
 from sessionizer.launch.plain_spark import plain
 from sessionizer_airflow.launching.argv import DriverCall, Folders

@@ -8,22 +8,22 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from sessionizer.cli.abandon import abandon
-from sessionizer.cli.apply import apply
 from sessionizer.cli.history import history, report
 from sessionizer.cli.home import home
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
-from sessionizer.cli.rescale import rescale
-from sessionizer.cli.restore import restore
-from sessionizer.cli.rollback import accept, rollback
 from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
-from sessionizer.cli.seed import seed
 from sessionizer.cli.spec import spec
+from sessionizer.cli.state_commands.abandon import abandon
+from sessionizer.cli.state_commands.apply import apply
+from sessionizer.cli.state_commands.rescale import rescale
+from sessionizer.cli.state_commands.restore import restore
+from sessionizer.cli.state_commands.rollback import accept, rollback
+from sessionizer.cli.state_commands.seed import seed
+from sessionizer.cli.state_commands.switch import switch
 from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
-from sessionizer.cli.switch import switch
 from sessionizer.cli.tables import tables
 from sessionizer.cli.terminal import tell
 from sessionizer.errors import SessionizerError

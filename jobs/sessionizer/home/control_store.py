@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessionizer.errors import ControlUnreachable, DiskFull, UnwritablePath
 from sessionizer.home.data_root import uri_of
-from sessionizer.home.forks import outlive_connections_of_the_parent
+from sessionizer.home.disk.forks import outlive_connections_of_the_parent
+from sessionizer.home.disk.private_folder import make_private
+from sessionizer.home.disk.room import first_line
 from sessionizer.home.names import TEMPORARY_SUFFIX
-from sessionizer.home.private_folder import make_private
-from sessionizer.home.room import first_line
 from sessionizer.home.whole_file import create_file, replace_file
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from sessionizer.home.control_root import ALLOWED as ALLOWED_CONTROL
 from sessionizer.home.control_root import CONTROL_VARIABLE
 from sessionizer.home.control_store import make_folder, refused_by_store, remove, translate_to_os_error
 from sessionizer.home.data_root import ALLOWED, DATA_VARIABLE, uri_of
+from sessionizer.home.disk.private_folder import close_to_others
+from sessionizer.home.disk.room import first_line, is_away, unwritable
 from sessionizer.home.json_file import create_json, write_json
 from sessionizer.home.names import TEMPORARY_SUFFIX
-from sessionizer.home.private_folder import close_to_others
-from sessionizer.home.room import first_line, is_away, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from sessionizer.errors import InvalidSpec
-from sessionizer.home.forks import keep_clients_over_forks
+from sessionizer.home.disk.forks import keep_clients_over_forks
 
 if TYPE_CHECKING:
     from upath import UPath

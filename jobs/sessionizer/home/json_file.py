@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from sessionizer.errors import ControlUnreachable, DamagedFile
 from sessionizer.home.control_store import create_whole, make_folder, read_whole, refused_by_store, replace_whole
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.disk.room import first_line, is_away, unwritable
 from sessionizer.home.json_record import JsonRecord
-from sessionizer.home.room import first_line, is_away, unwritable
 from sessionizer.home.stamp import stamped, unknown_format
 
 if TYPE_CHECKING:

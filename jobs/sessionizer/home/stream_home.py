@@ -15,10 +15,10 @@ from sessionizer.home.control_files import ControlFiles, OwnFiles
 from sessionizer.home.control_root import control_root
 from sessionizer.home.control_store import record_names, unreachable
 from sessionizer.home.data_reach import make_writable, make_writable_control
+from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.lineage_home import CHECKPOINT_RECORD, LineageHome
 from sessionizer.home.names import IDENTIFIER_PATTERN, checked_identifier, checked_name, is_name
 from sessionizer.home.platform_home import STREAMS, streams_folder
-from sessionizer.home.private_folder import close_to_others
 
 if TYPE_CHECKING:
     from sessionizer.home.control_root import ControlPath

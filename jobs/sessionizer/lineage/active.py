@@ -11,11 +11,11 @@ from sessionizer.home.control_store import is_there, record_names
 from sessionizer.home.data_files import names_in
 from sessionizer.home.data_reach import refused
 from sessionizer.home.data_root import data_root, uri_of
+from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.json_file import have_folder, require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.lineage_home import TYPES
 from sessionizer.home.names import is_identifier, minted_id
-from sessionizer.home.private_folder import close_to_others
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, write_checkpoint_record
 from sessionizer.lineage.kept_spec import write_lineage_spec

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.process_identity import ProcessIdentity, identify
-from sessionizer.home.bounded_log import open_log
+from sessionizer.home.disk.bounded_log import open_log
 from sessionizer_airflow.errors import ProgramMissing
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from sessionizer.home.bounded_log import BoundedLog
+from sessionizer.home.disk.bounded_log import BoundedLog
 from sessionizer.redaction import redacted
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ JOB = """#!{python}
 import sys
 from pathlib import Path
 from sessionizer.cli.app import tell
-from sessionizer.cli.operation_run import carry_out
+from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import Reached, pending_operation
 from sessionizer.errors import ControlUnreachable, InvalidSpec, SessionizerError

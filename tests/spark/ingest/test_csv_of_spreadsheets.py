@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sessionizer.errors import SourceFileUnfit
-from sessionizer.spark.ingest.lines import FAULT, RAW
+from sessionizer.spark.ingest.file_source.lines import FAULT, RAW
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.stream_spec.document.source import FilesSource
 from support.expected.landed import table_rows

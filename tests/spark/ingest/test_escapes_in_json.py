@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sessionizer.spark.ingest.lines import FAULT, parse_lines
+from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

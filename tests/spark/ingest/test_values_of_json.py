@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sessionizer.spark.ingest.lines import FAULT, parse_lines
+from sessionizer.spark.ingest.file_source.lines import FAULT, parse_lines
 from support.places import REPOSITORY
 
 if TYPE_CHECKING:

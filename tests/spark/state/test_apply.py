@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.operations import carried_out
+from sessionizer.cli.state_commands.operations import carried_out
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.core.definition.rules import TimeMode

@@ -17,8 +17,8 @@ from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.checkpoint import EVENTS, committed_batch, planned_batch
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT, LeftOut, LeftOutRange, Records, read_left_out
+from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 from sessionizer.spark.ingest.left_out import leaving_out
-from sessionizer.spark.ingest.lines import FAULT, POSITION
 from sessionizer.spark.query.assembly import rules_of
 from sessionizer.spark.state.lineages.switching import Switching
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint

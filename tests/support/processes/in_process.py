@@ -21,9 +21,9 @@ from sessionizer.spark.driver.gate import BatchGate
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.vital_signs import VitalSigns
 from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
-from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.tables import ensure_tables
 

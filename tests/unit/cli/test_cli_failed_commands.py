@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.cli.operation_run import carry_out
+from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import new_operation

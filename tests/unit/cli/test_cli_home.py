@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sessionizer.cli.app import app
-from sessionizer.cli.operation_run import carry_out
+from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import new_operation
 from sessionizer.control.records.desired_state import read_desired
 from sessionizer.errors import HomeCopied, InvalidSpec

@@ -47,7 +47,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> NoReturn:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("sessionizer.cli.operations.started_spark", start)
+    monkeypatch.setattr("sessionizer.cli.state_commands.operations.started_spark", start)
 
 
 @pytest.fixture

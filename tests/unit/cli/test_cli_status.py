@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.cli.operations import given
+from sessionizer.cli.state_commands.operations import given
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation

@@ -35,8 +35,8 @@ from sessionizer.lineage.kept_types import KeptTypes, read_kept_types, write_kep
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange, read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
+from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.timeout_table import TimeoutTable, announced_timeouts
-from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.state.lineages.told_changes import ToldChanges
 from support.places import REPOSITORY
 

@@ -11,7 +11,7 @@ import pytest
 
 from sessionizer.control.housekeeping import LOGS_KEPT, sweep
 from sessionizer.control.lease.lease import acquire
-from sessionizer.home.bounded_log import LOG_VARIABLE, BoundedLog
+from sessionizer.home.disk.bounded_log import LOG_VARIABLE, BoundedLog
 from sessionizer.home.stream_home import StreamHome
 
 

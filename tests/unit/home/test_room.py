@@ -11,8 +11,8 @@ import pytest
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.errors import DiskFull, TransientError, UnwritablePath
-from sessionizer.home import room
-from sessionizer.home.room import RESERVE, Reserve, require_room, unwritable
+from sessionizer.home.disk import room
+from sessionizer.home.disk.room import RESERVE, Reserve, require_room, unwritable
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome

@@ -9,8 +9,8 @@ import pytest
 
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.checkpoint import SeenFile
-from sessionizer.spark.ingest import folder_watch
-from sessionizer.spark.ingest.folder_watch import FolderWatch, Unread, unread_in
+from sessionizer.spark.ingest.file_source import folder_watch
+from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch, Unread, unread_in
 from sessionizer.stream_spec.document.source import FilesSource
 
 if TYPE_CHECKING:

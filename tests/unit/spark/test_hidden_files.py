@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessionizer.spark.ingest import hidden_files
-from sessionizer.spark.ingest.hidden_files import files_passed_over
+from sessionizer.spark.ingest.file_source import hidden_files
+from sessionizer.spark.ingest.file_source.hidden_files import files_passed_over
 from sessionizer.stream_spec.document.source import FilesSource
 
 if TYPE_CHECKING:

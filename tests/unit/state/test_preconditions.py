@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.cli.operation_run import carry_out
+from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.desired_state import DesiredState, read_desired, write_desired
 from sessionizer.control.records.operation_record import (
@@ -240,7 +240,7 @@ def test_every_verb_comes_through_the_same_door() -> None:
     using = {path.name for path in folder.rglob("*.py") if "held_for(" in path.read_text()}
     assert using == {"maintenance.py", "operation_run.py"}
     for verb in VERBS:
-        assert "carry_out(" in (folder / "cli" / f"{verb}.py").read_text()
+        assert "carry_out(" in (folder / "cli" / "state_commands" / f"{verb}.py").read_text()
 
 
 def test_the_same_command_may_have_ended_before_this_one_was_recorded(home: StreamHome) -> None:

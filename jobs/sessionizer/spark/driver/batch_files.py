@@ -11,9 +11,9 @@ from sessionizer.home.table_places import located
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import files_of_batch
 from sessionizer.lineage.left_out import file_position
-from sessionizer.spark.ingest.csv_headers import other_headers
-from sessionizer.spark.ingest.file_sizes import sizes_of
-from sessionizer.spark.ingest.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.file_source.csv_headers import other_headers
+from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
+from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

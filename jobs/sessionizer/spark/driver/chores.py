@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.idleness import IdleClock
-from sessionizer.home.bounded_log import BoundedLog
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.room import first_line
+from sessionizer.home.disk.bounded_log import BoundedLog
+from sessionizer.home.disk.room import first_line
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.trial.late_backlog import late_backlog_line
 from sessionizer.spark.driver.options import Until
 from sessionizer.spark.driver.rehearsal import Rehearsal
 from sessionizer.spark.ingest import punctuation
-from sessionizer.spark.ingest.folder_watch import FolderWatch
+from sessionizer.spark.ingest.file_source.folder_watch import FolderWatch
 from sessionizer.spark.ingest.taken_punctuations import TakenPunctuations
 from sessionizer.spark.ingest.timeout_table import TimeoutAnnouncer, TimeoutTable
 from sessionizer.spark.sinks.change_watch import ChangeWatch

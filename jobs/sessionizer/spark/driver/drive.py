@@ -16,7 +16,7 @@ from sessionizer.deployment.running_spec import choose_spec
 from sessionizer.errors import LeaseHeld, SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
-from sessionizer.home.room import Reserve
+from sessionizer.home.disk.room import Reserve
 from sessionizer.lineage.active import active_lineage, require_no_history
 from sessionizer.lineage.checkpoint_reach import require_checkpoint
 from sessionizer.lineage.checkpoint_record import require_readable_lineage

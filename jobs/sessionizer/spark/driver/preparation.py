@@ -18,9 +18,9 @@ from sessionizer.spark.driver.executors import require_fit_executors
 from sessionizer.spark.driver.prepared_query import PreparedQuery
 from sessionizer.spark.driver.python_start import python_starting
 from sessionizer.spark.driver.vital_signs import ProgressListener
+from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
-from sessionizer.spark.ingest.unreadable import UnreadableFiles
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.own_tables import have_tables
 

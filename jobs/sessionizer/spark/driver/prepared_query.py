@@ -15,7 +15,7 @@ from sessionizer.lineage.trial.batch_log import table_key
 from sessionizer.lineage.trial.figures import BatchFacts, lag_behind
 from sessionizer.spark.driver.batch_files import BatchFiles
 from sessionizer.spark.failures.query_failure import columns_changed
-from sessionizer.spark.ingest.unreadable import UnreadableFiles
+from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.query.assembly import session_query
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 
 from sessionizer.control.records.heartbeat import Phase
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.room import require_room
+from sessionizer.home.disk.room import require_room
 from sessionizer.spark.driver.batch_observation import observed_batch
 from sessionizer.spark.driver.vital_signs import BEAT_EVERY_S
 from sessionizer.spark.internals.java_errors import JavaUnreachable

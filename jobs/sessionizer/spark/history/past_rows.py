@@ -16,8 +16,8 @@ from sessionizer.home.data_root import folder_at, uri_of
 from sessionizer.lineage.checkpoint import EVENTS, SeenFile, committed_batch, planned_batch, seen_files
 from sessionizer.spark.history.jdbc_rows import JdbcTable, read_jdbc
 from sessionizer.spark.history.state_rows import StateRows, read_state, state_at
+from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.guard import Guarded, guard
-from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.source import read_source
 from sessionizer.spark.internals.java_errors import first_line
 from sessionizer.state.savepoints.sink_versions import COMMIT

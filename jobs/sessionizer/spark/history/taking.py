@@ -11,8 +11,8 @@ from sessionizer.errors import DamagedFile, InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import examine_data_json, publish_json, remove_tree
 from sessionizer.home.data_root import uri_of
+from sessionizer.home.disk.private_folder import make_private
 from sessionizer.home.names import minted_id
-from sessionizer.home.private_folder import make_private
 from sessionizer.home.stamp import stamped
 from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.lineage.kept_types import KeptTypes

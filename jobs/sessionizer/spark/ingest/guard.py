@@ -21,7 +21,7 @@ from sessionizer.core.wire import schema
 from sessionizer.errors import Misfits
 from sessionizer.home.clock import epoch_ms
 from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
-from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW
+from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW
 from sessionizer.spark.ingest.payload_types import normalize_type
 from sessionizer.spark.ingest.years import find_beyond_years
 from sessionizer.spark.internals.batch_clock import batch_clock

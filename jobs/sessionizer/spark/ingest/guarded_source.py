@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.lineage.left_out import NOTHING_LEFT_OUT
+from sessionizer.spark.ingest.file_source.unreadable import drop_files
 from sessionizer.spark.ingest.guard import guard
 from sessionizer.spark.ingest.left_out import leaving_out
 from sessionizer.spark.ingest.source import read_source
-from sessionizer.spark.ingest.unreadable import drop_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

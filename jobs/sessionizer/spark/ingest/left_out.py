@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sessionizer.core.definition.reasons import QuarantineReason
-from sessionizer.spark.ingest.lines import FAULT, POSITION
+from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -16,8 +16,8 @@ from sessionizer.core.definition.rules import NEVER_MS
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import publish_json
 from sessionizer.home.data_root import uri_of
+from sessionizer.spark.ingest.file_source.lines import POSITION, RAW
 from sessionizer.spark.ingest.guard import REASON
-from sessionizer.spark.ingest.lines import POSITION, RAW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The stream's source as rows of its own columns plus three of ours (``sessionizer.spark.ingest.lines``)."""
+"""The stream's source as rows of its own columns plus three of ours (``file_source.lines``)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sessionizer.home.table_places import located
 from sessionizer.launch.driver_environment import ALLOWED, allowed_patterns, is_allowed
 from sessionizer.spark.failures.query_failure import store_failure
 from sessionizer.spark.ingest.batch_limits import batch_limits
-from sessionizer.spark.ingest.csv_headers import other_headers
-from sessionizer.spark.ingest.files import literal, read_files
-from sessionizer.spark.ingest.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
+from sessionizer.spark.ingest.file_source.csv_headers import other_headers
+from sessionizer.spark.ingest.file_source.files import literal, read_files
+from sessionizer.spark.ingest.file_source.lines import FAULT, POSITION, RAW, drop_blank_lines, parse_lines
 from sessionizer.spark.internals.java_errors import JavaError, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sessionizer.spark.ingest.files import Reader
+    from sessionizer.spark.ingest.file_source.files import Reader
     from sessionizer.stream_spec.document.source import DeltaSource, FilesSource, KafkaSource, SocketSource, Source
 
 

@@ -12,8 +12,8 @@ from sessionizer.core.key_group.append_or_merge import GroupRules
 from sessionizer.core.wire import rows, schema
 from sessionizer.home.data_root import uri_of
 from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.ingest.file_source.lines import RAW
 from sessionizer.spark.ingest.guard import EVENT_TIME, Guarded
-from sessionizer.spark.ingest.lines import RAW
 from sessionizer.spark.query.pack import GROUP, PACKED, PUNCTUATION, packer
 from sessionizer.spark.query.processor import SessionProcessor
 from sessionizer.spark.session import spare_small_rows

@@ -12,8 +12,8 @@ from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.data_root import folder_at, uri_of
+from sessionizer.home.disk.room import first_line, unwritable
 from sessionizer.home.names import minted_id
-from sessionizer.home.room import first_line, unwritable
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import committed_batches

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import files_below, relative_name, remove_tree
 from sessionizer.home.data_root import add_scheme, uri_of
-from sessionizer.home.room import unwritable
+from sessionizer.home.disk.room import unwritable
 from sessionizer.home.savepoint_home import CHECKPOINT
 from sessionizer.lineage.native_copy import copy_batch, copy_files, move_schema
 from sessionizer.state.lineages.standing import FILES, require_unchanged

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.core.wire.rows import REVISION
 from sessionizer.home.data_files import remove_tree
-from sessionizer.home.private_folder import close_to_others
+from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import SeenFile, seen_files
 from sessionizer.lineage.kept_types import KeptTypes

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.operation_run import carry_out
-from sessionizer.cli.operations import (
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.savepoint_words import Folder, savepoints_folder
+from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.cli.state_commands.operations import (
     Approve,
     BackIfUnfit,
     By,
@@ -26,8 +28,6 @@ from sessionizer.cli.operations import (
     trial_options,
     working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
-from sessionizer.cli.savepoint_words import Folder, savepoints_folder
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.deployment.apply_plan import VERB, plan_apply

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.definition.reasons import QuarantineReason
-from sessionizer.spark.ingest.lines import CORRUPT, FAULT, POSITION, RAW, line_fault
+from sessionizer.spark.ingest.file_source.lines import CORRUPT, FAULT, POSITION, RAW, line_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from sessionizer.core.definition.reasons import QuarantineReason
-from sessionizer.spark.ingest.csv_lines import csv_options, has_lines, parse_csv_lines
-from sessionizer.spark.ingest.lines import (
+from sessionizer.spark.ingest.file_source.csv_lines import csv_options, has_lines, parse_csv_lines
+from sessionizer.spark.ingest.file_source.lines import (
     CORRUPT,
     FAULT,
     POSITION,

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 from sessionizer.home.table_places import located
 from sessionizer.lineage.checkpoint import seen_since
 from sessionizer.lineage.left_out import counted
-from sessionizer.spark.ingest.hidden_files import LOOKED_AT
+from sessionizer.spark.ingest.file_source.hidden_files import LOOKED_AT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

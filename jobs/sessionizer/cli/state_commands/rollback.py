@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import typer
 
-from sessionizer.cli.operation_run import carry_out
-from sessionizer.cli.operations import (
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
+from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.cli.state_commands.operations import (
     Approve,
     By,
     KeepPlan,
@@ -22,7 +23,6 @@ from sessionizer.cli.operations import (
     taken_up,
     working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.lineage.trial.trial_record import accepted

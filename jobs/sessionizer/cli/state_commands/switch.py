@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessionizer.cli.operation_run import carry_out
-from sessionizer.cli.operations import (
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.cli.state_commands.operations import (
     Approve,
     BackIfUnfit,
     By,
@@ -28,7 +29,6 @@ from sessionizer.cli.operations import (
     trial_options,
     working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.deployment.running_spec import spec_in_force

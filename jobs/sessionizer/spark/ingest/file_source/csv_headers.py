@@ -11,10 +11,10 @@ import gzip
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.spark.failures.read_failure import other_header, other_length
-from sessionizer.spark.ingest.csv_lines import QUOTE, csv_options, has_lines, is_on, separator
-from sessionizer.spark.ingest.file_sizes import local_path, path_for_reader
-from sessionizer.spark.ingest.files import WITHOUT_CHECKSUMS
-from sessionizer.spark.ingest.lines import declared_columns
+from sessionizer.spark.ingest.file_source.csv_lines import QUOTE, csv_options, has_lines, is_on, separator
+from sessionizer.spark.ingest.file_source.file_sizes import local_path, path_for_reader
+from sessionizer.spark.ingest.file_source.files import WITHOUT_CHECKSUMS
+from sessionizer.spark.ingest.file_source.lines import declared_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

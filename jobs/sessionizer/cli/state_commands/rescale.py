@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from sessionizer.cli.operation_run import carry_out
-from sessionizer.cli.operations import (
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
+from sessionizer.cli.state_commands.operation_run import carry_out
+from sessionizer.cli.state_commands.operations import (
     Approve,
     BackIfUnfit,
     By,
@@ -27,7 +28,6 @@ from sessionizer.cli.operations import (
     trial_options,
     working_spark,
 )
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, stream_home, stream_spec
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.deployment.refusals import KEY_GROUPS

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from sessionizer.cli.operations import By, approver
 from sessionizer.cli.places import Data, Home, Stream, stream_home
+from sessionizer.cli.state_commands.operations import By, approver
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.operation import Operation

@@ -1,0 +1,1 @@
+"""A source of files: listed, read line by line, watched for changes."""
