@@ -175,11 +175,13 @@ def has_batch(home: StreamHome, lineage: str, begun: int, in_table: int) -> None
 
 def table_ahead(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
+    (watched.platform.home / "in").mkdir()
     has_batch(watched.home, wrote_rows(watched.home, 5), begun=5, in_table=9)
 
 
 def table_behind(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
+    (watched.platform.home / "in").mkdir()
     has_batch(watched.home, wrote_rows(watched.home, 5), begun=5, in_table=3)
 
 

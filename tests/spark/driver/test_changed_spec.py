@@ -135,7 +135,7 @@ def test_another_source_is_refused(spark: SparkSession, stage: Stage, field: str
         ("sink.path", {"sink": {"path": "elsewhere"}}),
         ("sink.keep_events", {"sink": {"keep_events": False}}),
         ("measures.pages", {"measures": {"pages": "count(page)"}}),
-        ("source.options.multiLine", {"source": options(multiLine="true")}),
+        ("source.options.lineSep", {"source": options(lineSep="|")}),
     ],
 )
 def test_other_tables_are_refused_for_a_batch_that_has_written(

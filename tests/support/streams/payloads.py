@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 NAN: Final = float("nan")
 INSTANT: Final = pa.timestamp("us", tz="UTC")
-YEAR_20000_US: Final = 568_971_820_800_000_000
-YEAR_MINUS_1_US: Final = -62_198_755_200_000_001
-DAY_IN_20000: Final = 6_585_321
-DAY_IN_MINUS_1: Final = -719_893
+YEAR_9999_US: Final = 253_370_764_800_000_000
+YEAR_2_US: Final = -62_104_060_800_000_001
+"""Near the ends of what readers have a value for, and no whole ms. Days and instants beyond are quarantined."""
+DAY_IN_9999: Final = 2_932_532
+DAY_IN_2: Final = -718_797
 
 
 class Struct(dict[str, Any]):
@@ -53,13 +54,13 @@ CATALOGUE: Final = (
     Column("amount", (pa.int8(), pa.int32(), pa.int64()), (9, 10, -128)),
     Column("ratio", (pa.float32(), pa.float64()), (NAN, -0.0, 0.0, float("inf"), 1.5)),
     Column("price", (pa.decimal128(5, 2), pa.decimal128(12, 4)), (Decimal("-0.10"), Decimal("999.99"))),
-    Column("at", (INSTANT,), (YEAR_20000_US, YEAR_MINUS_1_US, 0)),
-    Column("local_at", (pa.timestamp("us"),), (YEAR_20000_US, YEAR_MINUS_1_US, 1)),
-    Column("day", (pa.date32(),), (DAY_IN_20000, DAY_IN_MINUS_1, 0)),
+    Column("at", (INSTANT,), (YEAR_9999_US, YEAR_2_US, 0)),
+    Column("local_at", (pa.timestamp("us"),), (YEAR_9999_US, YEAR_2_US, 1)),
+    Column("day", (pa.date32(),), (DAY_IN_9999, DAY_IN_2, 0)),
     Column("raw", (pa.binary(),), (b"\xff\x00", b"", b"a")),
     Column("flag", (pa.bool_(),), (True, False)),
-    Column("place", _PLACE, (Struct(n=1, at=YEAR_20000_US), Struct(n=None, at=None), Struct(n=2, at=-1))),
-    Column("tags", tuple(map(pa.list_, _PLACE)), ((), (None, Struct(n=1, at=0)), (Struct(n=1, at=YEAR_20000_US),))),
+    Column("place", _PLACE, (Struct(n=1, at=YEAR_9999_US), Struct(n=None, at=None), Struct(n=2, at=-1))),
+    Column("tags", tuple(map(pa.list_, _PLACE)), ((), (None, Struct(n=1, at=0)), (Struct(n=1, at=YEAR_9999_US),))),
     Column(
         "marks",
         (pa.map_(pa.string(), pa.float32()), pa.map_(pa.string(), pa.float64())),

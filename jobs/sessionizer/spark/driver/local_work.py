@@ -16,6 +16,7 @@ _TASK_THREADS: Final = ("Executor task l", "stdout writer f", "Writer for pyth")
 Elsewhere threads have no names.
 """
 _JAVA: Final = ("java", "java.exe")
+_SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
 
 
 def task_seconds(jvm_pid: int) -> int:
@@ -37,9 +38,14 @@ def jvm_of_this_process() -> int | None:
     try:
         ours = psutil.Process()
         near = [ours.parent(), *ours.children(recursive=True)]
-        return next((one.pid for one in near if one is not None and one.name() in _JAVA), None)
+        return next((one.pid for one in near if one is not None and _runs_spark(one)), None)
     except psutil.Error:
         return None
+
+
+def _runs_spark(process: psutil.Process) -> bool:
+    """Tell the JVM of Spark from other JVMs that this process may have started."""
+    return process.name() in _JAVA and any(_SUBMIT in word for word in process.cmdline())
 
 
 def _name(pid: int, thread: int) -> str:

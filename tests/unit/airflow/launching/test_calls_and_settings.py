@@ -144,11 +144,11 @@ def test_bad_setting_is_named(name: str, value: str) -> None:
 
 
 def test_job_gets_its_secrets_but_not_those_of_airflow() -> None:
-    ours = {"PATH": "/bin", "BROKER_LOGIN": "x", "AIRFLOW__CORE__FERNET_KEY": "y", "AIRFLOW_CONN_DB": "z", "OTHER": "o"}
-    job = job_environment(ours, named=["BROKER_LOGIN", "AIRFLOW__CORE__FERNET_KEY"])
-    assert job["BROKER_LOGIN"] == "x"
+    ours = {"PATH": "/bin", "KAFKA_LOGIN": "x", "AIRFLOW__CORE__FERNET_KEY": "y", "AIRFLOW_CONN_DB": "z", "OTHER": "o"}
+    job = job_environment(ours, named=["KAFKA_LOGIN", "AIRFLOW__CORE__FERNET_KEY"])
+    assert job["KAFKA_LOGIN"] == "x"
     assert job["PYSPARK_PYTHON"] == sys.executable
-    assert sorted(job) == ["BROKER_LOGIN", "LC_ALL", "PATH", "PYSPARK_PYTHON", "SPARK_DRIVER_MEMORY"]
+    assert sorted(job) == ["KAFKA_LOGIN", "LC_ALL", "PATH", "PYSPARK_PYTHON", "SPARK_DRIVER_MEMORY"]
 
 
 def test_no_process_of_spark_has_the_locale_of_its_machine() -> None:
