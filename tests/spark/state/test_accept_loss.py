@@ -112,6 +112,7 @@ def test_a_topic_made_anew(spark: SparkSession, tmp_path: Path, kafka_broker: Ka
     assert ids_of_events(stage) == ["new0", "new1", "new2", "new3", "old0", "old1"]
 
 
+@pytest.mark.long
 def test_versions_that_a_table_has_lost(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.begun(tmp_path, DELTA_CLICKS)
     a_commit(stage)
@@ -125,6 +126,7 @@ def test_versions_that_a_table_has_lost(spark: SparkSession, tmp_path: Path) -> 
     assert len(ids_of_events(stage)) == 2
 
 
+@pytest.mark.long
 def test_files_that_are_gone_before_their_batch_was_over(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.begun(tmp_path, clicks_spec(files_per_batch=3))
     stage.feed.mkdir(parents=True, exist_ok=True)

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+# the first and the last that readers have a value for: others are quarantined
 EXTREMES = {
-    "last_instant": f"timestamp_micros({2**63 - 1})",
-    "first_instant": f"timestamp_micros({-(2**63)})",
-    "last_day": f"date_from_unix_date({2**31 - 1})",
-    "first_day": f"date_from_unix_date({-(2**31)})",
+    "last_instant": "timestamp_micros(253402300799999999)",
+    "first_instant": "timestamp_micros(-62135596800000000)",
+    "last_day": "date_from_unix_date(2932896)",
+    "first_day": "date_from_unix_date(-719162)",
 }
 EVENTS = 4
 
