@@ -55,7 +55,7 @@ def work(lease, operation):
         if trouble.exists():
             kind = trouble.read_text()
             raise ControlUnreachable("s3://lake", "timed out") if kind == "passing" else InvalidSpec("x", 1, "2")
-    return operation.over(active_lineage(home))
+    return operation.finish(active_lineage(home))
 
 
 record = pending_operation(home) or new_operation(
