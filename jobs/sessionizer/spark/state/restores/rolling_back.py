@@ -83,8 +83,11 @@ def roll_back(
 
 
 def _tables_of(home: StreamHome) -> list[StreamedTable]:
-    """Return every table that a batch of the stream writes or wrote."""
-    return streamed_tables(home, sink_folders(home, origins_of(home)), STREAMED, {})
+    """Return every table that a batch of the stream writes or wrote, those of the active lineage first."""
+    active = active_lineage(home)
+    record = read_lineage_spec(home, active) if active else None
+    current = () if record is None else (record.sink,)
+    return streamed_tables(home, (*current, *sink_folders(home, origins_of(home))), STREAMED, {})
 
 
 def _changes(home: StreamHome, leaves: str, before: str, batch_id: int) -> RowChanges:
