@@ -51,6 +51,11 @@ ERROR_CAUSES: Final = (
         "was changed",
     ),
     Cause(
+        "EngineChanged", "another line of Spark or Delta is installed", TERMINAL,
+        "install the line that it runs by, or carry its open sessions over: `sessionizer upgrade …` shows what that "
+        "takes. Nothing was changed",
+    ),
+    Cause(
         "OperationPending", "a change of its state is not over", TERMINAL,
         "finish it: type the same command again, which `sessionizer status` shows; it goes on where it was. Or give it "
         "up: `sessionizer abandon …`",

@@ -14,6 +14,7 @@
     │   ├── DataOwned            a stream's data that the same stream of another home writes
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── UnreadableLineage    a checkpoint of another release or stream
+    │   ├── EngineChanged        a checkpoint of another line of Spark or Delta
     │   ├── OperationPending     an operation, such as a restore, that is not over
     │   ├── UnknownSavepoint     no savepoint of that id
     │   ├── UnusableSavepoint    a savepoint from which no stream can start
@@ -80,6 +81,7 @@ from sessionizer.errors.state_errors import (
     BatchOutrun,
     DamagedCheckpoint,
     DataElsewhere,
+    EngineChanged,
     EventsGone,
     EventsUnread,
     HalfWrittenBatch,
@@ -128,6 +130,7 @@ __all__ = [
     "DiskFull",
     "DriverStillRuns",
     "DuplicateStream",
+    "EngineChanged",
     "EventsGone",
     "EventsUnread",
     "ExecutorsUnfit",

@@ -31,6 +31,18 @@ class UnreadableLineage(TerminalError):
         super().__init__(f"stream {stream!r} cannot go on with its lineage {lineage}: {cause}")
 
 
+class EngineChanged(TerminalError):
+    """``lineage`` of ``stream`` was made by the version ``kept`` of ``program``, and ``now`` is on another line."""
+
+    exit_code = 61
+
+    def __init__(self, stream: str, lineage: str, program: str, kept: str, now: str) -> None:
+        self.stream, self.lineage, self.program, self.kept, self.now = stream, lineage, program, kept, now
+        super().__init__(
+            f"lineage {lineage} of stream {stream!r} runs by {program} {kept}, and {program} {now} is installed here"
+        )
+
+
 class DataElsewhere(TerminalError):
     """``lineage`` of ``stream`` has its data at ``kept``, and ``field`` says ``now``: nothing of it is there."""
 

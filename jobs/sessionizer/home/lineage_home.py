@@ -53,6 +53,11 @@ class LineageHome:
         return self.records / CHECKPOINT_RECORD
 
     @property
+    def fingerprint(self) -> ControlPath:
+        """The release, the code and the versions that it runs by."""
+        return self.records / "fingerprint.json"
+
+    @property
     def drained(self) -> ControlPath:
         """The marker of a lineage whose sessions are closed for good, or are being closed."""
         return self.records / "drained.json"

@@ -18,6 +18,7 @@ from sessionizer.home.lineage_home import TYPES
 from sessionizer.home.names import is_identifier, minted_id
 from sessionizer.home.stream_home import LINEAGES
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, write_checkpoint_record
+from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
 from sessionizer.lineage.kept_spec import write_lineage_spec
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
             raise refused(directory, "a directory of a new lineage", error) from error
     have_folder(home.lineage(lineage).records, "a directory of a new lineage")
     write_checkpoint_record(home, lineage)
+    write_fingerprint(home, lineage, present_fingerprint())
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
     return lineage

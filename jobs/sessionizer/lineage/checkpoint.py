@@ -161,6 +161,15 @@ def settings_of_batch(checkpoint: DataPath, batch_id: int) -> dict[str, str]:
     return {name: str(value) for name, value in json.loads(about)["conf"].items()}
 
 
+def pinned_settings(checkpoint: DataPath) -> dict[str, str]:
+    """Read the settings that the newest committed batch pins, ``{}`` before it or if its files are damaged."""
+    try:
+        batch_id = committed_batch(checkpoint)
+        return {} if batch_id is None else settings_of_batch(checkpoint, batch_id)
+    except (OSError, ValueError, KeyError):  # the query itself reports it
+        return {}
+
+
 def seen_files(checkpoint: DataPath, batch_id: int) -> list[SeenFile]:
     """Return every file of the events' source up to ``batch_id``, read or gone by now. Raises OSError, ValueError."""
     until = planned_batch(checkpoint, batch_id).last_file_offset(EVENTS)

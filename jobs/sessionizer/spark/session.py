@@ -150,6 +150,12 @@ def spark_session(
     return spark
 
 
+def java_version(spark: SparkSession) -> str:
+    """Return the version of the JVM that Spark runs in."""
+    row = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version') version").first()
+    return str(row.version) if row else ""
+
+
 def _fill_in_local_settings(spark: SparkSession, *, local_data: bool) -> None:
     """Set local settings once the master is known, which under spark-submit is only now. Submitted settings win."""
     submitted = spark.sparkContext.getConf()

@@ -22,6 +22,7 @@ from sessionizer.lineage.checkpoint_reach import require_checkpoint
 from sessionizer.lineage.checkpoint_record import require_readable_lineage
 from sessionizer.lineage.data_owner import claim_data, require_own_data, require_own_home
 from sessionizer.lineage.drained import require_not_drained
+from sessionizer.lineage.fingerprint import require_same_engine
 from sessionizer.spark.driver.gate import StopSignals
 from sessionizer.spark.driver.going_back import go_back_if_due
 from sessionizer.spark.driver.life import DriverLife
@@ -83,6 +84,7 @@ def _require_readable(home: StreamHome) -> None:
     lineage = active_lineage(home)
     if lineage is not None:
         require_readable_lineage(home, lineage)
+        require_same_engine(home, lineage)
 
 
 def _prepare_data(home: StreamHome) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.running_spec import new_record, note_spec
 from sessionizer.launch.local_settings import is_local
 from sessionizer.lineage.active import active_lineage, start_lineage
+from sessionizer.lineage.checkpoint import pinned_settings
+from sessionizer.lineage.fingerprint import JAVA, SPARK, present_fingerprint, write_fingerprint
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.open_sessions import OpenSessions
 from sessionizer.lineage.source_ids import note_source_ids
@@ -21,6 +23,7 @@ from sessionizer.spark.driver.vital_signs import ProgressListener
 from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
 from sessionizer.spark.ingest.kept_types import remember_types, require_readable_state
 from sessionizer.spark.ingest.source_identity import require_source
+from sessionizer.spark.session import java_version
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.own_tables import have_tables
 
@@ -70,6 +73,7 @@ class Preparation:
         spark.streams.addListener(ProgressListener(self.signs))
         lineage = self._lineage_to_go_on_in(lineage)
         note_source_ids(self.home, lineage, source)
+        self._note_fingerprint(spark, lineage)
         remember_types(self.home, lineage, spec, examined.guarded.payload)
         counts = OpenSessions(self.home.lineage(lineage).open_sessions)
         self.signs.came_on(lineage=lineage, open_keys=counts.total, spark_ui=spark.sparkContext.uiWebUrl)
@@ -92,6 +96,13 @@ class Preparation:
             return start_lineage(self.home, spec=new_record(self.home, self.running.spec))
         note_spec(self.home, active, self.running)
         return active
+
+    def _note_fingerprint(self, spark: SparkSession, lineage: str) -> None:
+        """Record what the lineage runs by from now on. A patch release of the engine is taken in place."""
+        now = present_fingerprint({SPARK: spark.version, JAVA: java_version(spark)})
+        write_fingerprint(
+            self.home, lineage, replace(now, configuration=pinned_settings(self.home.checkpoint(lineage)))
+        )
 
     def _examined(self, spark: SparkSession, lineage: str | None) -> Examined:
         """Examine the spec over its source, with its tables made."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
@@ -17,15 +15,14 @@ from sessionizer.home.names import minted_id
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import committed_batches
+from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.lineage.source_ids import read_source_ids
 from sessionizer.state.lineages.origin import origins_of
 from sessionizer.state.savepoints.beginning import Engaged, Failure, write_data_record
-from sessionizer.state.savepoints.code_digest import code_digest
 from sessionizer.state.savepoints.data_digest import data_files
 from sessionizer.state.savepoints.manifest import (
     Counts,
-    Fingerprint,
     FormerSink,
     Kind,
     Manifest,
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
     from sessionizer.state.lineages.standing import Standing
 
 SINKS: Final = ("sessions", "quarantine", "late_events")
-_PACKAGES: Final = {"spark": "pyspark", "delta-spark": "delta-spark", "pyarrow": "pyarrow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,7 @@ class Making:
             sinks=tuple(self._sinks()),
             counts=counts,
             earliest_due_ms=earliest_due_ms,
-            fingerprint=Fingerprint(code_digest(), {**_versions(), **versions}, standing.settings),
+            fingerprint=replace(present_fingerprint(versions), configuration=standing.settings),
             files=tuple(data_files(self.home)),
             former_sinks=tuple(self._former_sinks()),
             source_ids=read_source_ids(self.stream, standing.lineage),
@@ -170,10 +166,3 @@ class Making:
 
     def _version(self, location: str) -> int | None:
         return version_with_batch(folder_at(location), self.standing.lineage, self.standing.batch_id)
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(package) for name, package in _PACKAGES.items()},
-    }

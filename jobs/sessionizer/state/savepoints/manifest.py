@@ -16,6 +16,7 @@ from sessionizer.errors import DamagedFile
 from sessionizer.home.data_files import examine_data_json, publish_json
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.stamp import json_digest, require_known_format, stamped
+from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.standing import Position
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
@@ -77,18 +78,6 @@ class Counts:
     sessions: int
     timeouts: int = 0
     seen_files: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Makers of a savepoint: digest of our deciding code, versions below it, settings that the checkpoint pins.
-
-    ``code``: as ``code_digest`` has it. That of an older savepoint covers other modules.
-    """
-
-    code: str
-    versions: Mapping[str, str]
-    configuration: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessionizer.home.savepoint_home import SavepointHome
+from sessionizer.lineage.fingerprint import Fingerprint
 from sessionizer.state.lineages.standing import Position
 from sessionizer.state.savepoints.manifest import (
     CHECKSUM,
     Counts,
     DataFile,
-    Fingerprint,
     Manifest,
     SinkTable,
     checksum,

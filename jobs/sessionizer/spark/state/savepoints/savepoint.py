@@ -10,7 +10,9 @@ import pyarrow as pa
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.savepoint_home import GROUP_LOGS, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import PARTITIONS
+from sessionizer.lineage.fingerprint import JAVA
 from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.session import java_version
 from sessionizer.spark.sinks.unpack import few_blobs_at_a_time
 from sessionizer.spark.state.group_logs import numbered_by_group, whole_logs
 from sessionizer.spark.state.open_events import kept_state, opened, read_timeouts, reading_state
@@ -69,7 +71,7 @@ def make_savepoint(
         tables.write_seen_files()
         after("seen files")
         counts = held.counts(timeouts, len(standing.seen_files))
-        return making.complete(Kind.CANONICAL, counts, held.earliest_due_ms, {"java": _java(spark)})
+        return making.complete(Kind.CANONICAL, counts, held.earliest_due_ms, {JAVA: java_version(spark)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,3 @@ class _Tables:
     def _write(self, part: str, frame: DataFrame, compression: str = "snappy") -> None:
         writer = frame.write.format("delta").mode("errorifexists").options(**_READ_WHOLE, compression=compression)
         writer.save(uri_of(self.making.home.part(part)))
-
-
-def _java(spark: SparkSession) -> str:
-    row = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version') version").first()
-    return str(row.version) if row else ""

@@ -10,7 +10,7 @@ import pytest
 
 import sessionizer
 from sessionizer.launch.package_archive import PackageArchive
-from sessionizer.state.savepoints.code_digest import code_digest, deciding_modules, digest_of
+from sessionizer.lineage.code_digest import code_digest, deciding_modules, digest_of
 
 PACKAGE = Path(sessionizer.__file__).parent
 DECIDES = [

@@ -1,0 +1,172 @@
+"""Verdicts on the fields of a spec, without the columns of its payload: one entry for each kind of field.
+
+A field that is in no entry is judged unknown, so that a field of a later release is never taken in silence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
+from sessionizer.deployment.verdicts.column_types import declared_columns
+from sessionizer.deployment.verdicts.verdict import Verdict, judged, partial_unless_empty
+from sessionizer.stream_spec.document.duration import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
+    from sessionizer.deployment.verdicts.verdict import Difference, OpenState
+    from sessionizer.stream_spec.decisions import Change
+
+_LACKS: Final = {
+    "mapping.key": (
+        "key changed",
+        "{open} stay under the old keys: users merge or split at the cut",
+        "to move open events, declare a migration: key: …",
+    ),
+    "mapping.client": (
+        "client changed",
+        "events before the cut in {open} keep their client and its timeout",
+        "to change it, declare a migration: client: …",
+    ),
+    "mapping.event_time": (
+        "event time changed",
+        "{open} mix events of both clocks, and rows before the watermark are late",
+        "compare the two expressions on real rows first: `sessionizer tables` shows the present ones",
+    ),
+    "mapping.event_id": (
+        "event id changed",
+        "a duplicate of an event before the cut counts as another event in {open}",
+        "change it while the source repeats no event",
+    ),
+}
+"""Fields that open sessions lack something by: kind, reason, remedy."""
+
+_MIGRATED_AS: Final = {"mapping.key": "key", "mapping.client": "client", "mapping.timeout_ms": "timeout_ms"}
+
+_DURATIONS: Final = {
+    "rules.gap_timeout": ("gap", "events before the cut keep the timeout that they came with"),
+    "rules.client_timeouts.": ("client's gap", "events before the cut keep the timeout that they came with"),
+    "rules.watermark_delay": ("watermark delay", "a watermark never moves back"),
+    "rules.max_duration": ("cap", "events before the cut keep the caps that they came with"),
+    "rules.emit_every": ("emit_every", "finished sessions come out in other steps, the same ones"),
+    "rules.idle_after": ("idle_after", "the watermark of a quiet source moves on earlier or later"),
+    "rules.future_tolerance": ("future tolerance", "it decides which new rows are quarantined"),
+}
+"""Durations: subject and reason. A field that ends in a dot stands for all fields below it."""
+
+_IN_PLACE: Final = {
+    "mapping.closes": ("closes changed", "events before the cut stay as they were judged, {open} go on"),
+    "mapping.timeout_ms": ("timeout expression changed", "events before the cut keep their timeout, {open} go on"),
+    "rules.max_events": ("cap changed", "events before the cut keep the caps that they came with"),
+    "rules.max_bytes": ("cap changed", "events before the cut keep the caps that they came with"),
+    "rules.max_event_bytes": ("cap of a row changed", "it decides which new rows are quarantined"),
+    "rules.client_timeouts_table": ("table of timeouts changed", "events before the cut keep their timeout"),
+    "trigger_interval": ("trigger changed", "batches start at other times"),
+    "source.options.": ("source option changed", "it holds for rows that are read from now on"),
+    "source.options_from_environment.": ("source secret changed", "it holds for rows that are read from now on"),
+    "source.bootstrap_servers": ("brokers moved", "the topic and the position in it stay"),
+    "source.encoding": ("encoding changed", "it holds for rows that are read from now on"),
+    "sink.path": ("sink moved", "rows of sessions that end from now on go there, the old tables stay"),
+    "sink.keep_events": ("sink changed", "it holds for sessions that end from now on"),
+}
+_NO_EFFECT: Final = {
+    "source.starting_offsets": ("start of a new checkpoint changed", "a lineage goes on where it was"),
+}
+_ANOTHER_STREAM: Final = {
+    "rules.time_mode": ("time mode changed", "open events are on the clock of before"),
+    "name": ("stream renamed", "another name is another stream"),
+}
+
+
+def judge_field(stream: str, change: Change, state: OpenState, migrations: MigrationEffects) -> Difference:
+    """Judge one changed field of a spec."""
+    field = change.field
+    known = _refused(stream, change) or _lacking(change, state, migrations) or _duration(change)
+    if known is not None:
+        return known
+    if field.startswith("measures."):
+        return _measure(change)
+    if field == "source.columns":
+        return _source_columns(change)
+    if field in {"source.host", "source.port"}:
+        return judged(change, "socket moved", Verdict.IN_PLACE, "lines of a socket are read once wherever it is")
+    for entries, verdict in ((_IN_PLACE, Verdict.IN_PLACE), (_NO_EFFECT, Verdict.NONE)):
+        found = next((entry for name, entry in entries.items() if _is_below(field, name)), None)
+        if found is not None:
+            return judged(change, found[0], verdict, found[1].format(open=state.counted))
+    reason = "this release does not know what the field does to open sessions"
+    return judged(change, "unknown setting", Verdict.UNKNOWN, reason)
+
+
+def _refused(stream: str, change: Change) -> Difference | None:
+    if change.field in WHICH_SOURCE:
+        kind = "source of another type" if change.field == "source.format" else "source re-pointed"
+        return judged(
+            change, kind, Verdict.INCOMPATIBLE, "where the other source begins must be said",
+            f"Run `sessionizer switch {stream} --start-at …`",
+        )  # fmt: skip
+    if change.field in _ANOTHER_STREAM:
+        kind, reason = _ANOTHER_STREAM[change.field]
+        return judged(change, kind, Verdict.INCOMPATIBLE, reason, "Give the other stream a name and home of its own")
+    if change.field == KEY_GROUPS:
+        return judged(change, "key groups changed", Verdict.MIGRATE, "the state is divided anew")
+    return None
+
+
+def _lacking(change: Change, state: OpenState, migrations: MigrationEffects) -> Difference | None:
+    kind, reason, remedy = _LACKS.get(change.field, ("timeout expression changed", "", ""))
+    if _MIGRATED_AS.get(change.field) in migrations.fields:
+        return judged(change, kind, Verdict.MIGRATE, migrations.reason)
+    if change.field not in _LACKS:
+        return None
+    if state.is_empty:
+        return judged(change, kind, Verdict.IN_PLACE, "no session is open")
+    return judged(change, kind, partial_unless_empty(state), reason.format(open=state.counted), remedy)
+
+
+def _duration(change: Change) -> Difference | None:
+    found = next((entry for name, entry in _DURATIONS.items() if _is_below(change.field, name)), None)
+    if found is None:
+        return None
+    subject, reason = found
+    return judged(change, f"{subject} {_direction(change)}", Verdict.IN_PLACE, reason)
+
+
+def _direction(change: Change) -> str:
+    if not (isinstance(change.before, str) and isinstance(change.now, str)):
+        return "removed" if change.now is None else "set"
+    return "loosened" if parse_duration(change.now) > parse_duration(change.before) else "tightened"
+
+
+def _measure(change: Change) -> Difference:
+    if change.before is None:
+        return judged(change, "measure added", Verdict.IN_PLACE, "it is computed over all events of a session")
+    if change.now is None:
+        return judged(change, "measure dropped", Verdict.IN_PLACE, "the column stays in the table, null from now on")
+    reason = "sessions that end from now on have the new one, over all their events"
+    return judged(change, "measure changed", Verdict.IN_PLACE, reason)
+
+
+def _source_columns(change: Change) -> Difference:
+    """Judge the declared columns of a source. A payload column that follows from one is judged by itself."""
+    before, now = declared_columns(change.before), declared_columns(change.now)
+    kinds = list(_kinds_of_columns({**before}, {**now}))
+    if before == now:
+        return judged(change, "source columns reordered or rewritten", Verdict.NONE, "they are known by their names")
+    reason = "it holds for rows that are read from now on"
+    return judged(change, ", ".join(kinds) or "source columns changed", Verdict.IN_PLACE, reason)
+
+
+def _kinds_of_columns(before: dict[str, object], now: dict[str, object]) -> Iterator[str]:
+    if now.keys() - before.keys():
+        yield "source column added"
+    if before.keys() - now.keys():
+        yield "source column dropped"
+    if any(before[name] != now[name] for name in before.keys() & now.keys()):
+        yield "source column retyped"
+
+
+def _is_below(field: str, name: str) -> bool:
+    return field.startswith(name) if name.endswith(".") else field == name

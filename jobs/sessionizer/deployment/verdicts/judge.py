@@ -1,0 +1,64 @@
+"""All differences between the running stream and the present file and programs, each with its verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.deployment.verdicts.engine import engine_differences
+from sessionizer.deployment.verdicts.fields import judge_field
+from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
+from sessionizer.deployment.verdicts.payload import PAYLOAD, PayloadChange
+from sessionizer.deployment.verdicts.tables import SinkColumns
+from sessionizer.deployment.verdicts.verdict import Difference, Verdict
+from sessionizer.stream_spec.decisions import WITHOUT_EFFECT, changes_between, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from sessionizer.deployment.verdicts.verdict import OpenState, Side
+    from sessionizer.stream_spec.decisions import Document
+
+MIGRATIONS: Final = "migrations"
+_ORDER: Final = tuple(Verdict)
+
+
+def judge(
+    before: Side,
+    now: Side,
+    state: OpenState,
+    *,
+    tables: SinkColumns | None = None,
+    pending: Sequence[Mapping[str, Any]] = (),
+    revisions: frozenset[str] = frozenset(),
+) -> tuple[Difference, ...]:
+    """Judge every difference, the gravest first. Pure, and without Spark.
+
+    ``pending``: migrations of the present spec that the stream has not had yet. ``revisions``: layouts of the state
+    that this release can bring to its own.
+    """
+    effects = MigrationEffects.of(pending)
+    found = [
+        *engine_differences(before, now, revisions),
+        *spec_differences(before.spec, now.spec, state, tables or SinkColumns(), effects),
+    ]
+    return tuple(sorted(found, key=lambda each: -_ORDER.index(each.verdict)))
+
+
+def spec_differences(
+    before: Document, now: Document, state: OpenState, tables: SinkColumns, effects: MigrationEffects
+) -> Iterator[Difference]:
+    """Yield the differences of two specs."""
+    stream = str(now.get("name", before.get("name", "")))
+    for change in changes_between(dict(leaves(before)), dict(leaves(now))):
+        if change.field in WITHOUT_EFFECT:
+            reason = "it is shown, or configures work beside the stream"
+            yield Difference(change.field, "no effect", change.before, change.now, Verdict.NONE, reason)
+        elif change.field != MIGRATIONS and not change.field.startswith(f"{PAYLOAD}."):
+            yield judge_field(stream, change, state, effects)
+    yield from PayloadChange(before, now, state, tables, effects).differences()
+    if effects.ids:
+        reason = "applied once to the open events, in order"
+        yield Difference(
+            MIGRATIONS, "migrations declared", None, ", ".join(effects.ids), Verdict.MIGRATE, reason
+        )  # fmt: skip

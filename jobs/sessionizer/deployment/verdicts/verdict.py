@@ -1,0 +1,116 @@
+"""Verdict on a difference: what becomes of open sessions when the stream goes on with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sessionizer.lineage.fingerprint import Fingerprint
+    from sessionizer.stream_spec.decisions import Change, Document
+
+
+class Verdict(StrEnum):
+    """Need of a stream to take a difference. Ordered from harmless to refused."""
+
+    NONE = "none"
+    """No effect on the state."""
+    IN_PLACE = "in place"
+    """The same checkpoint continues, and sessions open at the cut lack nothing."""
+    MIGRATE = "migrate"
+    """A new lineage takes the open sessions over."""
+    PARTIAL = "partial"
+    """It continues, but sessions open at the cut lack something. A user accepts that by name."""
+    UNKNOWN = "unknown"
+    """Not judged. A user accepts it by name."""
+    INCOMPATIBLE = "incompatible"
+    """Refused. The remedy says the way out."""
+
+
+ACCEPTED_BY_NAME: Final = frozenset({Verdict.PARTIAL, Verdict.UNKNOWN})
+"""Verdicts that are carried out only if a user accepts the difference by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Difference with its ``name`` (a field of the spec, a program, a setting), its ``kind`` in words, its verdict.
+
+    ``reason``: the effect on open sessions. ``remedy``: what to do to lose nothing, or to get it at all.
+    """
+
+    name: str
+    kind: str
+    before: Any
+    now: Any
+    verdict: Verdict
+    reason: str = ""
+    remedy: str = ""
+
+    @property
+    def must_be_accepted(self) -> bool:
+        """Whether it is carried out only if a user accepts it by name."""
+        return self.verdict in ACCEPTED_BY_NAME
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference for programs."""
+        return {**asdict(self), "verdict": str(self.verdict)}
+
+    def lines(self) -> list[str]:
+        """Describe the difference for a reader of the plan."""
+        shown = f"{self.name}: {_shown(self.before)} → {_shown(self.now)}"
+        first = f"{self.verdict:<12} {shown} ({self.kind})"
+        return [first, *(f"{'':<12} {each}" for each in (self.reason, self.remedy) if each)]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Side of the comparison: the ``spec`` as JSON, the fingerprint, format and revision of the state."""
+
+    spec: Document
+    fingerprint: Fingerprint
+    checkpoint_format: int
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenState:
+    """State at the cut: open ``sessions`` at most, None if unseen, and every type that a payload column had.
+
+    ``types``: by column, oldest first, as Spark writes a type in JSON.
+    """
+
+    sessions: int | None = None
+    types: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session is open, so that no change can harm one."""
+        return self.sessions == 0
+
+    @property
+    def counted(self) -> str:
+        """Name the sessions of the state for a sentence."""
+        if self.sessions is None:
+            return "the open sessions (not counted here)"
+        return "1 open session" if self.sessions == 1 else f"up to {self.sessions:,} open sessions"
+
+
+def judged(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:
+    """Make the difference of a changed field."""
+    return Difference(change.field, kind, change.before, change.now, verdict, reason, remedy)
+
+
+def partial_unless_empty(state: OpenState) -> Verdict:
+    """Return the verdict on a change that open sessions lack something by: in place if there are none."""
+    return Verdict.IN_PLACE if state.is_empty else Verdict.PARTIAL
+
+
+def _shown(value: object) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_LONGEST: Final = 80

@@ -1,0 +1,118 @@
+"""``fingerprint.json`` of a lineage: the release, the deciding code and the versions below it that it runs by.
+
+The spec is beside it (``spec.json``), and so are format and revision of the state (``checkpoint.json``). A driver
+compares the versions before it starts Spark, because another line of Spark or Delta may read a checkpoint otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import sessionizer
+from sessionizer.errors import DamagedFile, EngineChanged
+from sessionizer.home.json_file import examine_json, unreadable, write_json
+from sessionizer.home.stamp import require_known_format, stamped
+from sessionizer.lineage.code_digest import code_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessionizer.home.stream_home import StreamHome
+
+RELEASE: Final = "release"
+PYTHON: Final = "python"
+JAVA: Final = "java"
+SPARK: Final = "spark"
+DELTA: Final = "delta-spark"
+ENGINE: Final = (SPARK, DELTA)
+"""Programs that read and write a checkpoint and its tables: a driver starts only on the line that made them."""
+_PACKAGES: Final = {SPARK: "pyspark", DELTA: "delta-spark", "pyarrow": "pyarrow"}
+EARLIER: Final[Mapping[str, str]] = {SPARK: "4.2.0", DELTA: "4.4.0"}
+"""Versions of every lineage without this record: earlier releases ran with these only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Digest of our deciding ``code``, ``versions`` of our release and the programs below it, pinned settings.
+
+    ``code``: as ``code_digest`` has it. That of an older savepoint covers other modules, and ``""`` is unknown.
+    ``configuration``: Spark's settings that the checkpoint pins, empty before the first batch.
+    """
+
+    code: str
+    versions: Mapping[str, str]
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+def present_fingerprint(more: Mapping[str, str] | None = None) -> Fingerprint:
+    """Return the fingerprint of this process. ``more``: versions that only a running Spark tells."""
+    return Fingerprint(code_digest(), {**present_versions(), **(more or {})})
+
+
+def present_versions() -> dict[str, str]:
+    """Return the versions that are installed here, without those of packages that are not."""
+    return {RELEASE: sessionizer.__version__, PYTHON: platform.python_version(), **_installed()}
+
+
+def line_of(version: str) -> str:
+    """Return the line of a version: its first two numbers, as in ``4.2``."""
+    return ".".join(version.split(".")[:2])
+
+
+def read_fingerprint(home: StreamHome, lineage: str) -> Fingerprint | None:
+    """Read the record, None for a lineage of an earlier release. Raises DamagedFile."""
+    path = home.lineage(lineage).fingerprint
+    reading = examine_json(path)
+    if reading.damage is not None:
+        raise unreadable(path, reading)
+    if reading.value is None:
+        return None
+    require_known_format(path, reading.value)
+    code, versions = reading.value.get("code"), reading.value.get("versions")
+    configuration = reading.value.get("configuration", {})
+    if not (isinstance(code, str) and isinstance(versions, dict) and isinstance(configuration, dict)):
+        raise DamagedFile(path, "it lacks the digest of the code, the versions, or the settings")
+    return Fingerprint(code, versions, configuration)
+
+
+def kept_fingerprint(home: StreamHome, lineage: str) -> Fingerprint:
+    """Read the record, or return the known versions of a lineage of an earlier release. Raises DamagedFile."""
+    return read_fingerprint(home, lineage) or Fingerprint("", EARLIER)
+
+
+def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) -> None:
+    """Write the record unless it says the same. Only the maker or the driver of ``lineage`` may.
+
+    Raises UnwritablePath, DamagedFile.
+    """
+    if read_fingerprint(home, lineage) != fingerprint:
+        write_json(home.lineage(lineage).fingerprint, stamped(asdict(fingerprint)))
+
+
+def require_same_engine(home: StreamHome, lineage: str) -> None:
+    """Raise EngineChanged if another line of Spark or Delta made ``lineage``. Raises DamagedFile."""
+    changed = other_line(kept_fingerprint(home, lineage).versions, _installed())
+    if changed is not None:
+        name, kept, now = changed
+        raise EngineChanged(home.name, lineage, name, kept, now)
+
+
+def other_line(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """Return the first program of the engine that is on another line, with both versions, None if there is none."""
+    for name in ENGINE:
+        if name in kept and name in now and line_of(kept[name]) != line_of(now[name]):
+            return name, kept[name], now[name]
+    return None
+
+
+def _installed() -> dict[str, str]:
+    found = dict[str, str]()
+    for name, package in _PACKAGES.items():
+        try:
+            found[name] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:  # such as beside Airflow, which needs no Spark
+            continue
+    return found
