@@ -15,7 +15,7 @@ from sessionizer_airflow.operating.failing import tell_of_failure
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.settings import ApprovalSettings
-from sessionizer_airflow.operating.verbs import Operation
+from sessionizer_airflow.operating.verbs import SAVEPOINT, purposes
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.policy import SupervisionSettings
@@ -70,7 +70,7 @@ with DAG(
     # Not paused on creation, because a user in need should not have to unpause it first.
     is_paused_upon_creation=False,
 ):
-    first_task = {each: "savepoint" if each is Operation.SAVEPOINT else "plan" for each in Operation}
+    first_task = {each: "savepoint" if each == SAVEPOINT else "plan" for each in purposes()}
     asked = ReadForm(
         task_id="read_form", project=project, first_task=first_task, retries=1, retry_delay=timedelta(seconds=10)
     )

@@ -13,7 +13,7 @@ from airflow.utils.types import DagRunType
 
 from sessionizer_airflow.assets import SessionsLanded
 from sessionizer_airflow.operating.approval import ApprovePlan
-from sessionizer_airflow.operating.verbs import Operation
+from sessionizer_airflow.operating.verbs import purposes
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
 from support.places import REPOSITORY
@@ -134,7 +134,7 @@ def test_a_plan_is_carried_out_only_once_it_was_approved(dags: dict[str, DAG]) -
 def test_the_form_offers_every_stream_and_asks_for_a_verb_and_a_stream(dags: dict[str, DAG]) -> None:
     form = dags["sessionizer.operate"].params
     assert form.get_param("stream").schema["enum"] == sorted(load_streams(STREAMS))
-    assert form.get_param("verb").schema["enum"] == [str(verb) for verb in Operation]
+    assert form.get_param("verb").schema["enum"] == [*purposes()]
     assert not any(form.get_param(name).has_value for name in ("verb", "stream")), "nobody would choose"
 
 

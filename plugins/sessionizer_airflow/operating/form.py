@@ -1,24 +1,29 @@
-"""The form of ``sessionizer.operate``, as Airflow shows it."""
+"""The form of ``sessionizer.operate``, generated from the options of the commands."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param
 
-from sessionizer_airflow.operating.verbs import FIELDS, SAID, Operation
+from sessionizer_airflow.operating.verbs import form_fields, purposes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sessionizer.state.commands.command import Option
+
+_LONGEST: Final = 1000
+
 
 def form_of(streams: Sequence[str]) -> dict[str, Param]:
     """Build the form: a required verb and stream, and each verb's own fields in a section of its name."""
+    said = purposes()
     return {
         "verb": Param(
             type="string",
-            enum=[str(verb) for verb in Operation],
-            values_display={str(verb): f"{verb}: {said}" for verb, said in SAID.items()},
+            enum=[*said],
+            values_display={verb: f"{verb}: {purpose}" for verb, purpose in said.items()},
             title="What to do",
         ),
         "stream": Param(type="string", enum=list(streams) or ["no stream has a spec"], title="Stream"),
@@ -29,16 +34,33 @@ def form_of(streams: Sequence[str]) -> dict[str, Param]:
             title="Why",
             description="Optional. Shown to whoever approves.",
         ),
-        **{name: _param(name) for name in FIELDS},
+        **{name: _param(option, verbs) for name, (option, verbs) in form_fields().items()},
     }
 
 
-def _param(name: str) -> Param:
-    field = FIELDS[name]
+def _param(option: Option, verbs: Sequence[str]) -> Param:
+    said = f"{option.help[0].upper()}{option.help[1:]}."
     return Param(
-        False if field.schema["type"] == "boolean" else None,
-        title=field.title,
-        description=f"{field.description[0].upper()}{field.description[1:]}.",
-        section=f"To {field.verbs[0]}" if len(field.verbs) == 1 else "Trial of a new lineage",
-        **field.schema,
+        False if option.default is False else None,
+        title=option.title,
+        description=f"{said} In the time zone of this page." if option.is_moment else said,
+        section=f"To {verbs[0]}" if len(verbs) == 1 else "Trial of a new lineage",
+        **schema_of(option),
     )
+
+
+def schema_of(option: Option) -> dict[str, Any]:
+    """Return the JSON schema of the option's value. A field that the user leaves empty is null, or false."""
+    if option.default is False:
+        return {"type": "boolean"}
+    if option.is_moment:
+        return {"type": ["null", "string"], "format": "date-time"}
+    if option.min is not None:
+        return {"type": ["null", "integer"], "minimum": option.min, **({"maximum": option.max} if option.max else {})}
+    return {
+        "type": ["null", "string"],
+        "maxLength": _LONGEST,
+        **({"pattern": option.pattern} if option.pattern else {}),
+        **({"format": "multiline"} if option.default == () else {}),
+        **({"examples": list(option.examples)} if option.examples else {}),
+    }

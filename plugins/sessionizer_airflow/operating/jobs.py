@@ -12,6 +12,7 @@ from airflow.sdk import AssetAlias
 
 from sessionizer.control.records.operation_record import Ending, read_operations
 from sessionizer.errors import TerminalError
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.preconditions import require_startable
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.launching.argv import SavepointCall, StateCall
@@ -20,12 +21,12 @@ from sessionizer_airflow.operating.database import DatabaseUser, require_user
 from sessionizer_airflow.operating.failing import RUN_AGAIN, left_by
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import OPERATE, TEMPLATE, savepoint_of, show_label
-from sessionizer_airflow.operating.verbs import Operation
+from sessionizer_airflow.operating.verbs import SAVEPOINT
 from sessionizer_airflow.operators.batch_jobs import SparkBatchJob, job_of
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from airflow.sdk import Context
     from pydantic import JsonValue
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 REWRITTEN: Final = AssetAlias("sessionizer.rewritten", group="sessionizer")
 """Alias for the tables of the stream that was operated on, because only the form names the stream."""
-WRITE_TABLES: Final = frozenset({Operation.RESTORE, Operation.ROLLBACK, Operation.SEED})
-"""Operations that delete or add rows in the tables. The others leave the tables as they are."""
 
 
 class ReadForm(BaseBranchOperator):
@@ -46,7 +45,7 @@ class ReadForm(BaseBranchOperator):
     ``project``: the place of the stream's records. If it is None, only the form itself is checked.
     """
 
-    def __init__(self, *, first_task: dict[Operation, str], project: Project | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, first_task: Mapping[str, str], project: Project | None = None, **kwargs: Any) -> None:
         super().__init__(map_index_template=TEMPLATE, **kwargs)
         self.first_task = first_task
         self.project = project
@@ -58,7 +57,7 @@ class ReadForm(BaseBranchOperator):
         self.log.info("%s of %s%s", request.operation, request.stream, f": {request.why}" if request.why else "")
         try:
             require_user(request)
-            if self.project is not None and request.operation is not Operation.SAVEPOINT:
+            if self.project is not None and request.operation != SAVEPOINT:
                 start_over = "--start-over" in request.options
                 home, savepoint = self.project.home_of(request.stream), request.savepoint or ""
                 require_startable(home, request.operation, savepoint, start_over=start_over)
@@ -111,7 +110,7 @@ class OperateJob(SparkBatchJob):
             stream=request.stream,
             savepoint=savepoint,
             options=options,
-            reads_spec=request.operation.reads_spec,
+            reads_spec=COMMANDS[request.operation].reads_spec,
             folders=self.project.folders,
         )
 
@@ -177,7 +176,7 @@ class CarryOut(OperateJob):
                 "nothing is left to do: operation %s, approved by %s, did what this plan says", done.id, done.by
             )
         show_label(context, "done")
-        if request.operation in WRITE_TABLES:
+        if COMMANDS[request.operation].writes_tables:
             self._announce(context, request, approved, done)
 
     def next_step(self, request: Request) -> str:
@@ -186,7 +185,7 @@ class CarryOut(OperateJob):
 
     def _announce(self, context: Context, request: Request, approved: Approved, done: OperationRecord | None) -> None:
         days: list[JsonValue] = [*done.days.split()] if done else []
-        extra: dict[str, JsonValue] = {"stream": request.stream, "operation": str(request.operation), "days": days}
+        extra: dict[str, JsonValue] = {"stream": request.stream, "operation": request.operation, "days": days}
         if approved.savepoint:
             extra["restored_to"] = approved.savepoint
         home, settings = self.project.home, self.settings

@@ -10,13 +10,16 @@ from urllib.parse import urlsplit
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import is_uri
 from sessionizer.home.names import checked_identifier, checked_name
+from sessionizer.state.commands.registry import COMMANDS
+from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.seed import Seed
 from sessionizer.state.seeds.database import DATABASE, url_without_secret
 from sessionizer.state.seeds.seed_plan import SOURCE
 from sessionizer.stream_spec.document.section import Shown
-from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
+from sessionizer_airflow.operating.verbs import SAVEPOINT, form_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _DIGITS: Final = 16
 
@@ -30,7 +33,7 @@ class Request:
     """
 
     id: str
-    operation: Operation
+    operation: str
     stream: str
     savepoint: str | None = None
     options: tuple[str, ...] = ()
@@ -41,7 +44,7 @@ class Request:
     def parse_form(cls, run_id: str, form: Mapping[str, object]) -> Self:
         """Parse the form of a run. Raises InvalidSpec, with the field as the form calls it."""
         given = {name: value for name, value in form.items() if not (value is None or value is False or value == "")}
-        operation, stream = Operation(str(given["verb"])), checked_name("stream", str(given["stream"]))
+        operation, stream = str(given["verb"]), checked_name("stream", str(given["stream"]))
         _require_fitting(operation, given)
         savepoint, connection = given.get("savepoint"), given.get("connection")
         return cls(
@@ -49,7 +52,7 @@ class Request:
             operation=operation,
             stream=stream,
             savepoint=None if savepoint is None else checked_identifier("savepoint", str(savepoint)),
-            options=options_of(given),
+            options=() if operation == SAVEPOINT else COMMANDS[operation].parse_form(given).argv(),
             why=str(given.get("why", "")),
             connection=None if connection is None else str(connection),
         )
@@ -60,28 +63,17 @@ def request_id(run_id: str) -> str:
     return hashlib.sha256(run_id.encode()).hexdigest()[:_DIGITS]
 
 
-def options_of(given: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the fields that the user filled in, as options of the command."""
-    filled = ((field.option, given[name]) for name, field in FIELDS.items() if field.option and name in given)
-    words = ((option,) if value is True else _lines_of(option, str(value)) for option, value in filled)
-    return tuple(word for each in words for word in each)
-
-
-def _lines_of(option: str, value: str) -> Iterator[str]:
-    for line in filter(None, map(str.strip, value.splitlines())):
-        yield from (option, line)
-
-
-def _require_fitting(operation: Operation, given: Mapping[str, object]) -> None:
-    for name, field in FIELDS.items():
-        if name in given and operation not in field.verbs:
-            allowed = f"nothing with {operation}: it belongs to {', '.join(field.verbs)}"
+def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
+    declared = form_fields()
+    for name, (_, verbs) in declared.items():
+        if name in given and operation not in verbs:
+            allowed = f"nothing with {operation}: it belongs to {', '.join(verbs)}"
             raise InvalidSpec(name, Shown(str(given[name])), allowed)
-    needed = () if given.get("accept_loss") else REQUIRED.get(operation, ())
+    needed = () if given.get("accept_loss") or operation == SAVEPOINT else COMMANDS[operation].needed
     missing = [name for name in needed if name not in given]
     if missing:
-        raise InvalidSpec(missing[0], Shown("empty"), FIELDS[missing[0]].description)
-    if operation is Operation.RESTORE:
+        raise InvalidSpec(missing[0], Shown("empty"), declared[missing[0]][0].help)
+    if operation == Restore.name:
         _require_one_goal(given.get("savepoint"), given.get("time"))
         _require_folders(given)
     if "history" in given:
@@ -133,6 +125,6 @@ def _require_user(given: Mapping[str, object]) -> None:
     """Check that a connection and a table are given for a database, and for nothing else. Raises InvalidSpec."""
     for name in ("connection", "table"):
         if str(given["history"]).startswith(DATABASE) and name not in given:
-            raise InvalidSpec(name, Shown("empty"), FIELDS[name].description)
+            raise InvalidSpec(name, Shown("empty"), Seed.options()[name].help)
         if name in given and not str(given["history"]).startswith(DATABASE):
             raise InvalidSpec(name, Shown(str(given[name])), f"nothing: the history is no database ({DATABASE}…)")

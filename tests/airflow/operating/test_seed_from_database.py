@@ -15,7 +15,7 @@ from sessionizer.control.records.plan_record import PlanRecord
 from sessionizer.state.seeds.database import leads_to
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm, requested
 from sessionizer_airflow.operating.request import request_id
-from sessionizer_airflow.operating.verbs import Operation
+from sessionizer_airflow.operating.verbs import purposes
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import RUN, context
@@ -186,7 +186,7 @@ def test_without_a_way_for_the_password_nothing_is_started(
 def test_a_wrong_connection_is_refused_before_anything_is_started(
     project: Project, spark_submit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = ReadForm(task_id="read_form", first_task=dict.fromkeys(Operation, "plan"))
+    task = ReadForm(task_id="read_form", first_task=dict.fromkeys(purposes(), "plan"))
     assert task.choose_branch(context(FORM)) == "plan"
     monkeypatch.delenv("AIRFLOW_CONN_SHOP")
     with pytest.raises(PersonNeeded, match="connection 'shop'") as told:

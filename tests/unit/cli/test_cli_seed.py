@@ -69,7 +69,7 @@ def test_a_seed_by_another_plan_is_abandoned_unless_somebody_carries_it_out(plat
     ("options", "message"),
     [
         (("--history", "nowhere"), "--history is 'nowhere'; allowed: a folder of files, a Delta table, or 'source'"),
-        (("--history", "source", "--live-from", "now"), "--live-from is 'now'; allowed: nothing where the history"),
+        (("--history", "source", "--live-from", "now"), "--live-from is 'now'. Omit it"),
         (("--history", "jdbc:postgresql://db/shop"), "--table is None; allowed: the name of a table or view"),
         (("--table", "visits"), "--table is 'visits'; allowed: nothing, as the history is no database"),
         (("--query", "select 1"), "--query is 'select 1'; allowed: nothing: a query is for a table, and"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from typer.testing import CliRunner
 
 from sessionizer.cli.app import app
-from sessionizer.cli.state_commands.operations import given
 from sessionizer.control.failed_exit import record_failure
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.operation import new_operation
@@ -24,6 +23,8 @@ from sessionizer.lineage.drained import begin_drain, end_drain
 from sessionizer.lineage.left_out import LeftOut, LeftOutRange
 from sessionizer.lineage.trial.judging import Outcome
 from sessionizer.lineage.trial.trial_record import read_trial, write_trial
+from sessionizer.state.commands.restore import Restore
+from sessionizer.state.commands.seed import Seed
 from sessionizer.state.lineages.table_changes import TableChange
 from sessionizer.state.lineages.told_changes import ToldChanges
 from sessionizer.state.restores.table_move import move_begun
@@ -146,7 +147,7 @@ def test_a_restore_that_is_not_over_is_shown_with_how_to_end_it(platform: Platfo
 def test_a_move_that_is_not_over_is_shown_with_where_its_savepoint_is(platform: Platform) -> None:
     home = platform.add("clicks")
     home.prepare()
-    options = given({"--in": "hdfs://nn/vault", "--move-to": "hdfs://nn/lake"})
+    options = Restore(folder="hdfs://nn/vault", move_to="hdfs://nn/lake").recorded()
     record = new_operation(home, "restore", "0123456789abcdef", "al", ("a", 1), savepoint="middle", options=options)
     write_operation(home, record)
     shown = " ".join(platform.call("status").stdout.split())
@@ -157,7 +158,7 @@ def test_a_move_that_is_not_over_is_shown_with_where_its_savepoint_is(platform: 
 def test_what_has_no_savepoint_is_shown_with_what_it_was_given(platform: Platform) -> None:
     home = platform.add("clicks")
     home.prepare()
-    options = given({"--history": "/lake/old clicks", "--until": None, "--backfill": True, "--start-over": False})
+    options = Seed(history="/lake/old clicks", backfill=True).recorded()
     write_operation(home, new_operation(home, "seed", "0123456789abcdef", "alice", ("", -1), options=options))
     shown = " ".join(platform.call("status").stdout.split())
     assert "clicks: seed, approved by alice, has come to approved" in shown

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from sessionizer.cli.places import Data, Home, Stream, stream_home
-from sessionizer.cli.state_commands.operations import By, approver
+from sessionizer.cli.state_commands.operations import approver
+from sessionizer.cli.state_commands.typed import By  # noqa: TC001  read when it runs
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.operation import Operation
@@ -18,6 +19,7 @@ from sessionizer.control.records.operation_record import pending_operation
 from sessionizer.errors import LeaseHeld
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer.state.lineages.abandoned import remove_abandoned
 from sessionizer.state.preconditions import require_abandonable
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.stream_home import StreamHome
 
-_JOB: Final = re.compile(r"(restore|rollback|rescale|switch|apply|seed)-\d{8}T")
+_JOB: Final = re.compile(rf"({'|'.join(COMMANDS)})-\d{{8}}T")
 """Pattern of the uid of a command that has the stream, unlike that of a driver."""
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import getpass
 import json
-import re
 import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
@@ -16,50 +15,19 @@ from sessionizer.cli.places import spark_master
 from sessionizer.cli.terminal import named_failures, say, started_spark
 from sessionizer.control.records.operation_record import Ending, OperationRecord, pending_operation, read_operations
 from sessionizer.control.records.plan_record import PlanRecord, keep_plan_of
-from sessionizer.errors import InvalidSpec, OperationPending, PlanChanged
+from sessionizer.errors import OperationPending, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import is_local
 from sessionizer.lineage.active import active_lineage
-from sessionizer.lineage.trial.judging import BATCHES, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.downtime import Downtime
-
-_DIGEST: Final = re.compile(r"[0-9a-f]{16}")
-
-
-def _checked_digest(typed: str | None) -> str | None:
-    """Refuse a malformed digest before anything is started. Raises InvalidSpec."""
-    if typed is not None and not _DIGEST.fullmatch(typed):
-        raise InvalidSpec("--approve", typed, "the 16 hex digits that the plan shows")
-    return typed
-
-
-Approve: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.", callback=_checked_digest),
-]
-Wait: TypeAlias = Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)]
-TrialBatches: TypeAlias = Annotated[
-    int,
-    typer.Option(
-        "--trial", help="Batches in which the new lineage must do as well as the one before; 0: none.", min=0, max=1000
-    ),
-]
-BackIfUnfit: TypeAlias = Annotated[
-    bool,
-    typer.Option("--back-if-unfit", help="Go back to the lineage before, without being asked, if its trial fails."),
-]
-By: TypeAlias = Annotated[str | None, typer.Option(help="Who approves; else you.")]
-KeepPlan: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="REQUEST", help="Keep the plan under this name, for whoever approves it elsewhere."),
-]
 
 
 class Plan(Protocol):
@@ -172,35 +140,10 @@ def is_approved(stream: str, approve: str | None, digest: str) -> bool:
     return approve is not None
 
 
-def terms_of(batches: int, *, back_if_unfit: bool = False, like_before: bool = True) -> Terms | None:
-    """Return the terms of a new lineage's trial, or None for no trial. Raises InvalidSpec.
-
-    ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
-    """
-    if batches == 0 and back_if_unfit:
-        raise InvalidSpec("--trial", batches, "at least 1 with --back-if-unfit")
-    if batches == 0:
-        return None
-    return Terms(batches=batches, goes_back=back_if_unfit, judges_sessions=like_before)
-
-
-def trial_options(terms: Terms | None) -> dict[str, object]:
-    """Return the options of the trial for ``given``, if they are not the defaults."""
-    batches = terms.batches if terms else 0
-    asked = None if batches == BATCHES else str(batches)
-    return {"--trial": asked, "--back-if-unfit": terms is not None and terms.goes_back}
-
-
 def trial_line(terms: Terms) -> str:
     """Describe the trial of a new lineage in one line."""
     then = "goes back by itself" if terms.goes_back else "ends, and says why"
     return f"its first {terms.batches} batches are a trial: if its figures are worse than before, the driver {then}"
-
-
-def given(options: Mapping[str, object]) -> list[str]:
-    """Return the ``options`` that were given, as typed, for the record of the operation."""
-    words = ((name,) if value is True else (name, str(value)) for name, value in options.items() if value)
-    return [word for pair in words for word in pair]
 
 
 def goes_on(stream: str, approve: str | None, record: OperationRecord) -> bool:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
-from sessionizer.cli.savepoint_words import Folder, savepoints_folder
+from sessionizer.cli.places import stream_home
+from sessionizer.cli.savepoint_words import savepoints_folder
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.state_commands.operations import (
-    Approve,
-    By,
-    KeepPlan,
     Offer,
-    TrialBatches,
-    Wait,
     approver,
     begun_already,
     carried_out,
-    given,
     taken_up,
-    terms_of,
-    trial_options,
     working_spark,
 )
+from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.errors import EventsGone, InvalidSpec, NothingToSave, UnknownSavepoint
@@ -32,9 +25,8 @@ from sessionizer.home.clock import epoch_ms, moment_of
 from sessionizer.home.data_root import data_root
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.left_out import left_out_in
-from sessionizer.lineage.trial.judging import BATCHES
+from sessionizer.state.commands.restore import Restore
 from sessionizer.state.downtime import downtime_of
-from sessionizer.state.restores.leave_out import FLAG
 from sessionizer.state.restores.restore_plan import VERB
 from sessionizer.state.restores.table_move import FLAG as MOVE_TO
 from sessionizer.state.restores.table_move import move_begun
@@ -42,69 +34,37 @@ from sessionizer.state.savepoints.beginning import reading
 from sessionizer.state.savepoints.shelf import complete_savepoint, savepoints_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sessionizer.control.records.operation_record import OperationRecord
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
-    from sessionizer.lineage.trial.judging import Terms
     from sessionizer.state.restores.restore_plan import Replay, RestorePlan
     from sessionizer.state.restores.table_move import TableMove
     from sessionizer.state.savepoints.manifest import Manifest
 
 
-def restore(  # noqa: PLR0913  one parameter per option
-    stream: Stream,
-    savepoint: Annotated[str | None, typer.Argument(metavar="[SAVEPOINT]", help="Id of the savepoint.")] = None,
-    *,
-    time: Annotated[
-        str | None, typer.Option(help="Instead of an id: the newest savepoint not after this moment, ISO 8601.")
-    ] = None,
-    leave_out: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RANGE",
-            help="A range of the source whose rows go to quarantine: a file or a pattern of files, modified:FROM/TO, "
-            "TOPIC:PARTITION:FROM-TO, TOPIC:FROM/TO, version:FROM-TO; TO is not in it. May be repeated.",
-        ),
-    ] = None,
-    move_to: Annotated[
-        str | None,
-        typer.Option(metavar="ROOT", help="Go on with the data in another data root, to which the tables are copied."),
-    ] = None,
-    trial: TrialBatches = BATCHES,
-    approve: Approve = None,
-    wait: Wait = 300.0,
-    by: By = None,
-    keep_plan: KeepPlan = None,
-    folder: Folder = None,
-    as_json: AsJson = False,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
-) -> None:
-    """Show what going back to a savepoint would do. With --approve DIGEST, do it. Typed again it continues."""
-    if move_to is not None and folder is None:
-        raise InvalidSpec("--in", folder, f"a folder or URI: with {MOVE_TO} a savepoint in neither of the data roots")
-    where = stream_home(home, stream, data)
+def run(command: Restore, shared: Shared) -> None:
+    """Show the plan, or carry out the approved one."""
+    command.require_folder()
+    stream, approve, leave_out = shared.stream, shared.approve, command.leave_out
+    where = stream_home(shared.home, stream, shared.data)
     if carried_out(where, VERB, approve):
         return
-    shelf = savepoints_folder(where, folder)
-    chosen = _chosen(shelf, savepoint, time)
+    shelf = savepoints_folder(where, command.folder)
+    chosen = _chosen(shelf, command.savepoint, command.time)
     kept, manifest = complete_savepoint(shelf, chosen, epoch_ms())
     if active_lineage(where) is None:
         raise NothingToSave(stream, "it never ran")
-    terms, pending = terms_of(trial, like_before=False), begun_already(where, VERB, chosen)
+    terms, pending = command.terms, begun_already(where, VERB, chosen)
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restores.restore_planning import plan_restore, replay_now  # noqa: PLC0415
     from sessionizer.spark.state.restores.restoring import Restoring  # noqa: PLC0415
 
-    move = _move(where, manifest, move_to, pending)
+    move = _move(where, manifest, command.move_to, pending)
     goes_on = move.taken if move else where
-    with reading(kept, VERB), working_spark(VERB, goes_on, master) as spark:
+    with reading(kept, VERB), working_spark(VERB, goes_on, shared.master) as spark:
         begun = left_out_in(where.control_files.left_out(pending.id)) if pending else None
         plan = tried_again(
-            lambda: plan_restore(spark, where, kept, manifest, leave_out or (), begun, trial=terms, move=move), say
+            lambda: plan_restore(spark, where, kept, manifest, leave_out, begun, trial=terms, move=move), say
         )
         offer = Offer(
             verb=VERB,
@@ -112,32 +72,26 @@ def restore(  # noqa: PLR0913  one parameter per option
             digest=pending.digest if pending else plan.decision.digest,
             possible=plan.is_possible,
             savepoint=chosen,
-            options=_options(folder, leave_out or (), move_to, terms),
+            options=command.recorded(),
             trial=terms,
             down=downtime_of(where, VERB),
         )
-        if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
+        if not taken_up(where, offer, approve, shared.keep_plan, as_json=shared.as_json):
             return
         # A begun restore may have deleted rows, and must go to its end.
-        record = pending or _new_record(where, plan, offer, approver(by))
+        record = pending or _new_record(where, plan, offer, approver(shared.by))
         out = plan.decision.left_out
         record = carry_out(
             where,
             record,
             f"{VERB} to {chosen}",
-            wait,
+            shared.wait,
             lambda lease, operation: Restoring(
                 spark, goes_on, kept, manifest, lease, operation, say, terms, out, move
             ).run(),
             check=lambda: _require_events(where, replay_now(spark, where, kept, manifest, out)),
         )
     typer.echo(f"stream {stream} is back at savepoint {chosen}, in lineage {record.lineage_to} ({record.seconds} s)")
-
-
-def _options(folder: str | None, leave_out: Sequence[str], move_to: str | None, terms: Terms | None) -> list[str]:
-    """Return the typed options that the plan depends on, for a command elsewhere that continues it."""
-    ranges = [word for each in leave_out for word in (FLAG, each)]
-    return [*ranges, *given({"--in": folder, MOVE_TO: move_to, **trial_options(terms)})]
 
 
 def _new_record(where: StreamHome, plan: RestorePlan, offer: Offer, by: str) -> OperationRecord:
@@ -175,3 +129,6 @@ def _chosen(shelf: DataPath, savepoint: str | None, time: str | None) -> str:
     if not fitting:
         raise UnknownSavepoint(f"one not after {time}", (each.id for each in found))
     return max(fitting, key=lambda each: each.manifest.batch_at if each.manifest else 0).id
+
+
+restore = command_line(Restore, run)

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import typer
 
-from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, stream_home
+from sessionizer.cli.places import Home, Stream, stream_home
 from sessionizer.cli.state_commands.operation_run import carry_out
 from sessionizer.cli.state_commands.operations import (
-    Approve,
-    By,
-    KeepPlan,
     Offer,
-    Wait,
     approver,
     begun_already,
     carried_out,
@@ -23,57 +19,52 @@ from sessionizer.cli.state_commands.operations import (
     taken_up,
     working_spark,
 )
+from sessionizer.cli.state_commands.typed import By, Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
 from sessionizer.lineage.trial.trial_record import accepted
+from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.origin import rollback_of
 from sessionizer.state.restores.rollback_plan import VERB, rollback_digest
 
 
-def rollback(  # noqa: PLR0913  one parameter per option
-    stream: Stream,
-    *,
-    approve: Approve = None,
-    wait: Wait = 300.0,
-    by: By = None,
-    keep_plan: KeepPlan = None,
-    as_json: AsJson = False,
-    home: Home = None,
-    data: Data = None,
-    master: Master = None,
-) -> None:
-    """Show what going back to the lineage before would do. With --approve DIGEST, do it. Typed again it continues."""
-    where = stream_home(home, stream, data)
+def run(_: Rollback, shared: Shared) -> None:
+    """Show the plan, or carry out the approved one."""
+    stream, approve = shared.stream, shared.approve
+    where = stream_home(shared.home, stream, shared.data)
     if carried_out(where, VERB, approve):
         return
     record = begun_already(where, VERB)
     if record is None:  # refused before Spark starts
-        _, before, leaves = rollback_of(where)
+        before, leaves = rollback_of(where)[1:]
         is_approved(stream, approve, rollback_digest(stream, leaves, before))
     from sessionizer.spark.failures.passing import tried_again  # noqa: PLC0415  fast --help
     from sessionizer.spark.state.restores.rolling_back import plan_rollback, roll_back  # noqa: PLC0415  fast --help
 
-    with working_spark(VERB, where, master) as spark:
+    with working_spark(VERB, where, shared.master) as spark:
         if record is None:
             plan = tried_again(lambda: plan_rollback(spark, where), say)
             offer = Offer(
                 verb=VERB, plan=plan, digest=plan.digest, possible=plan.is_possible, down=downtime_of(where, VERB)
             )
-            if not taken_up(where, offer, approve, keep_plan, as_json=as_json):
+            if not taken_up(where, offer, approve, shared.keep_plan, as_json=shared.as_json):
                 return
             plan.require_possible()
-            record = new_operation(where, VERB, plan.digest, approver(by), (plan.leaves, plan.newest_batch))
+            record = new_operation(where, VERB, plan.digest, approver(shared.by), (plan.leaves, plan.newest_batch))
         elif not goes_on(stream, approve, record):
             return
         record = carry_out(
             where,
             record,
             VERB,
-            wait,
+            shared.wait,
             lambda lease, operation: roll_back(spark, operation, lease.check, say),
         )
     typer.echo(f"stream {stream} is back in lineage {record.lineage_to} ({record.seconds} s)")
+
+
+rollback = command_line(Rollback, run)
 
 
 def accept(stream: Stream, *, by: By = None, home: Home = None) -> None:

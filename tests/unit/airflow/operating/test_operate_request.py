@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from importlib import import_module
-from inspect import signature
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sessionizer.control.records.operation_record import Ending
 from sessionizer.errors import InvalidSpec
+from sessionizer.state.commands.registry import COMMANDS
 from sessionizer_airflow.operating.approval import Approved
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, operation_of, requested
 from sessionizer_airflow.operating.request import Request, request_id
-from sessionizer_airflow.operating.verbs import FIELDS, REQUIRED, Operation
+from sessionizer_airflow.operating.verbs import SAVEPOINT, form_fields
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from sessionizer_airflow.supervision.policy import SupervisionSettings
 from support.verbs.asked_restore import RESTORE, RUN, context, operation
@@ -73,7 +72,7 @@ def test_a_form_that_contradicts_itself_starts_nothing(changes: dict[str, Any], 
 def test_what_may_be_left_out_may_be_empty() -> None:
     form = {"verb": "savepoint", "stream": "clicks", "savepoint": "", "time": None, "why": ""}
     assert Request.parse_form(RUN, form) == Request(
-        id=request_id(RUN), operation=Operation.SAVEPOINT, stream="clicks", savepoint=None, options=(), why=""
+        id=request_id(RUN), operation=SAVEPOINT, stream="clicks", savepoint=None, options=(), why=""
     )
 
 
@@ -141,10 +140,10 @@ def test_the_fields_of_a_verb_are_the_options_of_its_command(
     form: dict[str, Any], options: tuple[str, ...], project: Project
 ) -> None:
     """Planned and carried out alike; a command that goes by the stream's file is told where that is."""
-    asked = {**dict.fromkeys(FIELDS), "stream": "clicks", **form}
+    asked = {**dict.fromkeys(form_fields()), "stream": "clicks", **form}
     request = Request.parse_form(RUN, asked)
     planned = MakePlan(task_id="t", project=project).arguments(request, context(asked))
-    folders = project.folders.argv() if request.operation.reads_spec else ("--home", str(project.home))
+    folders = project.folders.argv() if COMMANDS[request.operation].reads_spec else ("--home", str(project.home))
     assert planned == (form["verb"], "clicks", *options, "--keep-plan", request_id(RUN), *folders)
     approved = {"savepoint": "", "options": shlex.join(options), "digest": "0123456789abcdef", "by": "alice"}
     pulled = SimpleNamespace(xcom_pull=lambda task_ids: approved)
@@ -154,23 +153,6 @@ def test_the_fields_of_a_verb_are_the_options_of_its_command(
     assert carried_out == (
         form["verb"], "clicks", *options, "--approve", "0123456789abcdef", "--by", "alice", *folders,
     )  # fmt: skip
-
-
-def option_of(command: Any, parameter: str) -> str:
-    """As it is typed."""
-    declared = get_type_hints(command, include_extras=True)[parameter].__metadata__[0]
-    said = (str(each) for each in (declared.default, *(declared.param_decls or ())))  # typer takes the first for that
-    return next((each for each in said if each.startswith("--")), f"--{parameter.replace('_', '-')}")
-
-
-def test_every_field_is_an_option_of_the_command_that_it_belongs_to() -> None:
-    for name, field in FIELDS.items():
-        for verb in field.verbs:
-            room = "sessionizer.cli" if verb == "savepoint" else "sessionizer.cli.state_commands"
-            command = getattr(import_module(f"{room}.{verb}"), verb)
-            assert name in {*signature(command).parameters, "connection"}, (name, verb)
-            assert field.option is None or field.option == option_of(command, name), (name, verb)
-    assert {name for names in REQUIRED.values() for name in names} <= set(FIELDS)
 
 
 def test_the_days_are_those_of_the_restore_that_was_approved() -> None:

@@ -10,7 +10,7 @@ from sessionizer.control.operation import new_operation
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.lineage.active import start_lineage
 from sessionizer_airflow.operating.jobs import ReadForm
-from sessionizer_airflow.operating.verbs import Operation
+from sessionizer_airflow.operating.verbs import purposes
 from sessionizer_airflow.operators.failed_task import PersonNeeded
 from support.verbs.asked_restore import context
 
@@ -37,7 +37,7 @@ def stream(project: Project) -> StreamHome:
 
 
 def asked(project: Project, verb: str, **more: object) -> object:
-    task = ReadForm(task_id="read_form", project=project, first_task=dict.fromkeys(Operation, "plan"))
+    task = ReadForm(task_id="read_form", project=project, first_task=dict.fromkeys(purposes(), "plan"))
     return task.choose_branch(context({**FORMS[verb], "stream": "clicks", **more}))
 
 

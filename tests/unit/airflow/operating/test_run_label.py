@@ -14,7 +14,7 @@ from sessionizer_airflow.listener.run_notes import note_run
 from sessionizer_airflow.operating.jobs import MakePlan, MakeSavepoint, ReadForm
 from sessionizer_airflow.operating.request import Request
 from sessionizer_airflow.operating.run_label import OPERATE, SHOWN, labelled, result_of, savepoint_of, title_of
-from sessionizer_airflow.operating.verbs import Operation
+from sessionizer_airflow.operating.verbs import purposes
 from support.verbs.asked_restore import RUN, context
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_what_cannot_be_noted_does_not_stop_the_scheduler() -> None:
 
 
 def test_a_task_is_labelled(project: Project) -> None:
-    reads = ReadForm(task_id="read_form", first_task=dict.fromkeys(Operation, "plan"))
+    reads = ReadForm(task_id="read_form", first_task=dict.fromkeys(purposes(), "plan"))
     tasks = [reads, MakePlan(task_id="plan", project=project)]
     given = context(RESTORE)
     assert reads.choose_branch(given) == "plan"

@@ -1,0 +1,101 @@
+"""Base of the commands that change a stream's state, and the declaration of their options.
+
+An option is declared once, as a field of its command. The command line, the form in Airflow, the arguments of the job
+and the operation's record are generated from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_OPTION: Final = "option"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """Declaration of an option.
+
+    ``flag``: as typed. A word without dashes is an argument, and None stands for a field of the form alone. ``help``:
+    one text for the command line and the form, which adds a capital and a full stop. ``is_moment``: the form shows a
+    calendar. ``is_recorded``: the operation's record keeps it. ``title``: in the form. Without it the form has no field
+    for the option.
+    """
+
+    flag: str | None
+    title: str | None
+    help: str
+    default: Any
+    min: int | None = None
+    max: int | None = None
+    metavar: str | None = None
+    examples: tuple[str, ...] = ()
+    pattern: str | None = None
+    is_moment: bool = False
+    is_recorded: bool = True
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the option has a flag. The others are an argument or a field of the form alone."""
+        return self.flag is not None and self.flag.startswith("-")
+
+    def words(self, value: object) -> Iterator[str]:
+        """Yield the option with its value as typed. The default yields nothing."""
+        if self.flag is None or value in (self.default, ""):
+            return
+        for each in value if isinstance(value, tuple) else (value,):
+            yield from (self.flag,) if each is True else (self.flag, str(each))
+
+
+def option(flag: str | None, title: str | None, help: str, *, default: Any = None, **more: Any) -> Any:  # noqa: A002, ANN401  a field of any type
+    """Declare an option as a field of its command. ``more``: see ``Option``."""
+    declared = Option(flag=flag, title=title, help=help, default=default, **more)
+    return field(default=default, metadata={_OPTION: declared})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command as a user gave it.
+
+    ``name``: the word that is typed. ``purpose``: one line for the form. ``reads_spec``: whether it reads the stream's
+    file. The others go by the spec that the stream runs by. ``writes_tables``: whether it deletes or adds rows.
+    ``needed``: fields that the form requires.
+    """
+
+    name: ClassVar[str]
+    purpose: ClassVar[str]
+    reads_spec: ClassVar[bool] = True
+    writes_tables: ClassVar[bool] = False
+    needed: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def options(cls) -> Mapping[str, Option]:
+        """Return the declared options by the names of their fields, in order."""
+        return {each.name: each.metadata[_OPTION] for each in fields(cls) if _OPTION in each.metadata}
+
+    @classmethod
+    def parse_form(cls, filled: Mapping[str, object]) -> Self:
+        """Return the command of a form with these fields ``filled``. Each line of a repeated option is a value."""
+        repeated = {name for name, each in cls.options().items() if each.default == ()}
+        values = {name: filled[name] for name in cls.options() if name in filled}
+        lines = {name: tuple(_lines(str(value))) for name, value in values.items() if name in repeated}
+        return cls(**{**values, **lines})
+
+    def argv(self) -> tuple[str, ...]:
+        """Return all options that differ from their defaults, as typed."""
+        return self._words(each for each, option in self.options().items() if option.is_typed)
+
+    def recorded(self) -> tuple[str, ...]:
+        """Return the options for the operation's record. With these another process resumes the command."""
+        return self._words(each for each, option in self.options().items() if option.is_typed and option.is_recorded)
+
+    def _words(self, names: Iterator[str]) -> tuple[str, ...]:
+        declared = self.options()
+        return tuple(word for name in names for word in declared[name].words(getattr(self, name)))
+
+
+def _lines(text: str) -> Iterator[str]:
+    return filter(None, map(str.strip, text.splitlines()))

@@ -1,0 +1,42 @@
+"""``rescale``: divide the open sessions into other key groups and partitions, in a new lineage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
+from sessionizer.stream_spec.document.stream import MOST_KEY_GROUPS
+
+if TYPE_CHECKING:
+    from sessionizer.lineage.trial.judging import Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescale(Command):
+    """Show how a stream's state would be divided anew. With --approve DIGEST, do it. Typed again it continues."""
+
+    name: ClassVar = "rescale"
+    purpose: ClassVar = "divide the state anew"
+
+    key_groups: int | None = option(
+        "--key-groups",
+        "Key groups",
+        "number of key groups. Without it: the number in the stream's file",
+        min=1,
+        max=MOST_KEY_GROUPS,
+    )
+    partitions: int | None = option(
+        "--partitions",
+        "Partitions",
+        "number of partitions, each a task of a batch. Without it: the number stays as it is",
+        min=1,
+    )
+    trial: int = trial_option()
+    back_if_unfit: bool = back_if_unfit_option()
+
+    @property
+    def terms(self) -> Terms | None:
+        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
+        return terms_of(self.trial, back_if_unfit=self.back_if_unfit)

@@ -1,0 +1,74 @@
+"""``restore``: go back to a savepoint, in a new lineage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.home.names import IDENTIFIER_PATTERN
+from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.trial import terms_of, trial_option
+from sessionizer.state.restores.leave_out import FLAG as LEAVE_OUT
+from sessionizer.state.restores.table_move import FLAG as MOVE_TO
+
+if TYPE_CHECKING:
+    from sessionizer.lineage.trial.judging import Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore(Command):
+    """Show what going back to a savepoint would do. With --approve DIGEST, do it. Typed again it continues."""
+
+    name: ClassVar = "restore"
+    purpose: ClassVar = "go back to a savepoint"
+    reads_spec: ClassVar = False
+    writes_tables: ClassVar = True
+
+    savepoint: str | None = option(
+        "SAVEPOINT",
+        "Savepoint",
+        "id of the savepoint, as `sessionizer savepoint list STREAM` or the note of the run that made it shows it",
+        pattern=f"^({IDENTIFIER_PATTERN})?$",
+    )
+    time: str | None = option(
+        "--time",
+        "Or a time",
+        "instead of an id: the newest savepoint that is not after this moment",
+        is_moment=True,
+        is_recorded=False,
+    )
+    leave_out: tuple[str, ...] = option(
+        LEAVE_OUT,
+        "Leave out",
+        "range of the source whose rows go to quarantine; the form takes one in each line. Files: a name or glob, or "
+        "modified:2026-11-23T10:00/2026-11-23T11:00 for those that were changed last in that time (UTC). Kafka: "
+        "topic:partition:from-to, or topic:2026-11-23T10:00/2026-11-23T11:00 for all its partitions. Delta: "
+        "version:from-to. What follows the - or / is not in the range",
+        default=(),
+        metavar="RANGE",
+    )
+    folder: str | None = option(
+        "--in",
+        "In",
+        "place of the savepoint, if not with the stream's data: a folder or URI that holds a folder of savepoints per "
+        "stream",
+    )
+    move_to: str | None = option(
+        MOVE_TO,
+        "Move to",
+        "another data root, a path or URI: the stream goes on there, and its tables are copied",
+        metavar="ROOT",
+    )
+    trial: int = trial_option()
+
+    @property
+    def terms(self) -> Terms | None:
+        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
+        return terms_of(self.trial, like_before=False)
+
+    def require_folder(self) -> None:
+        """Raise InvalidSpec for a move whose savepoint is in one of the two data roots."""
+        if self.move_to is not None and self.folder is None:
+            allowed = f"a folder or URI: with {MOVE_TO} a savepoint in neither of the data roots"
+            raise InvalidSpec("--in", self.folder, allowed)

@@ -1,0 +1,61 @@
+"""``switch``: continue the open sessions with another source, or with the same one without its lost events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from sessionizer.errors import InvalidSpec
+from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
+from sessionizer.state.lineages.switch_plan import Start
+
+if TYPE_CHECKING:
+    from sessionizer.lineage.trial.judging import Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Command):
+    """Show what going on with the source that the file names now would do. With --approve DIGEST, do it."""
+
+    name: ClassVar = "switch"
+    purpose: ClassVar = "go on with the source that the file names now"
+    needed: ClassVar = ("start_at",)
+
+    start_at: str | None = option(
+        "--start-at",
+        "Where the new source begins",
+        "position at which the new source begins: earliest, latest, or a moment such as 2026-11-23T10:00 (UTC)",
+        examples=("earliest", "latest"),
+    )
+    accept_loss: bool = option(
+        "--accept-loss",
+        "Or accept the loss",
+        "go on with the same source, without the events that are gone from it",
+        default=False,
+    )
+    leave_unread: bool = option(
+        "--leave-unread", "Leave unread", "switch also if the old source has more that was not read", default=False
+    )
+    trial: int = trial_option()
+    back_if_unfit: bool = back_if_unfit_option()
+
+    @property
+    def terms(self) -> Terms | None:
+        """Terms of the new lineage's trial, None for no trial. Raises InvalidSpec."""
+        return terms_of(self.trial, back_if_unfit=self.back_if_unfit)
+
+    def start(self) -> Start | None:
+        """Return the position at which another source begins, None to keep the source. Raises InvalidSpec."""
+        if not self.accept_loss:
+            if self.start_at is None:
+                allowed = "earliest, latest or a moment; or --accept-loss for the same source"
+                raise InvalidSpec("--start-at", None, allowed)
+            return Start.of(self.start_at)
+        if self.start_at is not None:
+            allowed = "another source. Omit it: --accept-loss goes on with the same one"
+            raise InvalidSpec("--start-at", self.start_at, allowed)
+        if self.leave_unread:
+            allowed = "another source. Omit it: --accept-loss reads all that is there"
+            raise InvalidSpec("--leave-unread", "given", allowed)
+        return None

@@ -1,0 +1,101 @@
+"""A seventh command gets its command line, form, arguments and record from its declaration, with no other edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sessionizer.cli.state_commands.typed import Shared, command_line
+from sessionizer.control.operation import new_operation
+from sessionizer.control.records.operation_record import read_operations, write_operation
+from sessionizer.errors import InvalidSpec
+from sessionizer.state.commands.command import Command, option
+from sessionizer.state.commands.registry import COMMANDS
+from sessionizer_airflow.operating.form import form_of
+from sessionizer_airflow.operating.jobs import MakePlan
+from sessionizer_airflow.operating.request import Request, request_id
+from support.verbs.asked_restore import RUN, context
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer_airflow.project import Project
+
+DIGEST = "0123456789abcdef"
+FORM = {"verb": "touch", "stream": "clicks", "times": 3, "gently": True, "words": "a b\n\nc "}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Touch(Command):
+    """Change nothing."""
+
+    name: ClassVar = "touch"
+    purpose: ClassVar = "change nothing"
+
+    times: int | None = option("--times", "Times", "number of touches", min=1, max=9)
+    gently: bool = option("--gently", "Gently", "with care", default=False)
+    words: tuple[str, ...] = option("--word", "Words", "word to say", default=())
+    why: str | None = option("--because", None, "reason, for the command line alone", is_recorded=False)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "touch", Touch)
+
+
+def typed(*words: str) -> tuple[Any, ...]:
+    """The command and the shared options that a command line comes to."""
+    app, found = typer.Typer(), list[Any]()
+    app.command()(command_line(Touch, lambda command, shared: found.extend((command, shared))))
+    result = CliRunner().invoke(app, [*words])
+    return (*found, result)
+
+
+def test_its_command_line() -> None:
+    command, shared, _ = typed("clicks", "--times", "3", "--word", "a", "--word", "b", "--approve", DIGEST)
+    assert command == Touch(times=3, words=("a", "b"))
+    assert shared == Shared(stream="clicks", approve=DIGEST)
+    (refused,) = typed("clicks", "--times", "10")
+    assert refused.exit_code == 2
+    (shown,) = typed("--help")
+    assert {"--times", "--gently", "--word", "--because", "--keep-plan"} <= {*shown.output.split()}
+
+
+def test_its_form() -> None:
+    form = form_of(["clicks"])
+    assert form["verb"].schema["enum"][-1] == "touch"
+    assert form["times"].schema == {
+        "type": ["null", "integer"],
+        "minimum": 1,
+        "maximum": 9,
+        "title": "Times",
+        "section": "To touch",
+    }
+    assert form["gently"].schema["type"] == "boolean"
+    assert form["words"].schema["format"] == "multiline"
+    assert "why_not" not in form
+    assert form["why"].schema["title"] == "Why", "an option without a title has no field"
+
+
+def test_the_arguments_of_its_job(project: Project) -> None:
+    request = Request.parse_form(RUN, FORM)
+    arguments = MakePlan(task_id="t", project=project).arguments(request, context(FORM))
+    options = ("--times", "3", "--gently", "--word", "a b", "--word", "c")
+    assert arguments[:9] == ("touch", "clicks", *options)
+    assert arguments[9:11] == ("--keep-plan", request_id(RUN))
+    with pytest.raises(InvalidSpec) as refused:
+        Request.parse_form(RUN, {**FORM, "key_groups": 8})
+    assert refused.value.field == "key_groups"
+
+
+def test_its_record_resumes_it(home: StreamHome) -> None:
+    command = Touch(times=3, words=("a b",), why="for fun")
+    record = new_operation(home, Touch.name, DIGEST, "ann", ("a", 1), options=command.recorded())
+    write_operation(home, record)
+    assert read_operations(home)[0].command == f"sessionizer touch clicks --times 3 --word 'a b' --approve {DIGEST}"
+    again, shared, _ = typed(*read_operations(home)[0].command.split()[2:3], *command.recorded(), "--approve", DIGEST)
+    assert again == Touch(times=3, words=("a b",))
+    assert shared.approve == DIGEST
