@@ -47,7 +47,7 @@ class UnusableConnection(TerminalError):
 
     def __init__(self, connection: str, field: str, value: object, allowed: str) -> None:
         self.connection, self.field, self.value, self.allowed = connection, field, value, allowed
-        super().__init__(f"connection {connection!r}: {field} is {value!r}; allowed: {allowed}")
+        super().__init__(f"connection {connection!r}: {field} is {value!r}. Use {allowed}")
 
 
 class UnusableDatabaseConnection(TerminalError):

@@ -41,7 +41,7 @@ _VAGUE: Final = re.compile(
 )
 _PREPOSITION_FIRST: Final = re.compile(r"_?(of|in|by|with|without|from|to|for)_")
 _IDIOMS: Final = frozenset({"to_json", "from_json", "from_environment"})
-_RIDDLE: Final = re.compile(r"allowed: nothing|\bnothing (?:if|where|unless)\b")
+_RIDDLE: Final = re.compile(r"allowed: nothing|(?<!do )\bnothing (?:if|where|unless)\b")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -45,6 +45,6 @@ def name_stream(remedy: str, stream: str) -> str:
 
 
 PLAIN_SPARK: Final = (
-    "set SESSIONIZER_PLAIN_SPARK=1 where drivers are started from: the public way everywhere, slower and as exact; or "
-    "go back to the Spark and Delta of before"
+    "set SESSIONIZER_PLAIN_SPARK=1 where drivers are started. They then use public interfaces only: slower, and as "
+    "exact. Or return to the earlier Spark and Delta"
 )

@@ -8,13 +8,13 @@ from sessionizer.causes.cause import PLAIN_SPARK, TERMINAL, TRANSIENT, UNCLEAR, 
 
 QUERY_CAUSES: Final = (
     Cause(
-        "unreachable", "something that it needs does not answer", TRANSIENT,
-        "see that what the message names answers: a broker, a store, a name node",
+        "unreachable", "a service that it needs does not answer", TRANSIENT,
+        "check that the broker, store or name node in the message answers",
     ),
-    Cause("disk_full", "a disk is full", TRANSIENT, "free some space; the stream then goes on where it was"),
+    Cause("disk_full", "a disk is full", TRANSIENT, "free some space. The stream then resumes"),
     Cause(
         "memory", "memory ran out", UNCLEAR,
-        "give the driver more memory (SPARK_DRIVER_MEMORY, spark.driver.memory) or let a batch bring less "
+        "give the driver more memory (SPARK_DRIVER_MEMORY, spark.driver.memory), or make batches smaller "
         "(source.options)",
     ),
     Cause(
@@ -23,56 +23,60 @@ QUERY_CAUSES: Final = (
     ),
     Cause(
         "source_data_loss", "the source has lost events", TERMINAL,
-        "`sessionizer switch --accept-loss …` shows what is lost, and goes on from the earliest events that there are",
+        "run `sessionizer switch --accept-loss …`: it shows what is lost, and continues with the earliest events left",
     ),
     Cause(
         "source_forbidden", "the source may not be read", TERMINAL,
-        "grant the right to read it, or correct the credentials in the spec (`sessionizer spec check --deep …` proves "
-        "it)",
+        "grant the right to read it, or correct the credentials in the spec. Then run "
+        "`sessionizer spec check --deep …`",
     ),
     Cause(
         "source_missing", "a topic is not there", UNCLEAR,
-        "see whether the topic was deleted: `sessionizer spec check --deep …` names it",
+        "run `sessionizer spec check --deep …`, which names the topic. Check whether it was deleted",
     ),
     Cause(
         "source_rewritten", "the source was rewritten", TERMINAL,
-        "rows of the source were changed or deleted. To pass over such commits, write skipChangeCommits: true into "
-        "source.options and `sessionizer run --apply …`. To read the rows as they are now, "
-        "`sessionizer seed --history source --start-over …`",
+        "choose, because rows of the source were changed or deleted. To skip such commits, write "
+        "skipChangeCommits: true into source.options and run `sessionizer run --apply …`. To read the rows as they "
+        "are now, run `sessionizer seed --history source --start-over …`",
     ),
     Cause(
         "state_not_at_head", "the state does not match the checkpoint", TERMINAL,
-        "the checkpoint lacks state: `sessionizer checkpoint inspect` names the file. Do not edit it: go back to a "
-        "savepoint (`sessionizer restore`)",
+        "restore a savepoint (`sessionizer restore`), because the checkpoint lacks state. "
+        "`sessionizer checkpoint inspect` names the file. Do not edit it",
     ),
     Cause(
         "state_refused", "Spark refuses the state", TERMINAL,
-        "take back the change of Spark's version or settings: the state was written with others",
+        "undo the change of Spark's version or settings, because the state was written with the earlier ones",
     ),
     Cause(
         "schema_change", "columns have changed", TERMINAL,
-        "undo the change of the columns, or begin anew with it: `sessionizer seed --history source --start-over …`",
+        "undo the change of the columns, or start over with it: `sessionizer seed --history source --start-over …`",
     ),
     Cause("bad_option", "an option is refused", TERMINAL, "correct the option in source.options"),
     Cause(
         "bad_data", "a file cannot be read", TERMINAL,
-        "repair the file that the message names; without one that is gone `sessionizer switch --accept-loss …` goes on",
+        "repair the file that the message names. If it is gone, continue without it: "
+        "`sessionizer switch --accept-loss …`",
     ),
     Cause(
         "driver_jvm_died", "the driver's JVM ended", UNCLEAR,
-        "look for the JVM's last words (memory, kill) in the driver's log",
+        "look in the end of the driver's log for why the JVM ended (memory, kill)",
     ),
     Cause(
         "state_silent", "the state store failed", UNCLEAR,
-        "look for a full disk or a machine under load in the driver's log",
+        "look in the driver's log for a full disk or an overloaded machine",
     ),
     Cause(
         "python_worker_late", "a Python worker did not come up in time", TRANSIENT,
-        "nothing, if it passes: the machine is busy. If it comes again, give the machine less to do, or more cores",
+        "do nothing if it passes, because the machine is busy. If it repeats, reduce the load or add cores",
     ),
-    Cause("executor_lost", "an executor was lost", TRANSIENT, "look for memory or machine trouble in the driver's log"),
-    Cause("private_door", "this Spark or Delta has moved what is private in it", TERMINAL, PLAIN_SPARK),
-    Cause("unknown", "it is not known why", UNCLEAR, "read the driver's log: it has the whole story"),
+    Cause(
+        "executor_lost", "an executor was lost", TRANSIENT,
+        "look in the driver's log for a lack of memory or a lost machine",
+    ),
+    Cause("private_door", "a private part of Spark or Delta has moved", TERMINAL, PLAIN_SPARK),
+    Cause("unknown", "the reason is unknown", UNCLEAR, "read the driver's log"),
 )  # fmt: skip
 """Causes of a query's death, as ``sessionizer.spark.failures.query_failure`` names them."""
 
@@ -80,21 +84,21 @@ KILLED: Final = Cause(
     "killed",
     "it left no exit record",
     UNCLEAR,
-    "find out who ended it: the machine's memory killer, a person, a reboot",
+    "find out what ended it: the machine's out-of-memory killer, a user, or a reboot",
 )
-HUNG: Final = Cause("hung", "it was silent", UNCLEAR, "look for what its log says about that time")
+HUNG: Final = Cause("hung", "it was silent", UNCLEAR, "look in its log at the time when its heartbeats ended")
 NO_PROGRESS: Final = Cause(
-    "no_progress", "its batch did not get on", UNCLEAR,
-    "look at the running batch in the Spark UI or in its log: a task that hangs, or what it waits for",
+    "no_progress", "its batch made no progress", UNCLEAR,
+    "look at the running batch in the Spark UI or in its log: a task may hang or wait",
 )  # fmt: skip
-NO_START: Final = Cause("no_start", "it came to no batch", UNCLEAR, "look in its log for what it waited for")
+NO_START: Final = Cause("no_start", "it never began a batch", UNCLEAR, "look in its log for what it waited for")
 HALF_GONE: Final = Cause(
-    "half_gone", "a part of it had ended", UNCLEAR, "look in its log for memory, or who ended the rest"
+    "half_gone", "one of its processes had ended", UNCLEAR, "look in its log for a lack of memory or a kill"
 )
 NOT_LEAVING: Final = Cause("not_leaving", "it did not end", UNCLEAR, "look in its log for what kept it from ending")
 OUT_OF_SIGHT: Final = Cause(
     "out_of_sight", "its machine is gone", UNCLEAR,
-    "see what became of the machine or container that it ran on",
+    "check whether the machine or container that it ran on still exists",
 )  # fmt: skip
 PROCESS_CAUSES: Final = (KILLED, HUNG, NO_PROGRESS, NO_START, HALF_GONE, NOT_LEAVING, OUT_OF_SIGHT)
 """Causes for drivers that did not end by themselves, or left no exit record."""

@@ -8,23 +8,23 @@ from sessionizer.causes.cause import TERMINAL, TRANSIENT, Cause
 
 START_CAUSES: Final = (
     Cause(
-        "no_java", "there is no Java", TERMINAL,
+        "no_java", "Java is missing", TERMINAL,
         "install Java 17 or 21 where the driver runs and set JAVA_HOME to it for Airflow's processes",
     ),
     Cause("old_java", "Java is too old", TERMINAL, "set JAVA_HOME to Java 17 or 21 for Airflow's processes"),
     Cause(
-        "no_memory", "there is no memory for a driver", TRANSIENT,
+        "no_memory", "memory for a driver is lacking", TRANSIENT,
         "free memory where the driver runs, or lower spark.driver.memory",
     ),
     Cause(
-        "no_application", "there is no application", TERMINAL,
-        "put the application there, or set SESSIONIZER_APPLICATION to where it is",
+        "no_application", "the application is missing", TERMINAL,
+        "put the application there, or set SESSIONIZER_APPLICATION to its path",
     ),
     Cause(
         "no_jar", "a jar is missing", TERMINAL,
-        "run `make jars`, or set SESSIONIZER_JARS to the folder that has them",
+        "run `make jars`, or set SESSIONIZER_JARS to the folder with the jars",
     ),
-    Cause("bad_master", "the Spark master is none", TERMINAL, "correct the host of the Spark connection"),
+    Cause("bad_master", "the Spark master is invalid", TERMINAL, "correct the host of the Spark connection"),
     Cause(
         "no_yarn_configuration", "YARN's configuration is missing", TERMINAL,
         "set HADOOP_CONF_DIR for Airflow's processes to the cluster's configuration",
@@ -34,7 +34,8 @@ START_CAUSES: Final = (
         "start the cluster's master (or its file system), or correct the host and port of the Spark connection",
     ),
     Cause(
-        "no_resources", "the cluster has no room", TRANSIENT, "start workers, or free cores and memory in the cluster"
+        "no_resources", "the cluster has no free resources", TRANSIENT,
+        "start workers, or free cores and memory in the cluster",
     ),
 )  # fmt: skip
 """Causes that keep a driver from starting, recognized in its output (``causes/start_problem.py``)."""
@@ -42,7 +43,7 @@ START_CAUSES: Final = (
 LAUNCH_CAUSES: Final = (
     Cause(
         "SparkConnectionMissing", "there is no Spark connection", TERMINAL,
-        "`airflow connections add {error.name} --conn-type spark --conn-host <master>` (docs/spark-clusters.md)",
+        "run `airflow connections add {error.name} --conn-type spark --conn-host <master>` (docs/spark-clusters.md)",
     ),
     Cause(
         "UnusableConnection", "the Spark connection is wrong", TERMINAL,
@@ -50,7 +51,7 @@ LAUNCH_CAUSES: Final = (
     ),
     Cause(
         "KubernetesSupportMissing", "the client of Kubernetes is missing", TERMINAL,
-        "pip install 'apache-airflow-providers-apache-spark[cncf-kubernetes]'",
+        "run `pip install 'apache-airflow-providers-apache-spark[cncf-kubernetes]'`",
     ),
     Cause(
         "ResourceManagerUnknown", "YARN's configuration is missing", TERMINAL,
@@ -67,13 +68,16 @@ LAUNCH_CAUSES: Final = (
     ),
     Cause(
         "DriverWouldNotEnd", "a driver would not end", TRANSIENT,
-        "see why it cannot be killed: a disk or mount that hangs",
+        "find out why it cannot be killed: a disk or mount may hang",
     ),
     Cause(
         "ClusterUnreachable", "the cluster does not answer", TRANSIENT,
-        "see that `{error.asked}` answers on the Airflow worker",
+        "check that `{error.asked}` answers on the Airflow worker",
     ),
-    Cause("OSError", "the system refuses something", TRANSIENT, "see to what the message names"),
+    Cause(
+        "OSError", "the operating system refuses a call", TRANSIENT,
+        "check the file or resource that the message names",
+    ),
 )  # fmt: skip
 """Causes by the name of the error's class, when launching and ending a driver. ``{error.…}`` are fields of the
 error."""

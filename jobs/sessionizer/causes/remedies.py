@@ -60,22 +60,23 @@ def cause_of_error(error: SessionizerError | OSError) -> Cause:
 
 def _invalid(error: InvalidSpec) -> str:
     if error.field == "key_groups" and error.allowed.startswith("Run `sessionizer rescale`"):
-        return "`sessionizer rescale` divides the state anew; or put key_groups back in the stream's spec"
+        return "run `sessionizer rescale`, or put key_groups back in the stream's spec"
     if error.field.startswith("source.") and error.allowed.startswith("Run `sessionizer switch`"):
-        return f"`sessionizer switch` goes on with the other source; or put {error.field} back in the stream's spec"
+        return f"run `sessionizer switch` for the other source, or put {error.field} back in the stream's spec"
     if error.field.startswith("-") or error.field.isupper():  # an option, an argument or a variable
         return f"give another {error.field}"
     if error.file is not None and error.file.name == "spec.json":
-        return "this release refuses what the stream ran by: correct its file, then `sessionizer run … --apply`"
+        return "correct the stream's file, then run `sessionizer run … --apply`: this release refuses the recorded spec"
     # The remedy of the cause, with the place: here the error is at hand, not only its message.
     where = error.file or "the stream's spec"
-    return f"correct {error.field} in {where}; `sessionizer spec check --deep` proves it"
+    return f"correct {error.field} in {where}, then run `sessionizer spec check --deep`"
 
 
 def _unknown(error: UnknownStream) -> str:
     close = difflib.get_close_matches(error.name, error.known, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"{meant}Specs are <name>.yaml in the folder of --streams or SESSIONIZER_STREAMS"
+    if close:
+        return f"use {close[0]}, if you meant that"
+    return "write <name>.yaml into the folder of --streams or SESSIONIZER_STREAMS, or correct the folder"
 
 
 def _unwritable(error: UnwritablePath) -> str | None:
@@ -86,20 +87,20 @@ def _damaged(error: DamagedFile) -> str | None:
     name = str(error.path).rpartition("/")[2]
     if name == "home.json":
         return (
-            f"restore {error.path} from a copy, or write the id into it again: it stands in the checkpoint.json of a "
-            "lineage, after the @ of owner"
+            f"restore {error.path} from a copy, or write the id into it again. The id is in the checkpoint.json of "
+            "each lineage, after the @ of owner"
         )
     if name != "spec.json":
         return None
     return (
-        f"restore {error.path} from a copy; only if you know that the stream's file says what it ran by, remove it: "
-        "the next driver then takes the file, and keeps it"
+        f"restore {error.path} from a copy. If you know that the stream's file is the spec that last ran, delete it "
+        "instead: the next driver then records the stream's file"
     )
 
 
 def _owned(error: TableOwned) -> str:
     alter = f"ALTER TABLE delta.`{error.location}` SET TBLPROPERTIES ('sessionizer.owner' = '{error.stream}')"
-    return f"give sink.path another folder; only if that owner is gone for good, hand the table over: {alter}"
+    return f"give sink.path another folder. If that owner is gone for good, hand the table over: {alter}"
 
 
 def _advise_newer_home(error: StateBehindTables) -> str | None:
@@ -107,17 +108,17 @@ def _advise_newer_home(error: StateBehindTables) -> str | None:
         return None
     delete = f"DELETE FROM delta.`{error.location}` WHERE lineage = '{error.lineage}'"  # noqa: S608  for people
     return (
-        f"put back the newer home, which knows {error.lineage}; if it is lost, delete the rows of that lineage from "
-        f"each table ({delete}), and restore a savepoint from before it (`sessionizer savepoint list {error.stream}`)"
+        f"put back the newer home, which knows {error.lineage}. If it is lost, delete the rows of that lineage from "
+        f"each table ({delete}). Then restore a savepoint from before it (`sessionizer savepoint list {error.stream}`)"
     )
 
 
 def _unfit(error: LineageUnfit) -> str:
-    accept = f"`sessionizer accept {error.stream}` goes on with this one all the same"
+    promote = f"or promote this one: `sessionizer accept {error.stream}`"
     if error.before is None:
         listed = f"`sessionizer savepoint list {error.stream}`"
-        return f"there is no lineage to go back to: restore a savepoint ({listed}); {accept}"
-    return f"`sessionizer rollback {error.stream}` leads back to lineage {error.before}; {accept}"
+        return f"restore a savepoint ({listed}), because there is no lineage before, {promote}"
+    return f"run `sessionizer rollback {error.stream}` to return to lineage {error.before}, {promote}"
 
 
 ON_COMMAND_LINE: Final[dict[type, Callable[[Any], str | None]]] = {

@@ -76,7 +76,7 @@ def _write(found: History, until_ms: int | None, to: Path | None) -> None:
     say("sessionizing")
     _tell_sessions(_kept(found.sessions(until_ms), to, "sessions"))
     if until_ms is not None:
-        say("collecting what is open")
+        say("collecting open sessions")
         typer.echo(f"open events  {_kept(found.open_events(until_ms), to, 'open_events').count():>12,}")
 
 

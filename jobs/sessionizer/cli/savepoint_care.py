@@ -87,7 +87,7 @@ def diff(  # noqa: PLR0913  one parameter per option
     for name, count in counts.items():
         typer.echo(f"open events {name}: {count:,}")
     if not changes:
-        typer.echo("they say the same")
+        typer.echo("the two savepoints are equal")
 
 
 def export(
@@ -140,7 +140,7 @@ def prune(  # noqa: PLR0913  one parameter per option
         typer.echo(_plan_line(verdict))
     going = [verdict.id for verdict in verdicts if verdict.goes]
     if not going:
-        say("nothing to remove")
+        say("no savepoint to remove")
     if plan or not going:
         return
     if not yes:
@@ -190,4 +190,4 @@ def _count_anew(stream: str, where: SavepointHome, manifest: Manifest, master: s
     for part, (counts, due_ms) in found.items():
         if (counts, due_ms) != (manifest.counts, manifest.earliest_due_ms):
             raise UnusableSavepoint(where.id, f"its {part} hold {counts}, and its manifest says {manifest.counts}")
-    typer.echo("its tables hold what its manifest says")
+    typer.echo("the tables have the rows that the manifest counts")

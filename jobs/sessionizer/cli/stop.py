@@ -60,7 +60,7 @@ def stop(
 
 def _await_end(where: StreamHome, uid: str, launched_at: int | None, seconds: float) -> Observation:
     deadline = time.monotonic() + seconds
-    say(f"asked driver {uid} to stop; waiting up to {seconds:g} s for its batch to end")
+    say(f"asked driver {uid} to stop, waiting up to {seconds:g} s for its batch to end")
     while True:
         seen = read_observation(where, epoch_ms(), uid=uid, launched_at=launched_at)
         if not seen.state.is_live or time.monotonic() >= deadline:
@@ -72,9 +72,11 @@ def _tell_end(stream: str, uid: str, seen: Observation, wait: float) -> None:
     if not seen.state.is_live:
         typer.echo(f"stream {stream}: driver {uid} has ended ({_ended(seen)})")
         return
-    typer.echo(f"stream {stream}: driver {uid} still runs after {wait:g} s (state {seen.state}); the request stands")
+    typer.echo(
+        f"stream {stream}: driver {uid} still runs after {wait:g} s (state {seen.state}). It will stop after its batch"
+    )
     if seen.state is State.STALLED and seen.lease is not None:
-        say(f"remedy: it is silent; if it hangs, `kill {seen.lease.pid}` on {seen.lease.host}")
+        say(f"remedy: run `kill {seen.lease.pid}` on {seen.lease.host} if the silent driver hangs")
     raise typer.Exit(STILL_RUNNING)
 
 

@@ -52,7 +52,7 @@ def started_spark(application: str, master: str | None, *, local_data: bool = Tr
 
 
 def _end_at_once(_number: int, _frame: object) -> NoReturn:
-    say("interrupted; `sessionizer status` shows whether an operation was begun, and how it goes on")
+    say("interrupted: run `sessionizer status`, which shows an operation that was begun and how to resume it")
     os._exit(INTERRUPTED)  # the JVM ends when our end of its pipe closes; uncommitted Delta files are invisible
 
 

@@ -92,7 +92,11 @@ class ApplyPlan:
     def require_possible(self) -> None:
         """Raise InvalidSpec for the first field that this command cannot change."""
         for taken in self.refused:
-            raise InvalidSpec(taken.field, taken.change.rpartition(" → ")[2], f"what it was: {taken.note}")
+            raise InvalidSpec(
+                taken.field,
+                taken.change.rpartition(" → ")[2],
+                f"the earlier value. {taken.note[:1].upper()}{taken.note[1:]}",
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON."""

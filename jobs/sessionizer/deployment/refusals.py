@@ -34,12 +34,12 @@ def require_continuable(changes: Iterable[Change]) -> None:
     groups = changed.get(KEY_GROUPS)
     if groups is not None:
         raise InvalidSpec(
-            KEY_GROUPS, groups.now, f"Run `sessionizer rescale` to divide the state anew, which has {groups.before}"
+            KEY_GROUPS, groups.now, f"Run `sessionizer rescale`, because the state has {groups.before} key groups"
         )
     for field in WHICH_SOURCE:
         if field in changed:
             found = changed[field]
-            allowed = f"Run `sessionizer switch` to go on elsewhere than at {found.before!r}"
+            allowed = f"Run `sessionizer switch` to continue elsewhere than at {found.before!r}"
             raise InvalidSpec(field, found.now, allowed)
 
 
@@ -53,7 +53,7 @@ def require_whole(changes: Iterable[Change], half_written: int | None) -> None:
     """Raise InvalidSpec for a change to the rows of batch ``half_written``. None: there is no such batch."""
     change = None if half_written is None else next(filter(_concerns_a_batch, changes), None)
     if change is not None:
-        until = f"until a driver that has it again finished batch {half_written}, of which the tables have rows already"
+        until = f"until a driver with it has finished batch {half_written}, because the tables have rows of it already"
         raise InvalidSpec(change.field, change.now, f"{change.before!r} {until}")
 
 

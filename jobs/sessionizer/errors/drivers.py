@@ -12,7 +12,7 @@ class LeaseHeld(TerminalError):
 
     def __init__(self, stream: str, uid: str, pid: int, host: str) -> None:
         self.stream, self.uid, self.pid, self.host = stream, uid, pid, host
-        super().__init__(f"stream {stream!r} is driven by {uid} (pid {pid} on {host})")
+        super().__init__(f"stream {stream!r} already has a live driver: {uid} (pid {pid} on {host})")
 
 
 class LeaseLost(TerminalError):
@@ -22,8 +22,12 @@ class LeaseLost(TerminalError):
 
     def __init__(self, stream: str, token: int, newest: int) -> None:
         self.stream, self.token, self.newest = stream, token, newest
-        reason = f"{newest} was given out" if newest > token else "its lease record is gone or another's"
-        super().__init__(f"driver of {stream!r} holds fencing token {token}, but {reason}")
+        reason = (
+            f"token {newest} is newer" if newest > token else "its lease record is gone or belongs to another driver"
+        )
+        super().__init__(
+            f"the driver of stream {stream!r} lost the lease: it holds fencing token {token}, but {reason}"
+        )
 
 
 class DriverStillRuns(TransientError):
@@ -33,7 +37,7 @@ class DriverStillRuns(TransientError):
 
     def __init__(self, stream: str, uid: str, waited_s: float) -> None:
         self.stream, self.uid, self.waited_s = stream, uid, waited_s
-        super().__init__(f"driver {uid} of {stream!r} still runs {waited_s:g} s after it was asked to stop")
+        super().__init__(f"driver {uid} of stream {stream!r} still runs {waited_s:g} s after the request to stop")
 
 
 class TableOwned(TerminalError):
@@ -59,7 +63,7 @@ class DataOwned(TerminalError):
 
     def __init__(self, location: str, owner: str, home: str, stream: str) -> None:
         self.location, self.owner, self.home, self.stream = location, owner, home, stream
-        super().__init__(f"the data at {location} belongs to {owner} of the home {home}, not to {stream}")
+        super().__init__(f"the data at {location} belongs to {owner} of home {home}, not to {stream}")
 
 
 class QueryFailed(TerminalError):
@@ -69,7 +73,7 @@ class QueryFailed(TerminalError):
 
     def __init__(self, stream: str, cause: str, detail: str) -> None:
         self.stream, self.cause, self.detail = stream, cause, detail
-        super().__init__(f"the query of {stream!r} failed ({cause}): {detail}")
+        super().__init__(f"the query of stream {stream!r} failed ({cause}): {detail}")
 
 
 class QueryInterrupted(TransientError):
@@ -79,7 +83,7 @@ class QueryInterrupted(TransientError):
 
     def __init__(self, stream: str, cause: str, detail: str) -> None:
         self.stream, self.cause, self.detail = stream, cause, detail
-        super().__init__(f"the query of {stream!r} was interrupted ({cause}): {detail}")
+        super().__init__(f"the query of stream {stream!r} was interrupted ({cause}): {detail}")
 
 
 class PrivateDoorBroken(TerminalError):
@@ -89,4 +93,4 @@ class PrivateDoorBroken(TerminalError):
 
     def __init__(self, door: str, missing: str) -> None:
         self.door, self.missing = door, missing
-        super().__init__(f"the door {door!r} to what is private in Spark or Delta is broken: {missing}")
+        super().__init__(f"the private part {door!r} of Spark or Delta has changed: {missing}")

@@ -12,7 +12,7 @@ class SourceMissing(TerminalError):
 
     def __init__(self, stream: str, field: str, name: str, place: str) -> None:
         self.stream, self.field, self.name, self.place = stream, field, name, place
-        super().__init__(f"{field} of stream {stream!r} is {name!r}, and {place} has none of that name")
+        super().__init__(f"{field} of stream {stream!r} is {name!r}, which {place} does not have")
 
 
 class SourceForbidden(TerminalError):
@@ -33,6 +33,6 @@ class SourceReplaced(TerminalError):
     def __init__(self, stream: str, name: str, known: str, now: str) -> None:
         self.stream, self.name, self.known, self.now = stream, name, known, now
         super().__init__(
-            f"stream {stream!r} has read {name!r} with the id {known}, and the one that is there now has the id {now}: "
-            "it was made anew, and its positions mean nothing"
+            f"{name!r} of stream {stream!r} was replaced under its old name: its id was {known} and is now {now}. "
+            "The positions that were read do not apply to it"
         )

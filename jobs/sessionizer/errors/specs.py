@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     from sessionizer.errors.tree import SessionizerError
 
 
-_TO_DO: Final = ("Omit ", "Run ")
-"""First words of an ``allowed`` that says what to do, if no other value is allowed."""
+_SENTENCE: Final = re.compile(r"[A-Z][a-z]+\b(?!-)")
+"""Beginning of an ``allowed`` that is a sentence of its own. Any other one names the values to use."""
 
 
 class InvalidSpec(TerminalError):
     """A stream spec that must not start: ``field`` (dotted path), its ``value`` and the ``allowed`` values.
+
+    ``allowed`` completes "Use …" in the message, unless it is a sentence of its own.
 
     ``file`` and ``line`` (from 1) are the place, as far as it is known. ``others`` are further problems of the same
     spec.
@@ -41,8 +44,8 @@ class InvalidSpec(TerminalError):
         self.field, self.value, self.allowed, self.file, self.line = field, value, allowed, file, line
         place = f"{file}:{line}" if line else str(file)
         where = f"{place}: " if file else ""
-        instead = f". {allowed}" if allowed.startswith(_TO_DO) else f"; allowed: {allowed}"
-        super().__init__(f"{where}{field} is {value!r}{instead}")
+        to_do = allowed if _SENTENCE.match(allowed) else f"Use {allowed}"
+        super().__init__(f"{where}{field} is {value!r}. {to_do}")
 
 
 def every_problem(error: SessionizerError) -> tuple[SessionizerError, ...]:
@@ -79,7 +82,7 @@ class UnknownStream(TerminalError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name, self.known = name, tuple(sorted(known))
-        super().__init__(f"no stream named {name!r}; known: {', '.join(self.known) or 'none'}")
+        super().__init__(f"no stream is named {name!r}. Known streams: {', '.join(self.known) or 'none'}")
 
 
 class DuplicateStream(TerminalError):
@@ -89,4 +92,4 @@ class DuplicateStream(TerminalError):
 
     def __init__(self, name: str, files: Iterable[Path]) -> None:
         self.name, self.files = name, tuple(files)
-        super().__init__(f"stream {name!r} is described by {len(self.files)} files: {', '.join(map(str, self.files))}")
+        super().__init__(f"{len(self.files)} files describe stream {name!r}: {', '.join(map(str, self.files))}")

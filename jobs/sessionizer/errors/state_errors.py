@@ -18,7 +18,9 @@ class StreamDrained(TerminalError):
     def __init__(self, stream: str, lineage: str, batch_id: int | None, at: str) -> None:
         self.stream, self.lineage, self.batch_id, self.at = stream, lineage, batch_id, at
         after = "" if batch_id is None else f" after batch {batch_id}"
-        super().__init__(f"stream {stream!r} was drained on {at}{after}: every session is closed, and it is over")
+        super().__init__(
+            f"stream {stream!r} was drained on {at}{after}: every session is closed, and the stream is over"
+        )
 
 
 class UnreadableLineage(TerminalError):
@@ -28,7 +30,7 @@ class UnreadableLineage(TerminalError):
 
     def __init__(self, stream: str, lineage: str, cause: str) -> None:
         self.stream, self.lineage, self.cause = stream, lineage, cause
-        super().__init__(f"stream {stream!r} cannot go on with its lineage {lineage}: {cause}")
+        super().__init__(f"stream {stream!r} cannot resume its lineage {lineage}: {cause}")
 
 
 class EngineChanged(TerminalError):
@@ -39,7 +41,7 @@ class EngineChanged(TerminalError):
     def __init__(self, stream: str, lineage: str, program: str, kept: str, now: str) -> None:
         self.stream, self.lineage, self.program, self.kept, self.now = stream, lineage, program, kept, now
         super().__init__(
-            f"lineage {lineage} of stream {stream!r} runs by {program} {kept}, and {program} {now} is installed here"
+            f"lineage {lineage} of stream {stream!r} was made by {program} {kept}, but {program} {now} is installed"
         )
 
 
@@ -61,7 +63,7 @@ class OperationPending(TerminalError):
     def __init__(self, stream: str, verb: str, savepoint: str, step: str) -> None:
         self.stream, self.verb, self.savepoint, self.step = stream, verb, savepoint, step
         to = f" to {savepoint}" if savepoint else ""
-        super().__init__(f"a {verb} of {stream!r}{to} was begun and is not over: it has come to {step!r}")
+        super().__init__(f"the {verb} of stream {stream!r}{to} is not finished: its last step is '{step}'")
 
 
 class StreamBegun(TerminalError):
@@ -69,7 +71,7 @@ class StreamBegun(TerminalError):
 
     def __init__(self, stream: str, lineage: str) -> None:
         self.stream, self.lineage = stream, lineage
-        super().__init__(f"stream {stream!r} has begun already, in lineage {lineage}")
+        super().__init__(f"stream {stream!r} has already begun, in lineage {lineage}")
 
 
 class NothingToSave(TerminalError):
@@ -77,7 +79,7 @@ class NothingToSave(TerminalError):
 
     def __init__(self, stream: str, cause: str) -> None:
         self.stream, self.cause = stream, cause
-        super().__init__(f"there is nothing of stream {stream!r} to save: {cause}")
+        super().__init__(f"stream {stream!r} has nothing to save: {cause}")
 
 
 class NothingToShow(TerminalError):
@@ -85,7 +87,7 @@ class NothingToShow(TerminalError):
 
     def __init__(self, stream: str, cause: str) -> None:
         self.stream, self.cause = stream, cause
-        super().__init__(f"there is nothing of stream {stream!r} to show: {cause}")
+        super().__init__(f"stream {stream!r} has nothing to show: {cause}")
 
 
 class DamagedCheckpoint(TerminalError):
@@ -104,7 +106,7 @@ class BatchOutrun(TransientError):
 
     def __init__(self, stream: str, batch_id: int, cause: str) -> None:
         self.stream, self.batch_id, self.cause = stream, batch_id, cause
-        super().__init__(f"batch {batch_id} of stream {stream!r} is no longer whole: {cause}")
+        super().__init__(f"batch {batch_id} of stream {stream!r} was removed while it was read: {cause}")
 
 
 class HalfWrittenBatch(TerminalError):
@@ -112,7 +114,9 @@ class HalfWrittenBatch(TerminalError):
 
     def __init__(self, stream: str, batch_id: int) -> None:
         self.stream, self.batch_id = stream, batch_id
-        super().__init__(f"batch {batch_id} of stream {stream!r} was cut short after it had written to the tables")
+        super().__init__(
+            f"batch {batch_id} of stream {stream!r} ended after it had written to some tables, and is not committed"
+        )
 
 
 class UnfaithfulState(TerminalError):
@@ -122,7 +126,7 @@ class UnfaithfulState(TerminalError):
 
     def __init__(self, stream: str, difference: str) -> None:
         self.stream, self.difference = stream, difference
-        super().__init__(f"a new lineage of stream {stream!r} does not hold what it was given: {difference}")
+        super().__init__(f"a new lineage of stream {stream!r} differs from the state it was made of: {difference}")
 
 
 class UnknownSavepoint(TerminalError):
@@ -132,7 +136,7 @@ class UnknownSavepoint(TerminalError):
 
     def __init__(self, savepoint: str, known: Iterable[str]) -> None:
         self.savepoint, self.known = savepoint, tuple(known)
-        super().__init__(f"no savepoint {savepoint!r}; there are: {', '.join(self.known) or 'none'}")
+        super().__init__(f"no savepoint has the id {savepoint!r}. Known savepoints: {', '.join(self.known) or 'none'}")
 
 
 class UnusableSavepoint(TerminalError):
@@ -152,7 +156,7 @@ class NoWayBack(TerminalError):
 
     def __init__(self, stream: str, lineage: str, cause: str) -> None:
         self.stream, self.lineage, self.cause = stream, lineage, cause
-        super().__init__(f"stream {stream!r} cannot go back from its lineage {lineage}: {cause}")
+        super().__init__(f"stream {stream!r} cannot roll back from its lineage {lineage}: {cause}")
 
 
 class PlanChanged(TerminalError):
@@ -160,7 +164,9 @@ class PlanChanged(TerminalError):
 
     def __init__(self, stream: str, approved: str, now: str) -> None:
         self.stream, self.approved, self.now = stream, approved, now
-        super().__init__(f"the plan for stream {stream!r} has the digest {now}, and {approved} was approved")
+        super().__init__(
+            f"the plan for stream {stream!r} has changed: its digest is {now}, but {approved} was approved"
+        )
 
 
 class StreamMovedOn(TerminalError):
@@ -170,7 +176,7 @@ class StreamMovedOn(TerminalError):
 
     def __init__(self, stream: str, digest: str, cause: str) -> None:
         self.stream, self.digest, self.cause = stream, digest, cause
-        super().__init__(f"the plan {digest} no longer fits stream {stream!r}: {cause}")
+        super().__init__(f"stream {stream!r} has changed since plan {digest} was made: {cause}")
 
 
 class OperationPastReturn(TerminalError):
@@ -180,7 +186,7 @@ class OperationPastReturn(TerminalError):
 
     def __init__(self, stream: str, verb: str, step: str, command: str) -> None:
         self.stream, self.verb, self.step, self.command = stream, verb, step, command
-        super().__init__(f"the {verb} of {stream!r} cannot be abandoned: it has come to {step!r}")
+        super().__init__(f"the {verb} of stream {stream!r} cannot be abandoned: its last step is '{step}'")
 
 
 class StreamRunsAgain(TerminalError):
@@ -190,7 +196,7 @@ class StreamRunsAgain(TerminalError):
 
     def __init__(self, stream: str, uid: str) -> None:
         self.stream, self.uid = stream, uid
-        super().__init__(f"stream {stream!r} was stopped for the savepoint, and driver {uid} was started since")
+        super().__init__(f"stream {stream!r} was stopped for the savepoint, but driver {uid} has been started since")
 
 
 class EventsGone(TerminalError):
@@ -200,8 +206,8 @@ class EventsGone(TerminalError):
 
     def __init__(self, stream: str, missing: Iterable[str]) -> None:
         self.stream, self.missing = stream, tuple(missing)
-        named = ", ".join(self.missing[:3])
-        super().__init__(f"{len(self.missing)} parts of the source of {stream!r} are gone, such as {named}")
+        named, more = ", ".join(self.missing[:3]), ", …" if len(self.missing) > 3 else ""  # noqa: PLR2004
+        super().__init__(f"{len(self.missing)} parts of the source of stream {stream!r} are gone: {named}{more}")
 
 
 class EventsUnread(TerminalError):
@@ -211,7 +217,7 @@ class EventsUnread(TerminalError):
 
     def __init__(self, stream: str, items: int, unit: str) -> None:
         self.stream, self.items, self.unit = stream, items, unit
-        super().__init__(f"stream {stream!r} has not read {items:,} {unit} of the source that it would leave")
+        super().__init__(f"stream {stream!r} has not read {items:,} {unit} of its old source")
 
 
 class RowsGone(TerminalError):
@@ -222,7 +228,7 @@ class RowsGone(TerminalError):
     def __init__(self, stream: str, location: str, version: int, cause: str) -> None:
         self.stream, self.location, self.version, self.cause = stream, location, version, cause
         super().__init__(
-            f"rows of stream {stream!r} that an earlier command deleted cannot come back: "
+            f"rows of stream {stream!r} that an earlier command deleted cannot come back, because "
             f"version {version} of {location} cannot be read: {cause}"
         )
 
@@ -235,26 +241,29 @@ class RowsLeft(TerminalError):
     def __init__(self, stream: str, location: str, rows: int) -> None:
         self.stream, self.location, self.rows = stream, location, rows
         super().__init__(
-            f"{rows} rows that a command of {stream!r} deleted are in {location} again: another job writes this table"
+            f"{rows} rows that a command of stream {stream!r} deleted are in {location} again: "
+            "another job writes this table"
         )
 
 
 class LineageUnfit(TerminalError):
-    """``lineage`` of ``stream`` did not pass its trial: ``reason``. A rollback leads to the one ``before``, if any."""
+    """``lineage`` of ``stream`` failed its canary: ``reason``. A rollback leads to the one ``before``, if any."""
 
     exit_code = 36
 
     def __init__(self, stream: str, lineage: str, before: str | None, reason: str) -> None:
         self.stream, self.lineage, self.before, self.reason = stream, lineage, before, reason
-        super().__init__(f"lineage {lineage} of stream {stream!r} did not pass its trial: {reason}")
+        super().__init__(f"lineage {lineage} of stream {stream!r} failed its canary: {reason}")
 
 
 class LineageLeft(TransientError):
-    """``lineage`` of ``stream`` did not pass its trial: ``reason``. The next driver goes back to the one ``before``."""
+    """``lineage`` of ``stream`` failed its canary: ``reason``. The next driver rolls back to the one ``before``."""
 
     exit_code = 37
 
     def __init__(self, stream: str, lineage: str, before: str, reason: str) -> None:
         self.stream, self.lineage, self.before, self.reason = stream, lineage, before, reason
-        back = f"it goes back to lineage {before}"
-        super().__init__(f"lineage {lineage} of stream {stream!r} did not pass its trial, and {back}: {reason}")
+        super().__init__(
+            f"lineage {lineage} of stream {stream!r} failed its canary: {reason}. "
+            f"The next driver rolls back to lineage {before}"
+        )

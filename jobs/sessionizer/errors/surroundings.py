@@ -42,9 +42,7 @@ class HomeNotShared(TerminalError):
 
     def __init__(self, path: Path, host: str, missing: str = "the log of its launch") -> None:
         self.path, self.host, self.missing = path, host, missing
-        super().__init__(
-            f"{path} on {host} is not the folder that this driver was launched from: {missing} is not in it"
-        )
+        super().__init__(f"the home at {path} on {host} is not the home that launched this driver: it lacks {missing}")
 
 
 class ExecutorsUnfit(TerminalError):
@@ -55,7 +53,7 @@ class ExecutorsUnfit(TerminalError):
     def __init__(self, cause: str, host: str | None = None) -> None:
         self.cause, self.host = cause, host
         which = "the executors" if host is None else f"the executor on {host}"
-        super().__init__(f"{which} cannot do the stream's work: {cause}")
+        super().__init__(f"{which} cannot run this stream: {cause}")
 
 
 class ControlUnreachable(TransientError):
@@ -76,7 +74,7 @@ class DiskFull(TransientError):
 
     def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
         self.path, self.purpose, self.detail = path, purpose, detail
-        super().__init__(f"no room for {purpose} at {path}: {detail}")
+        super().__init__(f"no disk space for {purpose} at {path}: {detail}")
 
 
 class StoreUnreachable(TransientError):
@@ -87,7 +85,7 @@ class StoreUnreachable(TransientError):
 
     def __init__(self, path: Path | str, purpose: str, detail: str) -> None:
         self.path, self.purpose, self.detail = path, purpose, detail
-        super().__init__(f"no answer about {purpose} at {path}: {detail}")
+        super().__init__(f"the store of {purpose} at {path} does not answer: {detail}")
 
 
 NAMED: Final = 3
@@ -102,7 +100,10 @@ class SourceFilesGone(TerminalError):
     def __init__(self, stream: str, batch_id: int, files: tuple[str, ...]) -> None:
         self.stream, self.batch_id, self.files = stream, batch_id, files
         more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
-        super().__init__(f"files of batch {batch_id} of {stream!r} are gone unread: {', '.join(files[:NAMED])}{more}")
+        super().__init__(
+            f"files of batch {batch_id} of stream {stream!r} are gone before it read them: "
+            f"{', '.join(files[:NAMED])}{more}"
+        )
 
 
 class SourceFileUnfit(TerminalError):
@@ -122,4 +123,4 @@ class SourceUnreachable(TransientError):
 
     def __init__(self, address: str, cause: str) -> None:
         self.address, self.cause = address, cause
-        super().__init__(f"source at {address} is unreachable: {cause}")
+        super().__init__(f"the source at {address} does not answer: {cause}")

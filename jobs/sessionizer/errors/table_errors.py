@@ -16,10 +16,10 @@ class StateBehindTables(TerminalError):
 
     def __init__(self, stream: str, location: str, lineage: str, batch_id: int, known: int | None) -> None:
         self.stream, self.location, self.lineage, self.batch_id, self.known = stream, location, lineage, batch_id, known
-        here = f"this home does not know {lineage}" if known is None else f"its checkpoint has begun {_batch(known)}"
+        here = "this home does not know that lineage" if known is None else f"its checkpoint has begun {_batch(known)}"
         super().__init__(
             f"the state of stream {stream!r} is older than its tables: {location} has batch {batch_id} of lineage "
-            f"{lineage}, and {here}"
+            f"{lineage}, but {here}"
         )
 
 
@@ -33,10 +33,10 @@ class RowsMissing(TerminalError):
 
     def __init__(self, stream: str, location: str, lineage: str, batch_id: int, found: int | None) -> None:
         self.stream, self.location, self.lineage, self.batch_id, self.found = stream, location, lineage, batch_id, found
-        newest = "no batch of it" if found is None else f"batch {found}"
+        newest = "no batch of it" if found is None else f"batches up to {found} only"
         super().__init__(
             f"the table at {location} lacks rows of stream {stream!r}: lineage {lineage} wrote batch {batch_id} there, "
-            f"and the newest that it has is {newest}"
+            f"but the table has {newest}"
         )
 
 
@@ -57,7 +57,7 @@ class DataAway(TransientError):
 
     def __init__(self, stream: str, what: str, location: str) -> None:
         self.stream, self.what, self.location = stream, what, location
-        super().__init__(f"{what} of stream {stream!r} is not at {location}, where it was")
+        super().__init__(f"{what} of stream {stream!r} is no longer at {location}")
 
 
 def _batch(batch_id: int) -> str:

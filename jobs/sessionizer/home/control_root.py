@@ -24,8 +24,8 @@ ControlPath: TypeAlias = "Path | UPath"
 
 CONTROL_VARIABLE: Final = "SESSIONIZER_CONTROL"
 ALLOWED: Final = (
-    "a path that Airflow and drivers share, hdfs://host:port/folder, or s3://bucket/folder; in no other store is a "
-    "record known to be created unless it exists, in one step"
+    "a path that Airflow and drivers share, hdfs://host:port/folder, or s3://bucket/folder. "
+    "Other stores are not known to create a record only if it does not exist, in one step"
 )
 _FOLDER_OF_STORE: Final = re.compile(r"(hdfs|s3)://[^/]+/.*[^/]")
 

@@ -21,7 +21,7 @@ DataPath: TypeAlias = "Path | UPath"
 
 DATA_VARIABLE: Final = "SESSIONIZER_DATA"
 ALLOWED: Final = (
-    "a path, or a URI that both Spark and fsspec read, such as hdfs://namenode:8020/sessionizer; without credentials"
+    "a path, or a URI without credentials that Spark and fsspec read, such as hdfs://namenode:8020/sessionizer"
 )
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _ON_HADOOP: Final = ("hdfs", "viewfs")
@@ -90,5 +90,5 @@ def _parse_uri(given: str, field: str) -> DataPath:
     except (ValueError, ImportError) as error:
         raise InvalidSpec(field, given, f"{ALLOWED} ({error})") from error
     if uri_of(root) != text:
-        raise InvalidSpec(field, given, f"{ALLOWED}; of this one fsspec understands {uri_of(root)}")
+        raise InvalidSpec(field, given, f"{ALLOWED}. Of this one fsspec understands {uri_of(root)}")
     return root

@@ -41,7 +41,7 @@ def home_at(given: str, field: str = HOME_VARIABLE) -> Path:
     It holds logs of launches, and records and data unless these have roots of their own.
     """
     if is_uri(given):
-        allowed = f"a path; records may be at a URI: {CONTROL_VARIABLE}, checkpoints and tables, too: {DATA_VARIABLE}"
+        allowed = f"a path. Only {CONTROL_VARIABLE} (records) and {DATA_VARIABLE} (checkpoints, tables) may be URIs"
         raise InvalidSpec(field, given, allowed)
     return Path(given).expanduser().absolute()
 

@@ -17,5 +17,5 @@ def plain(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether only public interfaces may be used. Raises InvalidSpec for a value that is neither 1 nor 0 nor empty."""
     value = environment.get(PLAIN_SPARK, "")
     if value not in ("", "0", "1"):
-        raise InvalidSpec(PLAIN_SPARK, value, "1 (the public way everywhere), 0 or nothing")
+        raise InvalidSpec(PLAIN_SPARK, value, "1 (public interfaces of Spark only) or 0, or unset it")
     return value == "1"

@@ -28,10 +28,10 @@ QUERIES: Final = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSub
 WINDOWS: Final = frozenset({"WindowExpression", "UnresolvedWindowExpression"})
 BUILT_IN: Final = ("", "builtin.", "system.builtin.")
 
-SAME_EACH_TIME: Final = "an expression that gives the same value whenever a row is read, so not"
+SAME_EACH_TIME: Final = "an expression that gives the same value whenever a row is read, not"
 CLOCK: Final = (
-    "a batch that is replayed would see the same instant, but a row that is delivered again or read again for another "
-    "lineage would not; rules.time_mode: processing_time goes by the time of arrival"
+    "a row that is delivered again, or read again by another lineage, would get another value. "
+    "To use the time of arrival, set rules.time_mode: processing_time"
 )
 _DATETIME: Final = re.compile("date|timestamp")
 SPECIAL: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
@@ -91,20 +91,20 @@ def forbidden_part(nodes: Sequence[Node], built_in: Collection[str]) -> str | No
     """
     for node in nodes:
         if node.kind in QUERIES:
-            return "an expression over the row alone, so no subquery"
+            return "an expression over the row alone, with no subquery"
         name = _own_name(node.function)
         if name in REFLECTION:
-            return f"an expression that calls no code of Java's, so not {name}"
+            return f"an expression that calls no Java code, not {name}"
         if name in BEYOND_THE_ROW:
             return describe_refusal(name)
         if node.function and name not in built_in:
-            return f"functions that Spark brings with it, so not {node.function}"
+            return f"functions of Spark itself, not {node.function}"
     return None
 
 
 def describe_refusal(name: str) -> str:
     """Return the refusal of the function ``name``, which reads more than the row."""
-    return f"an expression over the row alone, so not {name}(): it reads {BEYOND_THE_ROW[name]}"
+    return f"an expression over the row alone, not {name}(), because it reads {BEYOND_THE_ROW[name]}"
 
 
 def shown_columns(columns: Iterable[str]) -> str:

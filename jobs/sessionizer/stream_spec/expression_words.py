@@ -120,17 +120,17 @@ def forbidden_word(sql: str, built_in: Collection[str]) -> str | None:
     words = words_of(sql)
     for at, word in enumerate(words):
         if word.kind is Kind.UNKNOWN:
-            return f"an expression whose words tell what it does, so not {word.written!r}"
+            return f"an expression of plain words, not {word.written!r}"
         is_field = at > 0 and words[at - 1].is_symbol(".")
         if (word.is_name(*_QUERY) and not is_field) or (word.is_name(*_BEGINS_QUERY) and _opens(words, at)):
-            return "an expression over the row alone, so no subquery"
+            return "an expression over the row alone, with no subquery"
     for name in called(words):
         if name in REFLECTION:
-            return f"an expression that calls no code of Java's, so not {name}"
+            return f"an expression that calls no Java code, not {name}"
         if name in BEYOND_THE_ROW:
             return describe_refusal(name)
         if name not in built_in and name not in _GRAMMAR and name != "over":
-            return f"functions that Spark brings with it, so not {name}"
+            return f"functions of Spark itself, not {name}"
     return None
 
 
@@ -153,13 +153,13 @@ def changing_word(sql: str, columns: Collection[str]) -> str | None:
             return f"{SAME_EACH_TIME} {word.name}()"
         is_column = word.name in own or (at and words[at - 1].is_symbol("."))
         if word.kind in _NAMES and word.name in MOMENTARY and calls:
-            return f"{SAME_EACH_TIME} {word.name}(): {CLOCK}"
+            return f"{SAME_EACH_TIME} {word.name}(), because {CLOCK}"
         if word.kind in _NAMES and word.name in MOMENTARY and not is_column:
             return no_column(word.name, columns)
         if calls and word.name in _CLOCK_WITHOUT_ARGUMENTS and words[at + 2].is_symbol(")"):
-            return f"{SAME_EACH_TIME} {word.name}(): {CLOCK}"
+            return f"{SAME_EACH_TIME} {word.name}(), because {CLOCK}"
         if word.kind is Kind.TEXT and SPECIAL.match(word.written.lstrip("rR")[1:-1]):
-            return f"{SAME_EACH_TIME} {word.written}: {CLOCK}"
+            return f"{SAME_EACH_TIME} {word.written}, because {CLOCK}"
     return None
 
 
@@ -180,7 +180,7 @@ def no_column_word(sql: str, columns: Collection[str]) -> str | None:
 def no_column(name: str, columns: Collection[str]) -> str:
     """Return the refusal of ``name``, which is no column, with the columns that exist."""
     means = "a hidden column of files" if name == HIDDEN_COLUMN else f"{name}()"
-    return f"a column: {shown_columns(columns)}. None is called {name}, which Spark would take for {means}"
+    return f"a column: {shown_columns(columns)}. None is called {name}, so Spark takes it for {means}"
 
 
 def called(words: Sequence[Word]) -> Iterator[str]:

@@ -88,7 +88,7 @@ def _stop(dag_id: str, run_id: str, why: str) -> None:
     home.prepare()
     watch, desired = read_watch(home), examine_desired(home).value
     if watch is not None and watch.is_past(run_id):
-        log.info("%s: the run is over, its stream is let be", why)
+        log.info("%s: the run is over, its stream is left as it is", why)
     elif desired is None or desired.state is DesiredState.RUNNING:
         stop_for_good(home, why, log.info)
 

@@ -57,7 +57,7 @@ def handle_kill(home: StreamHome, task: KilledTask, say: Callable[[str], None]) 
     elif state == BEING_CLEARED:
         ask_to_stop(home, CLEARED, say)
     else:
-        say(f"the watch of {home.name} was taken away ({state}); its driver goes on")
+        say(f"the watch of {home.name} was ended ({state}). Its driver keeps running")
 
 
 def stop_for_good(home: StreamHome, why: str, say: Callable[[str], None]) -> None:

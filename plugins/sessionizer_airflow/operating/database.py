@@ -70,10 +70,10 @@ class DatabaseUser:
         if not leads_to(url, self.host, self.port):
             place = f"{self.host}:{self.port}" if self.port else self.host
             allowed = (
-                f"jdbc:…://{place}/NAME, as the connection says; with options: a connection of type jdbc has them all"
+                f"jdbc:…://{place}/NAME, the connection's host. For a URL with options, use a connection of type jdbc"
             )
             how = "run this DAG again with the history and the connection of one database"
-            problem = f"history is {url!r}; allowed: {allowed}"
+            problem = f"history is {url!r}. Use {allowed}"
             raise UnusableDatabaseConnection(self.connection, problem, how)
 
     @contextmanager

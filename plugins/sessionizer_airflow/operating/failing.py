@@ -36,7 +36,7 @@ def tell_of_failure(context: Mapping[str, Any]) -> None:
         alert = failure_alert(request, context.get("exception"), left_by(home))
         _note_told(home)
     except Exception as error:  # noqa: BLE001  the failure itself is told by Airflow
-        log.warning("nobody could be told of it: %s: %s", type(error).__name__, error)
+        log.warning("the failure could not be recorded: %s: %s", type(error).__name__, error)
         return
     notify(alert, log.warning)
 

@@ -172,9 +172,7 @@ class CarryOut(OperateJob):
             done = operation_of(read_operations(stream), approved)
         else:
             # done by a try whose worker was lost, or by another run with the same plan
-            self.log.info(
-                "nothing is left to do: operation %s, approved by %s, did what this plan says", done.id, done.by
-            )
+            self.log.info("already done: operation %s, approved by %s, did what this plan says", done.id, done.by)
         show_label(context, "done")
         if COMMANDS[request.operation].writes_tables:
             self._announce(context, request, approved, done)

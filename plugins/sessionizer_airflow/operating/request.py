@@ -67,12 +67,12 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
     declared = form_fields()
     for name, (_, verbs) in declared.items():
         if name in given and operation not in verbs:
-            allowed = f"nothing with {operation}: it belongs to {', '.join(verbs)}"
+            allowed = f"Leave it empty: it belongs to {', '.join(verbs)}, not to {operation}"
             raise InvalidSpec(name, Shown(str(given[name])), allowed)
     needed = () if given.get("accept_loss") or operation == SAVEPOINT else COMMANDS[operation].needed
     missing = [name for name in needed if name not in given]
     if missing:
-        raise InvalidSpec(missing[0], Shown("empty"), declared[missing[0]][0].help)
+        raise InvalidSpec(missing[0], Shown("empty"), f"Fill it in: {declared[missing[0]][0].help}")
     if operation == Restore.name:
         _require_one_goal(given.get("savepoint"), given.get("time"))
         _require_folders(given)
@@ -83,9 +83,9 @@ def _require_fitting(operation: str, given: Mapping[str, object]) -> None:
 
 def _require_one_goal(savepoint: object, time: object) -> None:
     if savepoint is None and time is None:
-        raise InvalidSpec("savepoint", Shown("empty, and so is the time"), "the id of a savepoint, or none and a time")
+        raise InvalidSpec("savepoint", Shown("empty, and so is the time"), "the id of a savepoint, or fill in a time")
     if savepoint is not None and time is not None:
-        allowed = f"nothing: savepoint {savepoint} is asked for; one of the two says where to"
+        allowed = f"Leave it empty, because savepoint {savepoint} is given"
         raise InvalidSpec("time", Shown(str(time)), allowed)
 
 
@@ -97,7 +97,7 @@ def _require_folders(given: Mapping[str, object]) -> None:
     for name in ("folder", "move_to"):
         _require_folder(name, str(given.get(name, "/")))
     if "move_to" in given and "folder" not in given:
-        allowed = "a folder or URI in neither of the two data roots, with the savepoint by which the stream moves"
+        allowed = "the folder or URI of the savepoint, in neither of the two data roots"
         raise InvalidSpec("folder", Shown("empty"), allowed)
 
 
@@ -116,7 +116,7 @@ def _require_place(history: str) -> None:
     """
     shown = url_without_secret(history)
     if shown is not None:
-        raise InvalidSpec("history", shown, "a URL without a password, which the connection holds")
+        raise InvalidSpec("history", shown, "a URL without a password, because the connection holds it")
     if not (history == SOURCE or history.startswith(("/", DATABASE)) or is_uri(history)):
         raise InvalidSpec("history", history, f"{SOURCE}, an absolute path, or a URI")
 
@@ -125,6 +125,8 @@ def _require_user(given: Mapping[str, object]) -> None:
     """Check that a connection and a table are given for a database, and for nothing else. Raises InvalidSpec."""
     for name in ("connection", "table"):
         if str(given["history"]).startswith(DATABASE) and name not in given:
-            raise InvalidSpec(name, Shown("empty"), Seed.options()[name].help)
+            raise InvalidSpec(name, Shown("empty"), f"Fill it in: {Seed.options()[name].help}")
         if name in given and not str(given["history"]).startswith(DATABASE):
-            raise InvalidSpec(name, Shown(str(given[name])), f"nothing: the history is no database ({DATABASE}…)")
+            raise InvalidSpec(
+                name, Shown(str(given[name])), f"Leave it empty, because the history is no database ({DATABASE}…)"
+            )

@@ -99,7 +99,7 @@ def report_unwatched(
             tell(_alert(stream))
     if found:
         raise UnwatchedStreams([stream.line for stream in found], "; ".join(stream.what_to_do for stream in found))
-    say("every stream that should run does, or is looked after")
+    say("every stream that should run runs, or its supervisor acts")
 
 
 def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream | None:

@@ -84,7 +84,7 @@ class Supervisor:
         if record.given_up:
             driver = read_situation(self.home, self.policy, epoch_ms()).driver
             self.ledger.write(reset_budget(record, driver.uid if driver else None))
-            self.say("goes on after it had given up, with a full restart budget")
+            self.say("supervision resumes after it had given up, with a full restart budget")
 
     def settle(self, begin: Callable[[], None] = lambda: None) -> Adopt | Wait | StandBy | None:
         """Call ``begin``, then act until there is only a wait left. Return that decision, or None when cancelled.
@@ -243,9 +243,7 @@ class Supervisor:
         try:
             self.launcher.end_by_force(traces)
         except ClusterUnreachable as error:
-            self.say(
-                f"driver {traces.uid} may still be there, though it can write nothing more: {error}", logging.WARNING
-            )
+            self.say(f"driver {traces.uid} may still run, but can write nothing more: {error}", logging.WARNING)
         if traces.launch is not None and traces.launch.submission is not None:
             self._mark_ended(traces.uid)
 

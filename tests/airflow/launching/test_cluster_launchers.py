@@ -202,7 +202,7 @@ def test_silent_cluster_does_not_keep_the_stream_down(
     lease = read_lease(home)
     assert lease is not None
     assert lease.uid != uid or lease.vacancy is Vacancy.FENCED
-    (warning,) = [line for line in said if "may still be there, though it can write nothing more" in line]
+    (warning,) = [line for line in said if "may still run, but can write nothing more" in line]
     assert "Connection refused" in warning
 
 

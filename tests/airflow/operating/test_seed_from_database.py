@@ -115,7 +115,7 @@ def test_nobody_but_the_connections_own_database_gets_the_password(
     other = {"conn_type": "postgres", "login": "ann", "password": PASSWORD, **place}
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(other))
     task, given = job(project)
-    with pytest.raises(PersonNeeded, match=r"history is 'jdbc:postgresql://db:5432/shop'; allowed: jdbc:…://") as told:
+    with pytest.raises(PersonNeeded, match=r"history is 'jdbc:postgresql://db:5432/shop'. Use jdbc:…://") as told:
         task.execute(given)
     assert told.value.reason.startswith("connection 'shop'")
     assert "the connection" in told.value.remedy

@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time import task_runner
 
+from sessionizer.causes.table import CAUSES
 from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.stop_marker import stop_requested
@@ -191,4 +192,4 @@ def test_a_home_that_cannot_be_made_is_told(operator: SuperviseStream, home: Str
     with pytest.raises(PersonNeeded, match="cannot write"):
         operator.execute(context())
     assert [alert.kind for alert in alerts] == [Kind.GAVE_UP]
-    assert "make the path in the message writable" in alerts[0].what_to_do
+    assert CAUSES["UnwritablePath"].remedy in alerts[0].what_to_do

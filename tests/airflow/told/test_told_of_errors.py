@@ -206,9 +206,9 @@ REFUSALS = {
     "broker away": Refusal("SourceUnreachable", "127.0.0.1:1", spec_of(KAFKA_AWAY)),
     "drained": Refusal("StreamDrained", "every session is closed", drained_before),
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
-    "a restore that was cut short": Refusal("OperationPending", "restore of 'clicks' to nightly", restore_cut_short),
+    "a restore that was cut short": Refusal("OperationPending", "'clicks' to nightly", restore_cut_short),
     "an unfit lineage": Refusal("LineageUnfit", "3 of its drivers ended before", trial_failed),
-    "an unfit lineage that is left": Refusal("LineageLeft", "it goes back to", trial_failed_by_one_who_goes_back),
+    "an unfit lineage that is left": Refusal("LineageLeft", "rolls back to lineage", trial_failed_by_one_who_goes_back),
     "another data root": Refusal("DataElsewhere", "elsewhere", begun, at_another_data_root),
     "data of another home": Refusal("DataOwned", "/other on ", data_of_another_home, at_another_data_root),
     "a home that was copied": Refusal(

@@ -38,7 +38,7 @@ REFUSALS = {
     "no such master": Refusal(
         "UnusableConnection",
         {"host": "sparkle://one:7077"},
-        "host is 'sparkle://one:7077'; allowed: local[n], spark://host:7077, yarn",
+        "host is 'sparkle://one:7077'. Use local[n], spark://host:7077, yarn",
         {"field": "host", "connection": "spark_of_the_site"},
     ),
     "no client of Kubernetes": Refusal(

@@ -59,7 +59,7 @@ def test_a_mistake_in_a_spec_is_taken_back_while_nobody_looks(watched: WatchedSt
     for file in files[1:]:
         shutil.copy2(file, stage.feed)
     watched.drive()
-    watched.check("LineageLeft", names=f"it goes back to lineage {before}")
+    watched.check("LineageLeft", names=f"lineage {before}")
     watched.drive(lambda: stage.lineage == before and works(watched.home))
     assert stage.lineage == before
     assert len(watched.told) == 1, "the driver that follows has nothing to tell"

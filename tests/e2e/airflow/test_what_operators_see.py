@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from sessionizer.causes.driver_causes import KILLED
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer_demo.local_airflow.api import wait_until
 from support.processes.file_notifier import told
@@ -106,7 +107,7 @@ def test_a_failure_is_told_with_the_last_words_of_the_driver(platform: Platform)
     assert "vanished" in alert["reason"]
     lines = platform.log_of(platform.runs(DAG)[0]["dag_run_id"], at={"warning"})
     assert any(line.endswith(f"{uid} | its last words") for line in lines)
-    assert any("failure 1 in a row). What to do: find out who ended it" in line for line in lines)
+    assert any(f"failure 1 in a row). What to do: {KILLED.remedy}" in line for line in lines)
     assert not any("hunter2" in line for line in lines)
 
 

@@ -99,12 +99,12 @@ SET_UPS = {
     "control is seen by Airflow only": SetUp("HomeNotShared", "YARN says that application_", home_of_airflow_only),
     "packages are missing there": SetUp(
         "ExecutorsUnfit",
-        "executor on worker-8 cannot do the stream's work: their Python lacks pyarrow, pandas, numpy",
+        "executor on worker-8 cannot run this stream: their Python lacks pyarrow, pandas, numpy",
         bare_python,
     ),
     "Python is another there": SetUp(
         "ExecutorsUnfit",
-        "executors cannot do the stream's work: their Python is 3.9, the driver's is 3.11",
+        "executors cannot run this stream: their Python is 3.9, the driver's is 3.11",
         older_python,
     ),
     "no Python is there": SetUp("ExecutorsUnfit", "they have no program", no_python),

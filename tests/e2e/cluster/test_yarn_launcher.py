@@ -110,7 +110,7 @@ def test_a_killed_driver_is_replaced_with_the_word_of_yarn_and_a_silent_yarn_kee
     os.kill(pid_of(supervisor), signal.SIGSTOP)
     eventually(lambda: look_at(supervisor.home, PATIENT_ENOUGH).call)
     eventually(lambda: replaced(supervisor, second))
-    (warning,) = heard(supervisor, "may still be there, though it can write nothing more")
+    (warning,) = heard(supervisor, "may still run, but can write nothing more")
     assert f"curl -X GET http://{yarn.web}/ws/v1/cluster/apps" in warning
     assert "Connection refused" in warning
     yarn.start()

@@ -297,7 +297,7 @@ def test_a_control_directory_that_was_removed_took_the_lease_with_it(home: Strea
     if made_anew:
         home.prepare()
         assert acquire(home, "second").token == lease.token
-    with pytest.raises(LeaseLost, match="gone or another's"):
+    with pytest.raises(LeaseLost, match="record is gone"):
         lease.check()
 
 

@@ -64,15 +64,15 @@ def test_columns_may_come_and_go_and_change_places_while_sessions_are_open(spark
 
 PAGE_AS_NUMBER = "cast(length(page) as int)"
 CHANGES_THAT_CANNOT_BE: dict[str, tuple[Any, ...]] = {
-    "text to number": ({"page": "page"}, {"page": PAGE_AS_NUMBER}, "mapping.payload.page is 'int'; allowed: string"),
-    "text, gone, number": ({"page": "page"}, {}, {"page": PAGE_AS_NUMBER}, "page is 'int'; allowed: string"),
-    "narrowed": ({"n": "timeout_s * 1L"}, {"n": "timeout_s"}, "mapping.payload.n is 'int'; allowed: bigint"),
+    "text to number": ({"page": "page"}, {"page": PAGE_AS_NUMBER}, "mapping.payload.page is 'int'. Use string"),
+    "text, gone, number": ({"page": "page"}, {}, {"page": PAGE_AS_NUMBER}, "page is 'int'. Use string"),
+    "narrowed": ({"n": "timeout_s * 1L"}, {"n": "timeout_s"}, "mapping.payload.n is 'int'. Use bigint"),
     "inside a struct": (
         {"at": "named_struct('page', page, 'n', 1)"},
         {"at": "named_struct('n', 'one')"},
-        "mapping.payload.at is 'string'; allowed: int at n,",
+        "mapping.payload.at is 'string'. Use int at n,",
     ),
-    "widened, which the tables cannot": ({"n": "timeout_s"}, {"n": "timeout_s * 1L"}, "allowed: int, as in the table"),
+    "widened, which the tables cannot": ({"n": "timeout_s"}, {"n": "timeout_s * 1L"}, "Use int, the type in the table"),
 }
 QUICK = {"text to number", "widened, which the tables cannot"}
 """By Spark's schema, and by the tables': these run with all other tests."""
@@ -104,7 +104,7 @@ def versions(stage: Stage) -> dict[str, int]:
 def test_another_time_mode_is_refused(spark: SparkSession, stage: Stage) -> None:
     run_by(spark, stage, {}, line(0))
     rules = {**clicks_spec()["rules"], "time_mode": "processing_time"}
-    with pytest.raises(InvalidSpec, match=r"rules\.time_mode is 'processing_time'; allowed: 'event_time'"):
+    with pytest.raises(InvalidSpec, match=r"rules\.time_mode is 'processing_time'. Use 'event_time'"):
         run_by(spark, stage, {}, line(1), rules=rules)
 
 
@@ -126,5 +126,5 @@ def test_a_driver_says_which_column_and_what_is_in_reach(spark: SparkSession, st
     stage.write_spec(spec_with({"page": PAGE_AS_NUMBER}))
     with DriverProcess.start(stage, "other", until="caught-up", apply=True) as driver:
         assert driver.wait() == InvalidSpec.exit_code
-        assert "mapping.payload.page is 'int'; allowed: string, which open events may have" in driver.said
+        assert "mapping.payload.page is 'int'. Use string, which open events may have" in driver.said
         assert "Traceback" not in driver.said

@@ -30,7 +30,7 @@ def test_a_python_without_packages_is_told(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "bare" / "bin" / "python"))
     # a worker of ours does not even start, one of Spark's does and can be asked
     lacks = "their Python lacks pyarrow, pandas, numpy" if plain() else "their Python lacks numpy"
-    with pytest.raises(ExecutorsUnfit, match=f"cannot do the stream's work: {lacks}$"):
+    with pytest.raises(ExecutorsUnfit, match=f"cannot run this stream: {lacks}$"):
         require_fit_executors(spark, tmp_path)
 
 

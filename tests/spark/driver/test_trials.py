@@ -95,7 +95,7 @@ def test_a_lineage_that_fails_is_left_again_whoever_is_killed(failed: Failed, mo
     assert trial is not None
     assert (trial.outcome, trial.course.before) == (Outcome.FAILED, failed.first)
     shown = one_stream(failed.stage.home, failed.stage.streams, failed.stage.name).trial_line
-    assert "its next driver goes back" in (shown or "")
+    assert failed.second in (shown or "")
 
     with monkeypatch.context() as patched:
         patched.setattr(rolling_back, "activate_lineage", die)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.causes.table import CAUSES
 from sessionizer.errors import DamagedFile, DataElsewhere
 from sessionizer.home.data_root import uri_of
 from support.expected.landed import assert_as_defined
@@ -70,7 +71,7 @@ def test_no_driver_begins_from_scratch_beside_data_that_it_does_not_know(tmp_pat
             f"SESSIONIZER_DATA is '{other}', but lineage {stage.lineage} of stream 'clicks' has its data at"
             in driver.said
         )
-        assert "remedy: set SESSIONIZER_DATA (or --data) to where the lineage has its data" in driver.said
+        assert f"remedy: {CAUSES['DataElsewhere'].remedy}" in driver.said
     assert not other.exists()
     shutil.rmtree(mounted(stage.stream_home.control))
     with DriverProcess.start(stage, "c") as driver:

@@ -123,10 +123,10 @@ REFUSED = {
     "explode(collect_list(page))": "a SQL aggregate over",
     "hll_sketch_estimate(hll_union_agg(cast(page as binary)))": "not hll_union_agg",
     "sum(nobodys(page))": "not nobodys",
-    "sum(at - timestamp '2000-01-01')": "no interval",
+    "sum(at - timestamp '2000-01-01')": "no intervals",
 }
 REFUSED_BY_WORDS = {
-    "hll_sketch_estimate(hll_union_agg(cast(page as binary)))": "aggregates that fail for no value of an event",
+    "hll_sketch_estimate(hll_union_agg(cast(page as binary)))": "aggregates that never fail",
 }
 
 

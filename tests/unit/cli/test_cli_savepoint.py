@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.causes.table import CAUSES
 from sessionizer.errors import NothingToSave, UnknownSavepoint, UnusableSavepoint
 from sessionizer.home.stream_home import StreamHome
 from sessionizer.state.savepoints.beginning import reading
@@ -83,7 +84,7 @@ def test_what_is_wrong_is_told_with_a_way_out(
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     told = capsys.readouterr()
     assert "open_events/part-0.parquet is missing: it had open events, 550 bytes" in told.out
-    assert "remedy: go on from another complete one" in told.err
+    assert f"remedy: {CAUSES['UnusableSavepoint'].remedy}" in told.err
     savepoint.manifest.write_text("{")
     assert cli("verify", OLD) == UnusableSavepoint.exit_code
     assert "damaged" in capsys.readouterr().err
@@ -93,7 +94,7 @@ def test_two_are_compared(cli: Callable[..., int], home: StreamHome, capsys: pyt
     fabricate(home.savepoints, OLD)
     fabricate(home.savepoints, NEW)
     assert cli("diff", OLD, NEW) == 0
-    assert capsys.readouterr().out == "they say the same\n"
+    assert capsys.readouterr().out == "the two savepoints are equal\n"
     assert cli("diff", OLD, NEW, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"changes": [], "events": None}
 

@@ -75,7 +75,7 @@ def test_a_lineage_on_trial_says_where_it_stands_and_what_to_do(platform: Platfo
     write_trial(home, trial.decided(Outcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before"))
     failed = platform.call("status").stdout
     assert f"lineage {lineage} did not pass its trial after the rescale: 40% of the 1,000 rows" in failed
-    assert f"`sessionizer rollback visits` leads back to lineage {trial.course.before}" in failed
+    assert f"`sessionizer rollback visits` to return to lineage {trial.course.before}" in failed
     accepted = CliRunner().invoke(app, ["accept", "visits", "--home", str(platform.home), "--by", "ann"])
     assert accepted.stdout == f"stream visits goes on with lineage {lineage}, accepted by ann\n"
     assert "was accepted by ann" in platform.call("status").stdout
@@ -121,7 +121,7 @@ def test_a_failure_is_explained(platform: Platform) -> None:
     record_failure(home, "driver-1", QueryInterrupted("visits", "disk_full", "No space left on device\nat java"))
     result = platform.call("status")
     assert "FAILED" in result.stdout
-    assert "disk_full: the query of 'visits' was interrupted" in result.stdout
+    assert "disk_full: the query of stream 'visits' was interrupted" in result.stdout
     assert "free some space" in result.stdout
     assert "at java" not in result.stdout
 

@@ -30,8 +30,8 @@ OF_SOURCES: Final = (
 COMMAND: Final = re.compile(r"`(sessionizer [^`]+)`")
 LATE: Final = late_backlog_line("clicks", Lineage("a", 0), Figures(read=96, late=69), 0) or ""
 WITH_MORE: Final = (
-    errors.InvalidSpec("key_groups", 8, "16, by which the state of this stream is divided"),
-    errors.InvalidSpec("source.topic", "b", "'a', of which the checkpoint has the position"),
+    errors.InvalidSpec("key_groups", 8, "Run `sessionizer rescale`, because the state has 16 key groups"),
+    errors.InvalidSpec("source.topic", "b", "Run `sessionizer switch` to continue elsewhere than at 'a'"),
     errors.InvalidSpec("mapping.key", "user", "an expression over u"),
     errors.InvalidSpec("rules.older", 1, "a known key", file=Path("/home/lineages/a/spec.json")),
     errors.LineageUnfit("clicks", "b", "a", "80% of its rows were refused, 1% before"),

@@ -41,7 +41,7 @@ def test_who_comes_first_has_it_and_another_home_is_told_whose_it_is(tmp_path: P
     first, second = home_in(tmp_path / "laptop", lake), home_in(tmp_path / "cluster", lake)
     claim_data(first)
     claim_data(first)
-    with pytest.raises(DataOwned, match=f"of the home {tmp_path}/laptop on .*, not to clicks@"):
+    with pytest.raises(DataOwned, match=f"of home {tmp_path}/laptop on .*, not to clicks@"):
         require_own_data(second)
     claim_data(second)
     require_own_data(first)

@@ -40,9 +40,9 @@ def test_a_stream_that_nobody_ever_changed_has_none(home: StreamHome) -> None:
 
 def test_while_one_is_not_over_nothing_else_starts(home: StreamHome) -> None:
     write_operation(home, BEGUN.record_step(Reached.STOPPED))
-    with pytest.raises(OperationPending, match=r"restore of 'clicks' to 20261122T080000-abc123.*'stopped'") as raised:
+    with pytest.raises(OperationPending, match=r"to 20261122T080000-abc123.*'stopped'") as raised:
         require_no_operation(home)
-    assert "type the same command again" in remedy_for(raised.value)
+    assert "sessionizer status" in remedy_for(raised.value)
     write_operation(home, replace(BEGUN, outcome=Ending.DONE))
     require_no_operation(home)
     assert pending_operation(home) is None

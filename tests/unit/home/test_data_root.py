@@ -72,16 +72,15 @@ def test_a_table_elsewhere_is_shown_with_its_queries_and_not_looked_at() -> None
     "given", ["s3://key:hidden@bucket/lake", "nothing://there/lake", "abfss://container@account.dfs.core.windows.net/x"]
 )
 def test_what_is_no_data_root_is_refused_by_name(given: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"^SESSIONIZER_DATA is .*; allowed: a path, or a URI") as caught:
+    with pytest.raises(InvalidSpec, match=r"^SESSIONIZER_DATA is .*. Use a path, or a URI") as caught:
         data_root(given, HOME)
     assert "hidden" not in str(caught.value)
 
 
 @pytest.mark.parametrize("given", ["hdfs://namenode:8020/home", "s3a://bucket/home", "file:/home"])
 def test_a_home_at_a_uri_is_refused_by_name(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    elsewhere = "records may be at a URI: SESSIONIZER_CONTROL, checkpoints and tables, too: SESSIONIZER_DATA"
     monkeypatch.setenv("SESSIONIZER_HOME", given)
-    with pytest.raises(InvalidSpec, match=f"^SESSIONIZER_HOME is '{given}'; allowed: a path; {elsewhere}"):
+    with pytest.raises(InvalidSpec, match=f"^SESSIONIZER_HOME is '{given}'. Use a path.*SESSIONIZER_DATA"):
         platform_home()
     with pytest.raises(InvalidSpec, match=r"^--home is "):
         home_at(str(Path(given)), "--home")  # as the command line has it
@@ -118,12 +117,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_name_node_that_is_not_there_is_transient_and_found_at_once() -> None:
-    with pytest.raises(StoreUnreachable, match=r"^no answer about the data root at hdfs://127\.0\.0\.1:1/lake: Conn"):
+    with pytest.raises(StoreUnreachable, match=r" the data root at hdfs://127\.0\.0\.1:1/lake .*: Conn"):
         make_writable(UPath("hdfs://127.0.0.1:1/lake"), "x")
 
 
 def test_a_scheme_that_no_package_here_reads_is_refused() -> None:
-    with pytest.raises(InvalidSpec, match=r"SESSIONIZER_DATA is 'gs://bucket/lake'; .*install gcsfs"):
+    with pytest.raises(InvalidSpec, match=r"SESSIONIZER_DATA is 'gs://bucket/lake'\. .*install gcsfs"):
         make_writable(UPath("gs://bucket/lake"), "x")
 
 
@@ -143,5 +142,5 @@ def test_a_store_that_does_not_answer_is_waited_for(monkeypatch: pytest.MonkeyPa
     }.items():  # fmt: skip
         monkeypatch.setenv(variable, value)
     # with an option of its own: fsspec keeps the client that lacks credentials
-    with pytest.raises(StoreUnreachable, match=r"s3://away/lake: EndpointConnectionError: "):
+    with pytest.raises(StoreUnreachable, match=r"s3://away/lake .*: EndpointConnectionError: "):
         make_writable(UPath("s3://away/lake", use_ssl=False), "x")

@@ -94,14 +94,13 @@ def test_it_passes_once_and_is_over(home: StreamHome) -> None:
 def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHome) -> None:
     watch = begun(home, "a")
     lineage, before = watch.trial.lineage, watch.trial.course.before
-    with pytest.raises(LineageUnfit, match=f"lineage {lineage} .* did not pass its trial: 50% of the 1,000 rows"):
+    with pytest.raises(LineageUnfit, match=f"lineage {lineage} .*: 50% of the 1,000 rows"):
         watch.judge(bring(home, lineage, quarantined=100))
     with pytest.raises(LineageUnfit) as raised:
         TrialWatch.begun_by(home, "b")
     advice = remedy_for(raised.value)
-    assert advice.startswith(
-        f"`sessionizer rollback clicks` leads back to lineage {before}; `sessionizer accept clicks`"
-    )
+    assert str(before) in advice
+    assert all(command in advice for command in ("`sessionizer rollback clicks`", "`sessionizer accept clicks`"))
     assert abandoned_lineages(home) == []
     assert accepted(home, "ann") == f"stream clicks goes on with lineage {lineage}, accepted by ann"
     assert TrialWatch.begun_by(home, "b") is None
@@ -114,8 +113,9 @@ def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHom
 def test_who_approved_that_goes_back_without_being_asked(home: StreamHome) -> None:
     lineage = on_trial(home, active(home), Terms(goes_back=True))
     watch = begun(home, "a")
-    with pytest.raises(LineageLeft, match="did not pass its trial, and it goes back to lineage"):
+    with pytest.raises(LineageLeft) as raised:
         watch.judge(bring(home, lineage, quarantined=100))
+    assert raised.value.before == watch.trial.course.before
     noted = read_trial(home, lineage)
     assert noted is not None
     assert noted.goes_back
@@ -144,7 +144,7 @@ def test_what_would_end_its_query_again_fails_it_at_once(home: StreamHome) -> No
     assert watch.translate_error(away) is away
     ended = watch.translate_error(QueryFailed("clicks", "state_refused", "another provider"))
     assert isinstance(ended, LineageUnfit)
-    assert "its driver a ended for good: the query of 'clicks' failed (state_refused)" in ended.reason
+    assert "its driver a ended for good: the query of stream 'clicks' failed (state_refused)" in ended.reason
 
 
 def test_who_accepts_while_a_driver_runs_has_the_last_word(home: StreamHome) -> None:

@@ -98,7 +98,7 @@ def test_a_copy_that_was_cut_short_is_made_anew_and_one_that_is_whole_is_kept(mo
 
 def test_a_table_in_the_way_is_refused_unless_the_move_was_begun(home: StreamHome, tmp_path: Path) -> None:
     (tmp_path / "lake" / "streams" / "clicks" / "tables" / "sessions").mkdir(parents=True)
-    with pytest.raises(InvalidSpec, match=r"allowed: a data root without tables of the stream; there is .*sessions"):
+    with pytest.raises(InvalidSpec, match=r"a data root without tables of the stream.*sessions"):
         move_to(home, tmp_path / "lake", ("sessions",), begun=False)
     assert move_to(home, tmp_path / "lake", ("sessions",), begun=True) is not None
 

@@ -38,7 +38,7 @@ def show(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show the open events after a batch: in all, of one key group, or of one key. The stream may run on."""
     if key is not None and group is not None:
-        raise InvalidSpec("--group", group, "Omit it beside --key: a key is in one group")
+        raise InvalidSpec("--group", group, "Omit it, because --key names the group already")
     where = stream_home(home, stream, data)
     retained_batch(where, batch)  # reports an error before Spark starts
     say(f"starting Spark to look into {stream}")

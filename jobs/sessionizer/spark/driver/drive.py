@@ -71,7 +71,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
             lease.release()
         else:
             # a record would free the lease: only the end of this process ends what the query may still do
-            say("the query did not end in time: this driver leaves no exit record")
+            say("the query did not end in time, so this driver leaves no exit record")
         raise cause from error
     reserve.give_up()
     record = ExitRecord(uid=options.uid, at=epoch_ms(), outcome=outcome, batch_id=batch_id)

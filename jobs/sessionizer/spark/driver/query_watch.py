@@ -62,7 +62,7 @@ class QueryWatch:
             self._lease.look()
             self.look(spark, query)
             if epoch_ms() - (self._signs.beat.progress_at or 0) > STUCK_AFTER_MS:
-                say("the running batch does not get on: it is given up, and will be run again")
+                say("the running batch makes no progress, so it is cancelled and will be retried")
                 break
             time.sleep(POLL_S)
         query.stop()

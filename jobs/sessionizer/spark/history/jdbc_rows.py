@@ -30,7 +30,9 @@ class JdbcTable:
         """Raise InvalidSpec for a URL with a password, because it would be in the list of processes, and be kept."""
         shown = url_without_secret(self.url)
         if shown is not None:
-            raise InvalidSpec(field, shown, f"a URL without a password, which {PASSWORD} in the environment holds")
+            raise InvalidSpec(
+                field, shown, f"a URL without a password. Put the password into {PASSWORD} in the environment"
+            )
 
 
 def read_jdbc(spark: SparkSession, table: JdbcTable) -> DataFrame:

@@ -72,14 +72,14 @@ def past_at(
     """
     if given.startswith(CHECKPOINT):
         if query is None:
-            allowed = f"a query of {VIEW}: it makes rows of the source out of those of the state"
+            allowed = f"a query of {VIEW} that makes rows of the source from rows of the state"
             raise InvalidSpec("--query", None, allowed)
         return _queried(*state_at(given, table, FIELD), query)
     past, reader = _stored_at(given, source, table, user)
     if query is None:
         return past, reader
     if not isinstance(reader, DeltaSource | JdbcTable):
-        raise InvalidSpec("--query", query, f"nothing: a query is for a table, and {given} has rows of the source")
+        raise InvalidSpec("--query", query, f"Omit it: {given} has rows of the source, and a query is for a table")
     return _queried(past, reader, query)
 
 
@@ -91,12 +91,12 @@ def _queried(past: Past, table: Table, query: str) -> tuple[Past, Queried]:
 def _stored_at(given: str, source: Source, table: str | None, user: str | None) -> tuple[Past, Source | JdbcTable]:
     if given.startswith(DATABASE):
         if table is None:
-            raise InvalidSpec("--table", None, "the name of a table or view, as the history is in a database")
+            raise InvalidSpec("--table", None, "the name of a table or view, because the history is in a database")
         found_there = JdbcTable(given, table, user)
         found_there.require_no_secret(FIELD)
         return Past("jdbc", given, f"table {table}"), found_there
     if table is not None or user is not None:
-        raise InvalidSpec("--table", table, f"nothing, as the history is no database ({DATABASE}…)")
+        raise InvalidSpec("--table", table, f"Omit it, because the history is no database ({DATABASE}…)")
     if given == SOURCE:
         return Past(SOURCE, source.format), source
     return _find_in_folder(folder_at(given, FIELD), given, source)
@@ -137,7 +137,7 @@ def _rows_of(spark: SparkSession, source: Table | Queried) -> DataFrame:
                 return spark.sql(f"select * from ({query})")  # noqa: S608  the user who types it may read this
             except PySparkException as error:
                 raise InvalidSpec(
-                    "--query", query, f"a query of {VIEW} that Spark takes: {first_line(error)}"
+                    "--query", query, f"a query of {VIEW} that Spark can run ({first_line(error)})"
                 ) from error
         case JdbcTable():
             return read_jdbc(spark, source)
@@ -189,7 +189,7 @@ def _files(source: Source, folder: str, names: Iterable[str]) -> FilesSource:
     columns = getattr(source, "columns", None)
     if columns is None:
         raise InvalidSpec(
-            FIELD, folder, f"a Delta table: a source of format {source.format} does not say which columns"
+            FIELD, folder, f"a Delta table, because a source of format {source.format} does not say which columns"
         )
     options = given.options if given is not None and given.encoding == encoding else {}
     found = {"format": "files", "path": folder, "encoding": encoding, "columns": columns, "options": options}

@@ -102,7 +102,7 @@ def source_of_history(source: Source, folder: Path) -> FilesSource | DeltaSource
     if source.format == "files":
         return source.model_copy(update={"path": str(folder)})
     if source.format == "delta":
-        raise InvalidSpec("--input", str(folder), "a Delta table, as source.format is delta")
+        raise InvalidSpec("--input", str(folder), "a Delta table, because source.format is delta")
     return FilesSource(format="files", path=str(folder), encoding=source.encoding, columns=source.columns)
 
 

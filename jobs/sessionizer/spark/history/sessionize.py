@@ -75,7 +75,7 @@ def _timed(events: DataFrame, rules: SessionRules) -> DataFrame:
 
 def _timeout_in_force(rules: SessionRules) -> Column:
     if rules.time_mode is TimeMode.PROCESSING_TIME:
-        allowed = "event_time or none, as a history has no arrival times"
+        allowed = "event_time or none, because a history has no arrival times"
         raise InvalidSpec("rules.time_mode", rules.time_mode.value, allowed)
     if rules.time_mode is TimeMode.NONE:
         return F.lit(NEVER_MS)

@@ -42,7 +42,7 @@ def state_at(given: str, part: str | None, field: str) -> tuple[Past, StateRows]
     folder = folder_at(given.removeprefix(CHECKPOINT), field)
     found = inspect(folder)
     if found is None or found.checkpoint.committed is None:
-        raise InvalidSpec(field, given, f"{CHECKPOINT} and the checkpoint of a query that has a batch that is over")
+        raise InvalidSpec(field, given, f"{CHECKPOINT} and the checkpoint of a query with a committed batch")
     name, options = _part(found, part)
     batch = found.checkpoint.committed
     rows = StateRows(uri_of(folder), batch, found.checkpoint.state_format, tuple(options.items()))

@@ -30,7 +30,7 @@ def checked_type(rows: DataFrame, field: str, sql: str) -> DataType:
     try:
         require_own_row(rows.sparkSession, field, sql, rows.columns)
         if is_window(rows.sparkSession, sql):
-            raise InvalidSpec(field, sql, "an expression over the row alone, so no window over several")
+            raise InvalidSpec(field, sql, "an expression over the row alone, with no window")
         # beside the other columns and in the wrapping it will run in: no place for an aggregate or a generator
         beside = rows.select("*", never_failing(rows.sparkSession, sql).alias(_CHECKED))
         found = beside.schema[_CHECKED].dataType
@@ -53,8 +53,8 @@ def require_keepable(rows: DataFrame, field: str, sql: str) -> DataType:
     """
     found = checked_type(rows, field, sql)
     if not_kept(found) is not None:
-        example = "cast it, for example cast(... as string)"
-        raise InvalidSpec(field, sql, f"a type that can be kept, not {found.simpleString()}; {example}")
+        example = "Cast it, for example cast(... as string)"
+        raise InvalidSpec(field, sql, f"a type that can be kept, not {found.simpleString()}. {example}")
     return found
 
 
@@ -62,5 +62,5 @@ def require_type(rows: DataFrame, field: str, sql: str, allowed: tuple[str, ...]
     """Return the type of ``sql``, whose short name must be one of ``allowed``. Raises InvalidSpec naming ``field``."""
     found = checked_type(rows, field, sql)
     if found.typeName() not in allowed:
-        raise InvalidSpec(field, sql, f"{' or '.join(allowed)}, not {found.simpleString()}; {example}")
+        raise InvalidSpec(field, sql, f"{' or '.join(allowed)}, not {found.simpleString()}. {example}")
     return found

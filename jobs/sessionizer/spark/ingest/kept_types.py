@@ -36,7 +36,7 @@ def require_readable_state(home: StreamHome, lineage: str | None, spec: StreamSp
     if kept is None or lineage is None or begun_batch(home.checkpoint(lineage)) is None:
         return
     if kept.time_mode != spec.rules.time_mode:
-        allowed = f"{kept.time_mode!r}, the clock that the state of this stream is on; another clock is another stream"
+        allowed = f"{kept.time_mode!r}, the clock of this stream's state, or start another stream for another clock"
         raise InvalidSpec(TIME_MODE, str(spec.rules.time_mode), allowed)
     require_in_reach(payload, kept)
 
@@ -58,9 +58,9 @@ def _require_in_reach(now: StructField, before: StructField) -> None:
     if found is not None:
         inside = f" at {'.'.join(found.path)}" if found.path else ""
         allowed = (
-            f"{sql_type(found.before)}{inside}, which open events may have, or a type that has each of its values; "
+            f"{sql_type(found.before)}{inside}, which open events may have, or a type that has each of its values. "
+            "Give a column of another type another name"
         )
-        allowed += "a column of another type needs another name"
         raise InvalidSpec(f"mapping.payload.{now.name}", sql_type(found.now), allowed)
 
 

@@ -80,7 +80,7 @@ def _changing_part(rows: DataFrame, resolved: DataFrame, sql: str) -> str | None
     if (function := momentary_function(resolved)) is not None:
         if (allowed := no_column_word(sql, rows.columns)) is not None:
             return allowed
-        return f"{SAME_EACH_TIME} {function}(): {CLOCK}"
+        return f"{SAME_EACH_TIME} {function}(), because {CLOCK}"
     if (word := clock_word(resolved_nodes(resolved), sql)) is not None:
-        return f"{SAME_EACH_TIME} {word}: {CLOCK}"
+        return f"{SAME_EACH_TIME} {word}, because {CLOCK}"
     return None

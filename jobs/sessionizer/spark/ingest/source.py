@@ -89,7 +89,7 @@ def _require_literal(spark: SparkSession, source: FilesSource, folder: str) -> N
     Spark reads a pattern that fits nothing as an empty source, and Hadoop cannot look for a name with a colon.
     """
     if ":" in folder.partition("://")[2] or ("://" not in folder and ":" in folder):
-        found = r"a path without a colon, or without any of [ ] { } * ? \: rename the folder"
+        found = r"Rename the folder: Spark reads no path with a colon and any of [ ] { } * ? \ in it"
         raise InvalidSpec("source.path", source.path, found)
     try:
         spark.read.format("binaryFile").load(literal(folder))
@@ -149,7 +149,7 @@ def _environment(option: str, name: str) -> str:
     field = f"source.options_from_environment.{option}"
     if not is_allowed(name, os.environ):
         allowed = ", ".join(allowed_patterns(os.environ)) or "no variable"
-        raise InvalidSpec(field, name, f"{allowed}. Rename it, or have the operator add it to {ALLOWED}")
+        raise InvalidSpec(field, name, f"{allowed}. Rename the variable, or ask the operator to add it to {ALLOWED}")
     value = os.environ.get(name)
     if value is None:
         raise InvalidSpec(field, name, "the name of a set environment variable")

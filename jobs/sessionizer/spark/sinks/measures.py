@@ -65,7 +65,7 @@ def _require_plan(events: DataFrame, measures: Mapping[str, str]) -> None:
     for name, sql in measures.items():
         together[name] = sql
         if (error := _unplannable(events, together)) is not None:
-            allowed = f"an aggregate that Spark can plan beside the measures before it ({first_line(error)})"
+            allowed = f"an aggregate that Spark can plan together with the measures before it ({first_line(error)})"
             raise InvalidSpec(f"measures.{name}", sql, allowed) from error
 
 
@@ -88,10 +88,12 @@ def _checked(events: DataFrame, name: str, sql: str) -> StructField:
     require_repeatable(events, bare, field, sql)
     guarded = GuardedAggregates.of(spark, {name: sql})
     if not guarded.columns:
-        raise InvalidSpec(field, sql, f"aggregates that fail for no value of an event: {_KNOWN}")
+        raise InvalidSpec(field, sql, f"aggregates that never fail: {_KNOWN}")
     for column in events.select(*guarded.inputs.values()).schema if guarded.inputs else ():
         if "interval" in column.dataType.simpleString():
-            raise InvalidSpec(field, sql, "an aggregate of values that are no interval: their sum may be too long")
+            raise InvalidSpec(
+                field, sql, "an aggregate of values that are no intervals, because a sum of intervals may overflow"
+            )
     return guarded.evaluate(events, _SESSION).schema[name]
 
 
@@ -101,7 +103,7 @@ def _require_known_aggregates(spark: SparkSession, field: str, sql: str) -> None
         raise InvalidSpec(field, sql, "an aggregate of the session's events, not a window over them")
     for node in () if plain() else parsed_nodes(spark, sql):
         if node.function and not may_aggregate(spark, node.function):
-            allowed = f"aggregates that fail for no value of an event, so not {node.function}: {_KNOWN}"
+            allowed = f"aggregates that never fail, not {node.function}: {_KNOWN}"
             raise InvalidSpec(field, sql, allowed)
 
 

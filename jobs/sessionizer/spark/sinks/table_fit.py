@@ -49,10 +49,10 @@ def _refusal(shape: TableShape, column: StructField, found: Unfit, location: str
     else:
         field = f"{shape.given_by.get(column.name, f'sink.{shape.name}')}.{column.name}"
     inside = f" at {'.'.join(path)}" if path else ""
-    allowed = f"{sql_type(found.before)}{inside}, as in the table {shape.name}, or another name, or another sink.path"
+    allowed = f"{sql_type(found.before)}{inside}, the type in the table {shape.name}, or give another name or sink.path"
     if not never:
-        allowed += f"; for readers that know it `alter table delta.`{location}` set tblproperties "
-        allowed += "('delta.enableTypeWidening' = 'true')` lets the table take the wider type"
+        allowed += f". If all readers know type widening, run `alter table delta.`{location}` set tblproperties "
+        allowed += "('delta.enableTypeWidening' = 'true')`, so that the table takes the wider type"
     return InvalidSpec(field, sql_type(found.now), allowed)
 
 

@@ -57,7 +57,7 @@ def check_environment_variable(name: str) -> str:
     if not re.fullmatch("[A-Z][A-Z0-9_]*", name):
         raise refusal(name, "the name of an environment variable: upper-case letters, digits and underscores")
     if is_airflows(name):
-        raise refusal(name, "a variable that drivers are given, which those of Airflow itself are not")
+        raise refusal(name, "another variable, because drivers do not get the variables of Airflow itself")
     return name
 
 

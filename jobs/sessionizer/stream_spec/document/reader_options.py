@@ -45,10 +45,10 @@ def unfit_option(option: str, value: str, encoding: str) -> str | None:
     An option that ends the stream at a single bad line gets advice, too.
     """
     if (option.lower(), value.lower()) == _ENDS_THE_QUERY:
-        return "another value: with this one a single line ends the stream"
+        return "another value, because with this one a single bad line ends the stream"
     honoured = {name.lower(): name for name in HONOURED[encoding]}
     if option.lower() in honoured:
         return None
     close = difflib.get_close_matches(option.lower(), honoured, n=1)
-    meant = f"; the closest is {honoured[close[0]]!r}" if close else ""
-    return f"an option that does something with {encoding} files (docs/stream-spec.md){meant}. Omit this one"
+    meant = f". Did you mean {honoured[close[0]]!r}?" if close else ""
+    return f"Omit it, because it has no effect on {encoding} files (docs/stream-spec.md){meant}"

@@ -100,6 +100,6 @@ class Rules(Section):
     @model_validator(mode="after")
     def _idle_only_in_event_time(self) -> Self:
         if self.idle_after_ms is not None and self.time_mode is not TimeMode.EVENT_TIME:
-            allowed = f"null (or no such key), as time_mode is {self.time_mode}"
+            allowed = f"Omit it or write null, because time_mode is {self.time_mode}"
             raise refusal(self.idle_after_ms, allowed, "idle_after")
         return self

@@ -26,7 +26,7 @@ OptionValue = Annotated[
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
 BY_ENVIRONMENT: Final = "name its environment variable under options_from_environment.{option}"
-BY_SPARK: Final = "give it to Spark's own configuration, where the driver runs"
+BY_SPARK: Final = "set it in Spark's own configuration on the driver's machine"
 Topics = Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$")]
 
 
@@ -48,17 +48,24 @@ class SourceWithOptions(Section):
     def _options_hold_no_secret(self) -> Self:
         for option, value in self.options.items():
             if looks_secret(option):
-                raise refusal(value, f"no secret here: {self.where_else.format(option=option)}", "options", option)
+                raise refusal(
+                    value,
+                    f"Remove it, because a spec holds no secret. Instead, {self.where_else.format(option=option)}",
+                    "options",
+                    option,
+                )
         return self
 
     @model_validator(mode="after")
     def _options_name_no_code(self) -> Self:
         for option, value in self.options.items():
             if names_code(option):
-                allowed = f"no class to load here: {self.where_else.format(option=option)}"
+                allowed = f"Remove it, because a spec loads no class. Instead, {self.where_else.format(option=option)}"
                 raise refusal(value, allowed, "options", option)
             if names_program(option):
-                allowed = f"no program to start here: {self.where_else.format(option=option)}"
+                allowed = (
+                    f"Remove it, because a spec starts no program. Instead, {self.where_else.format(option=option)}"
+                )
                 raise refusal(value, allowed, "options", option)
         return self
 
@@ -166,7 +173,7 @@ class KafkaSource(SourceWithOptions):
     def _options_stand_for_themselves(self) -> Self:
         for option in {**self.options, **self.options_from_environment}:
             if replaces_values(option):
-                allowed = "an option that stands for itself: with this one Kafka replaces ${...} in the others"
+                allowed = "Remove it, because with it Kafka replaces ${...} in the other options"
                 raise refusal(option, allowed, "options")
         return self
 
@@ -174,7 +181,7 @@ class KafkaSource(SourceWithOptions):
     def _environment_adds_to_options(self) -> Self:
         check_settled("options_from_environment", self.options_from_environment, self.settled_options)
         for option in self.options_from_environment.keys() & self.options.keys():
-            raise refusal(self.options[option], "an option in one of the two blocks only", "options", option)
+            raise refusal(self.options[option], "Give it in one of the two blocks only", "options", option)
         return self
 
     @model_validator(mode="after")
@@ -209,15 +216,15 @@ def check_settled(block: str, options: dict[str, str], settled: frozenset[str]) 
     """Refuse ``options`` (written under ``block``) that are among the ``settled`` ones, in any case."""
     for option, value in options.items():
         if option.lower() in settled:
-            raise refusal(value, "not this option: the stream sets it itself", block, option)
+            raise refusal(value, "Remove it, because the stream sets it itself", block, option)
 
 
 def check_columns(encoding: str, columns: str | None) -> None:
     """Refuse ``columns`` that are missing, or that text does not have."""
     if encoding == "text" and columns is not None:
-        raise refusal(columns, "Omit it: text has the column `value` only", "columns")
+        raise refusal(columns, "Omit it, because text has the column `value` only", "columns")
     if encoding != "text" and columns is None:
-        raise refusal(None, f"columns and types as Spark DDL, needed for {encoding}", "columns")
+        raise refusal(None, f"columns and types as Spark DDL, which {encoding} needs", "columns")
 
 
 Source = Annotated[FilesSource | DeltaSource | KafkaSource | SocketSource, Field(discriminator="format")]

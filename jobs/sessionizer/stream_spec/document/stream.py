@@ -59,7 +59,7 @@ class StreamSpec(Section):
     @model_validator(mode="after")
     def _event_time_is_mapped(self) -> Self:
         if self.rules.time_mode is TimeMode.EVENT_TIME and self.mapping.event_time is None:
-            allowed = "a SQL expression of type timestamp, as rules.time_mode is event_time"
+            allowed = "a SQL expression of type timestamp, because rules.time_mode is event_time"
             raise refusal(None, allowed, "mapping", "event_time")
         return self
 
@@ -68,14 +68,14 @@ class StreamSpec(Section):
         if self.mapping.client is None:
             for key in ("client_timeouts", "client_timeouts_table"):
                 if getattr(self.rules, key):
-                    raise refusal(None, f"a SQL expression, as rules.{key} is given", "mapping", "client")
+                    raise refusal(None, f"a SQL expression, because rules.{key} is given", "mapping", "client")
         return self
 
     @model_validator(mode="after")
     def _sessions_can_end(self) -> Self:
         ends = (self.mapping.closes, self.rules.max_events, self.rules.max_duration_ms)
         if self.rules.time_mode is TimeMode.NONE and all(end is None for end in ends):
-            allowed = "a SQL expression, as nothing else ends a session: time_mode is none and both caps are null"
+            allowed = "a SQL expression, because nothing else ends a session: time_mode is none and both caps are null"
             raise refusal(None, allowed, "mapping", "closes")
         return self
 
@@ -83,7 +83,9 @@ class StreamSpec(Section):
     def _names_are_unique(self) -> Self:
         for name, expression in self.measures.items():
             if name in self.mapping.payload:
-                raise refusal(expression, "a measure named unlike any payload column", "measures", name)
+                raise refusal(
+                    expression, "Rename the measure, because a payload column has that name", "measures", name
+                )
         return self
 
 

@@ -131,7 +131,7 @@ def read_text(path: Path) -> str:
             raise InvalidSpec("the file", Shown("too large"), f"at most {MOST_BYTES:,} bytes", file=path)
         return written.decode("utf-8")
     except OSError as error:
-        raise InvalidSpec("the file", Shown("unreadable"), f"a file to read ({error.strerror})", file=path) from error
+        raise InvalidSpec("the file", Shown("unreadable"), f"a readable file ({error.strerror})", file=path) from error
     except UnicodeDecodeError as error:
         raise InvalidSpec("the file", Shown(f"broken at byte {error.start}"), "UTF-8", file=path) from error
 

@@ -41,7 +41,7 @@ SECTIONS: Final[dict[YamlPath, type[Section]]] = {
 
 ALLOWED: Final = {
     REFUSED: "{allowed}",
-    "string_type": "text (in quotes, where YAML would read something else)",
+    "string_type": "text, in quotes if YAML would read it as something else",
     "string_too_short": "text that is not empty",
     "string_pattern_mismatch": "text that matches {pattern}",
     "int_type": "a whole number",
@@ -102,7 +102,7 @@ def allowed_instead(problem: ErrorDetails) -> str:
     if problem["type"] == UNKNOWN_KEY and section:
         return closest_key(str(problem["loc"][-1]), section)
     if problem["type"] == "missing" and section:
-        return f"a value. {keys_of(section)[str(problem['loc'][-1])]}"
+        return f"Add it. {keys_of(section)[str(problem['loc'][-1])]}"
     template = ALLOWED.get(problem["type"])
     return template.format_map(problem.get("ctx", {})) if template else problem["msg"]
 

@@ -52,7 +52,7 @@ class YamlDocument:
         for key, child in node.value:
             place, line = (*path, str(key.value)), key.start_mark.line + 1
             if place in self.lines:
-                allowed = f"a key once in its block; it is also on line {self.lines[place]}"
+                allowed = f"Remove one of the two: the other is on line {self.lines[place]}"
                 raise InvalidSpec(".".join(place), Shown("given twice"), allowed, file=file, line=line)
             self.lines[place] = line
             self._note_lines(child, place, file)

@@ -52,7 +52,7 @@ def test_a_stream_that_never_ran(project: Project, stream: StreamHome, verb: str
 def test_a_seed_of_a_stream_that_has_begun(project: Project, stream: StreamHome) -> None:
     assert asked(project, "seed") == "plan"
     start_lineage(stream)
-    with pytest.raises(PersonNeeded, match="has begun already"):
+    with pytest.raises(PersonNeeded, match="has already begun"):
         asked(project, "seed")
     assert asked(project, "seed", start_over=True) == "plan"
 
@@ -62,7 +62,7 @@ def test_while_another_operation_is_not_over(project: Project, stream: StreamHom
     lineage = start_lineage(stream)
     other = "apply" if verb != "apply" else "rescale"
     write_operation(stream, new_operation(stream, other, "0123456789abcdef", "ann", (lineage, 7)))
-    with pytest.raises(PersonNeeded, match="is not over"):
+    with pytest.raises(PersonNeeded, match="is not finished"):
         asked(project, verb)
 
 

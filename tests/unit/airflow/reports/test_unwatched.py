@@ -77,7 +77,7 @@ def test_what_is_looked_after_or_not_wanted_is_let_be(platform: Platform, said: 
     write_desired(died(platform, "stopped", minutes_ago=20), DesiredState.STOPPED, by="a test", why="")
     report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
     assert alerts == []
-    assert said == ["every stream that should run does, or is looked after"]
+    assert said == ["every stream that should run runs, or its supervisor acts"]
 
 
 def test_it_is_news_again_after_it_was_mended(platform: Platform, said: Heard, alerts: list[Alert]) -> None:

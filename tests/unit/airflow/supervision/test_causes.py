@@ -112,7 +112,7 @@ def test_a_command_in_a_remedy_is_told_as_it_is_typed(home: StreamHome, tmp_path
     assert isinstance(decision, GiveUp)
     last_line = SupervisionEnded("clicks", decision.reason, decision.remedy).remedy
     for told in (alerts[0].what_to_do, last_line, *of_status(home, tmp_path)):
-        assert "`sessionizer rollback clicks` leads to the lineage before" in told
+        assert "`sessionizer rollback clicks` to return to the lineage before" in told
         assert "…`" not in told
 
 

@@ -113,8 +113,10 @@ def declared_columns(columns: str | None) -> StructType:
     except PySparkException as error:
         raise InvalidSpec("source.columns", columns, f"columns as DDL ({first_line(error)})") from error
     if computed := [field.name for field in declared if field.metadata.keys() - {"comment"}]:
-        raise InvalidSpec("source.columns", columns, f"names, types and comments: {', '.join(computed)} has more")
+        raise InvalidSpec("source.columns", columns, f"names, types and comments only: {', '.join(computed)} has more")
     names = [name.lower() for name in declared.names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidSpec("source.columns", columns, f"each column once, in whatever case: not {', '.join(repeated)}")
+        raise InvalidSpec(
+            "source.columns", columns, f"each column once, whatever its case: {', '.join(repeated)} is repeated"
+        )
     return declared

@@ -1,0 +1,81 @@
+"""The sentences that a user reads, one golden file per family: other tests compare fields, exit codes and JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.causes.cause import name_stream
+from sessionizer.causes.remedies import remedy_for
+from sessionizer.causes.table import CAUSES
+from support.expected.error_examples import EXAMPLES
+from support.places import REPOSITORY
+from support.sentences import IMPERATIVES, findings_of_sentence, is_sentence, progress_in, refusals_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Golden = Callable[[str, str], None]
+
+FILES = sorted(file for folder in ("jobs", "plugins") for file in (REPOSITORY / folder).rglob("*.py"))
+ERRORS = [f"{type(error).__name__} ({error.exit_code}): {error}" for error in EXAMPLES]
+REMEDIES = [f"{type(error).__name__}: {remedy_for(error)}" for error in EXAMPLES]
+CAUSE_LINES = [
+    f"{cause.name} ({cause.verdict}): {cause.called} → {name_stream(cause.remedy, 'clicks')}"
+    for cause in CAUSES.values()
+]
+REFUSALS = sorted(set(refusals_in(FILES)))
+PROGRESS = sorted({text for text in progress_in(FILES) if is_sentence(text)})
+KNOWN = REPOSITORY / "tests" / "golden" / "sentences" / "broken_rules.json"
+FAMILIES = {
+    "errors": ERRORS,
+    "remedies": REMEDIES,
+    "causes": CAUSE_LINES,
+    "refusals": REFUSALS,
+    "progress": PROGRESS,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_sentence_is_as_it_was_reviewed(family: str, golden: Golden) -> None:
+    golden(f"sentences/{family}.txt", _lines(FAMILIES[family]))
+
+
+def test_no_family_breaks_more_rules_than_it_did(pytestconfig: pytest.Config) -> None:
+    broken = {
+        family: [f"{rule}: {text}" for text in texts for rule in findings_of_sentence(text)]
+        for family, texts in FAMILIES.items()
+    }
+    if pytestconfig.getoption("--rewrite-golden"):
+        KNOWN.write_text(json.dumps({family: len(found) for family, found in broken.items()}, indent=1) + "\n")
+    known = json.loads(KNOWN.read_text())
+    worse = [line for family, found in broken.items() if len(found) > known[family] for line in found]
+    assert not worse, "rewrite these, see CONTRIBUTING.md:\n" + "\n".join(worse)
+
+
+@pytest.mark.parametrize("line", [*REMEDIES, *CAUSE_LINES], ids=lambda line: line.partition(":")[0])
+def test_a_remedy_begins_with_what_to_do(line: str) -> None:
+    remedy = line.partition("→ ")[2] or line.partition(": ")[2]
+    assert remedy.split()[0].strip(":,") in IMPERATIVES, remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("allowed: nothing, as the history is the source", 1),
+        ("nothing: a query is for a table", 1),
+        ("ask whoever started it", 1),
+        ("free some space; the stream resumes", 1),
+        ("word " * 31, 1),
+        ("Omit it, because text has one column", 0),
+        ("run `sessionizer switch; x`. Then wait", 0),
+    ],
+)
+def test_each_rule_is_held(text: str, rules: int) -> None:
+    assert len(list(findings_of_sentence(text))) == rules
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "".join(text.replace("\n", "\\n") + "\n" for text in texts)
