@@ -26,6 +26,7 @@ from sessionizer.cli.status import status
 from sessionizer.cli.stop import stop
 from sessionizer.cli.tables import tables
 from sessionizer.cli.terminal import tell
+from sessionizer.cli.timeline import timeline
 from sessionizer.errors import SessionizerError
 from sessionizer.home.control_root import CONTROL_VARIABLE
 
@@ -35,7 +36,8 @@ Control: TypeAlias = Annotated[
 ]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 for command in (
-    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, status, tables, history, report, home,
+    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, status, timeline, tables, history,
+    report, home,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

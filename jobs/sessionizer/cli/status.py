@@ -17,6 +17,7 @@ from sessionizer.cli.terminal import say
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.deployment.running_spec import pending_line
+from sessionizer.fleet.health.verdict import Word
 from sessionizer.fleet.streams import all_streams, one_stream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
@@ -30,13 +31,23 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "–"
 COLUMNS: Final = (
-    "stream", "state", "batch", "ev/s", "lag", "watermark (age)", "open", "emitted", "late", "quarantined",
+    "stream", "state", "health", "batch", "ev/s", "lag", "watermark (age)", "open", "emitted", "late", "quarantined",
     "last sign", "driver",
 )  # fmt: skip
 _COLOURS: Final = {
     State.RUNNING: "green", State.IDLE: "green", State.STARTING: "cyan", State.STOPPING: "cyan",
     State.STALLED: "yellow", State.FAILED: "red", State.VANISHED: "red",
 }  # fmt: skip
+_COLOURS_OF_HEALTH: Final = {
+    Word.HEALTHY: "green", Word.WARNING: "cyan", Word.UNKNOWN: "yellow", Word.DEGRADED: "yellow", Word.DOWN: "red",
+}  # fmt: skip
+_NOT_IN_ADVICE: Final = frozenset(
+    {
+        "falling_behind", "catching_up", "lagging", "rows_refused", "rows_late", "old_events", "watermark_halted",
+        "disk_full", "disk_low", "savepoint_overdue",
+    }
+)  # fmt: skip
+"""Rules of findings that the line of advice does not tell."""
 _WIDTH_OF_A_FILE: Final = 200
 
 
@@ -71,6 +82,7 @@ def status(
 def _lines(view: StreamView) -> list[str]:
     """Return the facts for which no column has room."""
     lines = [line for line in (view.running, view.advice, view.operation_line) if line]
+    lines += [finding.line for finding in view.health.findings if finding.rule in _NOT_IN_ADVICE]
     lines += view.damage_lines
     if view.drain is not None and view.drain.over_at is not None:
         lines.append(f"drained: over since {view.drain.moment}, batch {view.drain.batch_id}")
@@ -89,19 +101,20 @@ def _print_table(found: Sequence[StreamView], now: int) -> None:
     """Print one row per stream. In a file or pipe no row is cut to the width of a terminal."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in {"stream", "state", "driver"} else "right")
+        table.add_column(column, justify="left" if column in {"stream", "state", "health", "driver"} else "right")
     for status in found:
         table.add_row(*_row(status, now))
     Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE).print(table)
 
 
 def _row(status: StreamView, now: int) -> list[str]:
-    seen = status.seen
+    seen, word = status.seen, status.health.word
+    health = f"[{_COLOURS_OF_HEALTH[word]}]{word}[/{_COLOURS_OF_HEALTH[word]}]"
     if seen is None:
-        return [status.name, f"[red]{status.state}[/red]", *[NOTHING] * (len(COLUMNS) - 2)]
+        return [status.name, f"[red]{status.state}[/red]", health, *[NOTHING] * (len(COLUMNS) - 3)]
     colour = _COLOURS.get(seen.state, "default")
     age = NOTHING if seen.age_ms is None else f"{describe_duration(seen.age_ms)} ago"
-    return [status.name, f"[{colour}]{seen.state}[/{colour}]", *_figures(seen, now), age, _driver(seen)]
+    return [status.name, f"[{colour}]{seen.state}[/{colour}]", health, *_figures(seen, now), age, _driver(seen)]
 
 
 def _figures(seen: Observation, now: int) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.lease.ledger import read_lease
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.errors import (
@@ -40,6 +41,8 @@ def record_failure(home: StreamHome, uid: str, error: BaseException) -> None:
     )
     with suppress(UnwritablePath, DiskFull, ControlUnreachable):
         write_exit(home, record)
+    said = (record.message or "").partition("\n")[0]
+    add_mark(home, Mark(kind=MarkKind.CRASH, what=record.error_type or "", text=said, uid=uid))
 
 
 def _kind_of(error: BaseException) -> str:

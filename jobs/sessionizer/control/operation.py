@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.desired_state import DesiredState, end_maintenance, read_desired
 from sessionizer.control.records.operation_record import Ending, OperationRecord, Reached, write_operation
 from sessionizer.errors import ControlUnreachable, DiskFull, TransientError, UnwritablePath
@@ -60,7 +61,13 @@ class Operation:
         """
         self._wanted_again("is over")
         self._write(replace(self.record.record_step(Reached.ACTIVATED, lineage_to=lineage), outcome=Ending.DONE))
-        return self.record
+        record = self.record
+        savepoint = record.savepoint or None
+        add_mark(
+            self.home,
+            Mark(kind=MarkKind.COMMAND, what=record.verb, lineage=lineage, savepoint=savepoint, by=record.by),
+        )
+        return record
 
     @contextmanager
     def abandoned_if_it_fails(self, before: Reached) -> Iterator[None]:

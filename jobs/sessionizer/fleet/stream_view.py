@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.causes.remedies import remedy_for
 from sessionizer.errors import DamagedFile
+from sessionizer.fleet.health.verdict import StreamHealth
 
 if TYPE_CHECKING:
     from sessionizer.control.records.operation_record import OperationRecord
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 INVALID: Final = "INVALID"
 """State of a stream whose spec cannot be read."""
+UNJUDGED: Final = StreamHealth()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class StreamView:
     remedy if it failed. ``unfinished``: the command that has the stream and is not over. ``left_out``: the ranges of
     its source whose rows its lineage quarantines. ``damages``: of its records. ``last_operation``: the newest one.
     ``operation_line``: its failure, if it failed lately. ``table_changes``: changes of its tables by others.
-    ``late_backlog``: too many rows of its first batches came late, and the remedy.
+    ``late_backlog``: too many rows of its first batches came late, and the remedy. ``health``: its word, and why.
     """
 
     name: str
@@ -58,6 +60,7 @@ class StreamView:
     last_operation: OperationRecord | None = None
     operation_line: str | None = None
     late_backlog: str | None = None
+    health: StreamHealth = UNJUDGED
 
     @property
     def seen(self) -> Observation | None:
@@ -125,4 +128,5 @@ class StreamView:
         said["table_changes"] = [change.to_json() for change in self.table_changes]
         said["trial"] = self.trial.to_json() if self.trial else None
         said["late_backlog"] = self.late_backlog
+        said["health"] = self.health.to_json()
         return {"stream": self.name, **observed, **said}

@@ -17,6 +17,7 @@ from sessionizer.deployment.running_spec import pending_changes
 from sessionizer.errors import SessionizerError, UnknownStream
 from sessionizer.fleet.advice import advice_on
 from sessionizer.fleet.damages import damaged_records
+from sessionizer.fleet.health.read_facts import health_of
 from sessionizer.fleet.operation_words import abandoned_line
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
@@ -77,7 +78,7 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
     operations = read_operations(home)
     beat, trial = newest.seen.heartbeat, examine_trial(home)
     unfinished = read_unfinished(home, newest.owner, now)
-    return StreamView(
+    view = StreamView(
         name=spec.name,
         home=home,
         newest=newest,
@@ -96,6 +97,7 @@ def view_spec(spec: StreamSpec, platform: Path) -> StreamView:
         operation_line=abandoned_line(operations, now),
         late_backlog=_late_backlog(home, now),
     )
+    return replace(view, health=health_of(view, spec, now))
 
 
 def _late_backlog(home: StreamHome, now: int) -> str | None:
@@ -119,8 +121,11 @@ def _trial_line(home: StreamHome, trial: Trial) -> str:
 
 def view_home(home: StreamHome) -> StreamView:
     """Return the stream that has a home and no file. Raises ControlUnreachable."""
-    view = StreamView(name=home.name, home=home, specified=False, newest=_newest(home, epoch_ms()))
-    return replace(view, advice=f"ORPHAN: {view.orphan_line}") if view.is_orphan else view
+    now = epoch_ms()
+    view = StreamView(name=home.name, home=home, specified=False, newest=_newest(home, now))
+    if view.is_orphan:
+        view = replace(view, advice=f"ORPHAN: {view.orphan_line}")
+    return replace(view, health=health_of(view, None, now))
 
 
 def _view_file(file: Path, platform: Path) -> StreamView:
@@ -134,11 +139,12 @@ def _view_file(file: Path, platform: Path) -> StreamView:
             now = epoch_ms()
             newest, supervision = _newest(home, now), read_supervision(home)
         except SessionizerError as unseen:
-            return StreamView(name=file.stem, home=None, problem=unseen, advice=told)
+            blind = StreamView(name=file.stem, home=None, problem=unseen, advice=told)
+            return replace(blind, health=health_of(blind, None, epoch_ms()))
         unfinished = None
         with suppress(SessionizerError):
             unfinished = read_unfinished(home, newest.owner, now)
-        return StreamView(
+        view = StreamView(
             name=file.stem,
             home=home,
             problem=error,
@@ -147,6 +153,7 @@ def _view_file(file: Path, platform: Path) -> StreamView:
             advice=told,
             unfinished=unfinished,
         )
+        return replace(view, health=health_of(view, None, now))
 
 
 def _newest(home: StreamHome, now: int) -> NewestDriver:

@@ -100,6 +100,19 @@ class ControlFiles:
         """Return the plan of that request."""
         return self.plans / f"{checked_identifier('request', request)}.json"
 
+    @property
+    def history(self) -> ControlPath:
+        """The folder of the stream's history: a file for each hour and each mark."""
+        return self.root / "history"
+
+    def history_hour(self, hour: str) -> ControlPath:
+        """Return the file with the samples of an hour, such as ``2026-11-26T01``."""
+        return self.history / f"{checked_identifier('hour', hour)}.json"
+
+    def history_mark(self, mark: str) -> ControlPath:
+        """Return the file of a mark, such as ``1790382862000-3fa9c2``: epoch ms, and what tells it from others."""
+        return self.history / f"mark.{checked_identifier('mark', mark)}.json"
+
     def exit(self, uid: str) -> ControlPath:
         """Return the exit record of driver ``uid``."""
         return self.root / f"exit.{checked_identifier('uid', uid)}.json"

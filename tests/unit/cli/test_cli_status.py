@@ -56,7 +56,7 @@ def test_all_streams_one_broken(platform: Platform) -> None:
     lines = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line.strip()}
     assert lines["never"][1] == "NEVER_STARTED"
     assert f"the home {platform.home} knows nothing of broken, never" in result.stderr, "it may run in another home"
-    assert lines["visits"][1:5] == ["RUNNING", "41", "12,346", "1,200"]
+    assert lines["visits"][1:6] == ["RUNNING", "healthy", "41", "12,346", "1,200"]
     assert "(1 m 35 s) 1,000,001 77 3 4" in " ".join(lines["visits"])
     assert lines["broken"][1] == "INVALID"
     assert "broken: " in result.stdout

@@ -25,7 +25,7 @@ OF_CONTROL = {
     "desired": "desired.json", "lineage": "lineage.json", "leases": "leases", "lease_for_people": "lease.json",
     "heartbeat": "heartbeat.json", "launch": "launch.json", "supervision": "supervision.json",
     "health": "health.json", "watch": "watch.json", "operations": "operations",
-    "plans": "plans",
+    "plans": "plans", "history": "history",
 }  # fmt: skip
 OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "spec": "spec.json", "types": "types.json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.operation_record import require_no_operation
 from sessionizer.errors import DamagedFile, SessionizerError
 from sessionizer.home.clock import epoch_ms
@@ -135,6 +136,7 @@ def accepted(home: StreamHome, by: str) -> str:
     if trial.outcome in _SETTLED:
         return f"lineage {trial.lineage} of stream {home.name} has {trial.outcome} already: there is nothing to accept"
     write_trial(home, trial.decided(Outcome.ACCEPTED, trial.course.reason, by))
+    add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.ACCEPTED), lineage=trial.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
     return f"stream {home.name} goes on with lineage {trial.lineage}, accepted by {by}"
 

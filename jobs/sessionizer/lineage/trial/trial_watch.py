@@ -9,6 +9,7 @@ from sessionizer.causes.cause import Verdict as OfCause
 from sessionizer.causes.driver_causes import KILLED, QUERY_CAUSES
 from sessionizer.causes.remedies import cause_of_error
 from sessionizer.causes.table import cause_of
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.errors import LineageLeft, LineageUnfit, SessionizerError
 from sessionizer.lineage.trial.batch_log import BatchLog
@@ -76,6 +77,11 @@ class TrialWatch:
             return
         self.trial = self.trial.decided(verdict.outcome, verdict.reason)
         write_trial(self.home, self.trial)
+        said = verdict.reason or ""
+        add_mark(
+            self.home,
+            Mark(kind=MarkKind.CANARY, what=str(verdict.outcome), text=said, lineage=self.trial.lineage),
+        )
         if verdict.outcome is Outcome.FAILED:
             raise failure_of(self.home, self.trial)
 

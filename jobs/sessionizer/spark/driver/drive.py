@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.control.failed_exit import record_failure, record_false_start
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.exit_record import ExitRecord, write_exit
 from sessionizer.control.records.operation_record import require_no_operation
@@ -50,6 +51,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
     if is_local(home.control_base):
         reserve.take()
     driver: DriverLife | None = None
+    add_mark(home, Mark(kind=MarkKind.START, uid=lease.uid))
     try:
         with StopSignals() as signals:
             go_back_if_due(home, lease, options, say)
@@ -74,6 +76,7 @@ def drive(home: StreamHome, file: SpecFile, options: DriverOptions, say: Callabl
             say("the query did not end in time, so this driver leaves no exit record")
         raise cause from error
     reserve.give_up()
+    add_mark(home, Mark(kind=MarkKind.STOP, what=str(outcome), uid=lease.uid, batch_id=batch_id))
     record = ExitRecord(uid=options.uid, at=epoch_ms(), outcome=outcome, batch_id=batch_id)
     write_exit(home, record)
     lease.release()

@@ -108,6 +108,7 @@ class DriverLife:
         outcome = ExitOutcome.STOPPED if self._gate.closed else ExitOutcome.FINISHED
         self._chores.end()
         self._prepared.spark.stop()
+        self._signs.history.flush(epoch_ms())
         if self._signs.beat.batch_id is not None:
             self._say(progress_line(self._signs.beat))
         return outcome, self._signs.beat.batch_id
@@ -149,7 +150,8 @@ class DriverLife:
         return self._query is None or cut_off(self._query)
 
     def ends_with(self, error: SessionizerError) -> SessionizerError:
-        """Return the error that the driver reports after ``error`` ended its life."""
+        """Return the error that the driver reports after ``error`` ended its life. The history is written before."""
+        self._signs.history.flush(epoch_ms())
         return error if self._trial is None else self._trial.translate_error(error)
 
     def _run_to_end(self, until: Until) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from sessionizer.control.history.sample import Sample
+from sessionizer.control.history.writer import HistoryWriter
 from sessionizer.control.records.heartbeat import Heartbeat, Phase, write_heartbeat
 from sessionizer.control.status.batch_progress import NOTHING_UNDER_WAY, BatchProgress
 from sessionizer.core.wire import rows
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 
 BEAT_EVERY_S: Final = 3.0
+_PLANNING: Final = ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit")
+_COMMITTING: Final = ("commitOffsets", "commitBatch")
+"""Names of Spark's durations that make up a phase of our history."""
 
 
 class VitalSigns:
@@ -50,6 +55,9 @@ class VitalSigns:
         """Whether the last batch brought events. Refused and late rows do not count."""
         self._progress = BatchProgress()
         self._reports = 0
+        self.history = HistoryWriter(home)
+        self._written: Sample | None = None
+        """The batch that was written and whose commit Spark has not reported yet."""
 
     @property
     def reports(self) -> int:
@@ -126,6 +134,16 @@ class VitalSigns:
     def wrote(self, counts: BatchCounts, open_sessions: OpenSessions) -> None:
         """Add the rows that a batch wrote. The next beat reports them."""
         heaviest, held = open_sessions.heaviest
+        self._written = Sample(
+            at=0,
+            phases={"evaluate": counts.evaluated_ms, "write": counts.written_ms},
+            open=open_sessions.total,
+            sessions=counts[rows.SESSIONS],
+            late=counts[rows.LATE],
+            refused=counts[rows.QUARANTINE],
+            group=heaviest,
+            group_bytes=held,
+        )
         with self._lock:
             beat = self._beat
             self.brought_events = bool(counts.admitted)
@@ -164,11 +182,38 @@ class VitalSigns:
             progress_at=now,
             **NOTHING_UNDER_WAY,
         )
+        self._note_batch(progress.durationMs)
+
+    def _note_batch(self, spark_ms: Mapping[str, int]) -> None:
+        """Add the batch that the newest beat tells of to the history. ``spark_ms`` are Spark's own durations."""
+        beat, written = self._beat, self._written or Sample(at=0)
+        self._written = None
+        phases = {
+            "plan": sum(spark_ms.get(name, 0) for name in _PLANNING),
+            "commit": sum(spark_ms.get(name, 0) for name in _COMMITTING),
+        }
+        batch = replace(
+            written,
+            at=beat.at,
+            lineage=beat.lineage,
+            batch_id=beat.batch_id,
+            batches=1,
+            rows=beat.input_rows or 0,
+            batch_ms=beat.batch_ms or 0,
+            longest_ms=beat.batch_ms or 0,
+            phases={**written.phases, **phases},
+            lag_ms=beat.watermark_lag_ms,
+            source_lag=beat.source_lag,
+            watermark_ms=beat.watermark_ms,
+            state_bytes=beat.state_bytes,
+        )
+        self.history.add(batch)
 
     def idled(self) -> None:
         """Beat while there is nothing to do."""
         self._reports += 1
         self.say(phase=self._phase(Phase.IDLE), progress_at=epoch_ms(), **NOTHING_UNDER_WAY)
+        self.history.flush(epoch_ms(), unless_recent=True)
 
     def _phase(self, phase: Phase) -> Phase:
         return Phase.STOPPING if self._beat.phase is Phase.STOPPING else phase

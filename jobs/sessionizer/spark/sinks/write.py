@@ -6,6 +6,7 @@ never evaluated is never written, which no restart survives (docs/adr/0003).
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -43,12 +44,15 @@ class BatchCounts:
     """Results of one batch.
 
     Number of rows by kind (``rows.*``), the reports of groups on their open sessions, in that order, and the Delta
-    version of the table of each kind that was written.
+    version of the table of each kind that was written. ``evaluated_ms`` and ``written_ms`` are the durations of the
+    query and of the writes to the tables.
     """
 
     of_kind: dict[str, int] = field(default_factory=dict)
     open_in_groups: list[tuple[int, OpenInGroup]] = field(default_factory=list)
     versions: dict[str, int | None] = field(default_factory=dict)
+    evaluated_ms: int = 0
+    written_ms: int = 0
 
     @property
     def sessions_version(self) -> int | None:
@@ -94,12 +98,16 @@ class Sinks:
         """
         # on disk, however much it is: in memory it would be there beside what the writers of the tables need
         emitted.persist(StorageLevel.DISK_ONLY)
+        began = time.monotonic()
         try:
             counts = _evaluate(emitted)
+            evaluated = time.monotonic()
             with few_blobs_at_a_time(emitted.sparkSession):
                 for kind, table in _TABLES.items():
                     if counts[kind]:
                         counts.versions[kind] = self._append(table, self._rows(emitted, kind, batch_id), batch_id)
+            counts.evaluated_ms = round((evaluated - began) * 1000)
+            counts.written_ms = round((time.monotonic() - evaluated) * 1000)
             return counts
         finally:
             emitted.unpersist()

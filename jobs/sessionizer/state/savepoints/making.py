@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
 from sessionizer.errors import BatchOutrun, SessionizerError, UnusableSavepoint
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
@@ -138,8 +139,19 @@ class Making:
             source_ids=read_source_ids(self.stream, standing.lineage),
         )
         write_manifest(self.home, manifest)
+        add_mark(self.stream, self._mark(manifest))
         self.after("manifest")
         return manifest
+
+    def _mark(self, manifest: Manifest) -> Mark:
+        return Mark(
+            kind=MarkKind.SAVEPOINT,
+            what=str(manifest.kind),
+            text=self.asked.why,
+            lineage=manifest.lineage,
+            batch_id=manifest.batch_id,
+            savepoint=manifest.id,
+        )
 
     def _explained(self, error: Exception) -> Exception:
         standing = self.standing

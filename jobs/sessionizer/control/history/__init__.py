@@ -1,0 +1,1 @@
+"""The history of a stream: figures by the minute and marks, in files by the hour. It outlives the drivers."""

@@ -1,0 +1,127 @@
+"""The files of the history: ``control/history/<hour>.json`` with samples, and a file for each mark."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.history.mark import Mark
+from sessionizer.control.history.sample import Sample, sample_from
+from sessionizer.home.control_store import record_names, remove, replace_whole
+from sessionizer.home.json_file import read_json, read_record
+from sessionizer.home.stamp import stamped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessionizer.home.stream_home import StreamHome
+
+HOUR_MS: Final = 3_600_000
+KEPT_MS: Final = 7 * 24 * HOUR_MS
+"""Milliseconds for which the history is kept."""
+MARKS_READ: Final = 500
+"""Number of marks that one look reads at most, the newest."""
+_FIELDS, _SAMPLES = "fields", "samples"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The samples and marks of a span of time, the oldest first."""
+
+    samples: tuple[Sample, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+def hour_name(at_ms: int) -> str:
+    """Return the name of the hour (UTC) that ``at_ms`` falls into, such as ``2026-11-26T01``."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H}"
+
+
+def read_history(home: StreamHome, since_ms: int, until_ms: int, *, with_marks: bool = True) -> History:
+    """Read samples and marks of the span (epoch ms). A damaged file counts as absent. Raises OSError."""
+    files = home.control_files
+    names = record_names(files.history)
+    first, last = f"{hour_name(since_ms)}.json", f"{hour_name(until_ms)}.json"
+    samples = [
+        sample
+        for name in names
+        if name[:1].isdigit() and first <= name <= last
+        for sample in read_hour(home, name.removesuffix(".json"))
+        if since_ms <= sample.at <= until_ms
+    ]
+    marks = _read_marks(home, names, since_ms, until_ms) if with_marks else []
+    return History(tuple(samples), tuple(marks))
+
+
+def oldest_record(home: StreamHome) -> int | None:
+    """Return the time of the oldest hour or mark (epoch ms), None without a history. Never raises."""
+    with suppress(OSError):
+        names = record_names(home.control_files.history, "*.json")
+        return min((at for name in names if (at := _time_of(name)) is not None), default=None)
+    return None
+
+
+def read_marks(home: StreamHome, since_ms: int, until_ms: int) -> list[Mark]:
+    """Read the marks of the span (epoch ms), the oldest first. Raises OSError."""
+    return _read_marks(home, record_names(home.control_files.history, "mark.*.json"), since_ms, until_ms)
+
+
+def _read_marks(home: StreamHome, names: Iterable[str], since_ms: int, until_ms: int) -> list[Mark]:
+    files = home.control_files
+    within = [name for name in names if (at := _time_of_mark(name)) is not None and since_ms <= at <= until_ms]
+    found = (read_record(Mark, files.history / name) for name in within[-MARKS_READ:])
+    return sorted((mark for mark in found if mark is not None), key=lambda mark: mark.at)
+
+
+def read_hour(home: StreamHome, hour: str) -> list[Sample]:
+    """Read the samples of an hour, the oldest first. A sample that cannot be parsed is passed over."""
+    told = read_json(home.control_files.history_hour(hour)) or {}
+    names, rows = told.get(_FIELDS), told.get(_SAMPLES)
+    if not isinstance(names, list) or not isinstance(rows, list):
+        return []
+    found: list[Sample] = []
+    for row in rows:
+        with suppress(ValueError, TypeError):
+            found.append(
+                sample_from({name: value for name, value in zip(names, row, strict=True) if value is not None})
+            )
+    return found
+
+
+def write_hour(home: StreamHome, hour: str, samples: Iterable[Sample]) -> None:
+    """Replace the samples of an hour, as rows below the names of their fields. Raises OSError."""
+    told = [sample.to_json() for sample in samples]
+    names = sorted({name for each in told for name in each})
+    rows = [[each.get(name) for name in names] for each in told]
+    content = json.dumps(stamped({_FIELDS: names, _SAMPLES: rows}), separators=(",", ":"), allow_nan=False).encode()
+    replace_whole(home.control_files.history_hour(hour), content, durable=False)
+
+
+def remove_old(home: StreamHome, now_ms: int) -> None:
+    """Delete the files that are older than ``KEPT_MS``. Never raises."""
+    oldest, files = now_ms - KEPT_MS, home.control_files
+    with suppress(OSError):
+        for name in record_names(files.history, "*.json"):
+            at = _time_of(name)
+            if at is not None and at < oldest - HOUR_MS:
+                with suppress(OSError):
+                    remove(files.history / name)
+
+
+def _time_of(name: str) -> int | None:
+    """Return the time of a mark, or the begin of an hour, from the name of its file."""
+    if name.startswith("mark."):
+        return _time_of_mark(name)
+    with suppress(ValueError):
+        moment = datetime.strptime(name.removesuffix(".json"), "%Y-%m-%dT%H").replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+    return None
+
+
+def _time_of_mark(name: str) -> int | None:
+    kind, _, rest = name.partition(".")
+    number = rest.partition("-")[0]
+    return int(number) if kind == "mark" and number.isdigit() else None

@@ -1,0 +1,1 @@
+"""The health of a stream in one word, with the rule, the time since when, and what to do."""

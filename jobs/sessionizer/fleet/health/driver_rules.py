@@ -1,0 +1,159 @@
+"""Rules on the driver and its supervision. Pure: facts in, a finding or None out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessionizer.causes.cause import name_stream
+from sessionizer.causes.table import cause_of
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.fleet.health.facts import ACTED_WITHIN_MS
+from sessionizer.fleet.health.verdict import Finding, Part, Word
+from sessionizer.home.clock import clock_time
+from sessionizer.home.names import Verb, dag_id
+from sessionizer.redaction import redacted
+
+if TYPE_CHECKING:
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.status.observation import Observation
+    from sessionizer.fleet.health.facts import HealthFacts
+
+
+def judge_driver(facts: HealthFacts) -> Finding | None:
+    """Judge whether the driver is as desired."""
+    seen = facts.seen
+    if seen is None:
+        return _driver(Word.UNKNOWN, "unreadable", facts.unseen or "its records cannot be read", None, facts.advice)
+    if seen.damage or facts.damage:
+        what = f"damaged: {seen.damage[0] if seen.damage else facts.damage}"
+        return _driver(Word.UNKNOWN, "damaged_record", what, None, _how(facts))
+    if seen.desired.state is DesiredState.MAINTENANCE or facts.unfinished is not None:
+        return None  # the command has the stream: a rule of supervision judges it
+    if seen.desired.state is DesiredState.STOPPED:
+        return _judge_unwanted(facts, seen)
+    if seen.state.is_live:
+        return _judge_live(facts, seen)
+    return None if facts.is_drained else _judge_absent(facts, seen)
+
+
+def _judge_unwanted(facts: HealthFacts, seen: Observation) -> Finding | None:
+    if not seen.state.is_live:
+        return None
+    if seen.state is State.STOPPING or seen.stop_requested:
+        return _driver(Word.WARNING, "stopping", "it stops at the next batch boundary", seen.desired.at)
+    word = Word.WARNING if facts.now - seen.desired.at <= ACTED_WITHIN_MS else Word.DEGRADED
+    what = f"it runs, though its desired state is {seen.desired.state}"
+    return _driver(word, "not_stopped", what, seen.desired.at, f"`sessionizer stop {facts.name}`")
+
+
+def _judge_live(facts: HealthFacts, seen: Observation) -> Finding | None:
+    if seen.state is State.STARTING:
+        since = seen.lease.acquired_at if seen.lease else None
+        return _driver(Word.WARNING, "starting", "a driver starts", since)
+    if seen.state is State.STOPPING:
+        return _driver(Word.WARNING, "restarting", "its driver stops, and another one follows", None)
+    if seen.state is not State.STALLED or seen.stall is Stall.NO_PROGRESS:
+        return None
+    silent = "no sign yet" if seen.age_ms is None else f"no sign for {describe_duration(seen.age_ms)}"
+    since = None if seen.age_ms is None else facts.now - seen.age_ms
+    return _driver(Word.DEGRADED, "silent", silent, since, _how(facts))
+
+
+def _judge_absent(facts: HealthFacts, seen: Observation) -> Finding | None:
+    """Judge a stream that should run and has no driver: on its way back, or down."""
+    record, since = facts.supervision, _gone_since(facts, seen)
+    if seen.state is State.STOPPED and not seen.desired.at and record is None:
+        return None  # started by hand, and ended as it should: no user ever wanted more
+    if seen.state is State.NEVER_STARTED:
+        what = "no driver has run yet"
+        return _driver(Word.UNKNOWN, "never_started", what, None, _start(facts.name))
+    if record is not None and record.given_up and not _has_newer_driver(seen, record):
+        return None  # a rule of supervision says it
+    if record is not None and record.restart_at > facts.now:
+        return _judge_waiting(facts, record)
+    what = f"its driver is {seen.state.lower()}"
+    if record is not None and since is not None and facts.now - since <= ACTED_WITHIN_MS:
+        return _driver(Word.WARNING, "restarting", f"{what}, and another one follows", since)
+    return _driver(Word.DOWN, "no_driver", what, since, _how(facts) or _start(facts.name))
+
+
+def _judge_waiting(facts: HealthFacts, record: SupervisionRecord) -> Finding:
+    until, remedy = clock_time(record.restart_at), name_stream(record.remedy, facts.name)
+    failed = redacted(record.last_failure)
+    if record.waiting_since is not None:
+        called = cause_of(record.cause).called or failed
+        what = f"it waits: {called}. It is tried again at {until}"
+        return _driver(Word.WARNING, "waiting", what, record.waiting_since, remedy)
+    what = f"it backs off until {until} after failure {record.failures} in a row: {failed}"
+    return _driver(Word.WARNING, "backing_off", what, record.last_failure_ms, remedy)
+
+
+def judge_supervision(facts: HealthFacts) -> Finding | None:
+    """Judge whether the stream has a supervisor that acts, a spec, and no stuck command."""
+    seen, unfinished = facts.seen, facts.unfinished
+    if seen is None:
+        return None
+    if unfinished is not None:
+        since = seen.desired.at or None
+        if unfinished.is_unattended(facts.now):
+            return _supervision(Word.DOWN, "stuck_command", unfinished.standing, since, unfinished.go_on)
+        return _supervision(Word.WARNING, "command", unfinished.standing, since)
+    if facts.is_orphan:
+        return _supervision(Word.DEGRADED, "orphan", "its driver runs without a spec", None, _how(facts))
+    return _judge_given_up(facts, seen) or _judge_spec(facts)
+
+
+def _judge_given_up(facts: HealthFacts, seen: Observation) -> Finding | None:
+    record = facts.supervision
+    if seen.desired.state is not DesiredState.RUNNING or record is None or not record.given_up:
+        return None
+    if _has_newer_driver(seen, record):
+        return None
+    what = f"given up: {redacted(record.last_failure)}"
+    going_on = f"{name_stream(record.remedy, facts.name)}, then unpause {dag_id(facts.name, Verb.SUPERVISE)}"
+    return _supervision(Word.DOWN, "given_up", what, record.last_failure_ms or None, going_on)
+
+
+def _judge_spec(facts: HealthFacts) -> Finding | None:
+    if facts.problem is None:
+        return None
+    return _supervision(Word.DEGRADED, "invalid_spec", facts.problem, None, _how(facts))
+
+
+def describe_calm(facts: HealthFacts) -> str:
+    """Return the rule by which a stream without findings is healthy."""
+    seen = facts.seen
+    if facts.is_drained:
+        return "drained"
+    if seen is not None and not seen.state.is_live:
+        return "stopped"
+    return "idle" if seen is not None and seen.state is State.IDLE else "working"
+
+
+def _has_newer_driver(seen: Observation, record: SupervisionRecord) -> bool:
+    """Whether a user has started another driver since the supervisor gave up."""
+    return seen.state.is_live or (seen.lease is not None and seen.lease.acquired_at > record.last_failure_ms)
+
+
+def _gone_since(facts: HealthFacts, seen: Observation) -> int | None:
+    if seen.exit_record is not None:
+        return seen.exit_record.at
+    return None if seen.age_ms is None else facts.now - seen.age_ms
+
+
+def _how(facts: HealthFacts) -> str:
+    return facts.advice or ""
+
+
+def _start(name: str) -> str:
+    return f"unpause {dag_id(name, Verb.SUPERVISE)}, or `sessionizer run {name}`"
+
+
+def _driver(word: Word, rule: str, what: str, since: int | None, what_to_do: str | None = "") -> Finding:
+    return Finding(part=Part.DRIVER, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do or "")
+
+
+def _supervision(word: Word, rule: str, what: str, since: int | None, what_to_do: str = "") -> Finding:
+    return Finding(part=Part.SUPERVISION, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)

@@ -1,0 +1,61 @@
+"""The facts by which the health of a stream is judged, and their thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.patience import MINUTE
+
+if TYPE_CHECKING:
+    from sessionizer.control.history.sample import Sample
+    from sessionizer.control.records.supervision_record import SupervisionRecord
+    from sessionizer.control.status.newest_driver import NewestDriver
+    from sessionizer.control.status.observation import Observation
+    from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+    from sessionizer.lineage.trial.trial_record import Trial
+
+WINDOW_MS: Final = 15 * MINUTE
+"""Milliseconds of history that the rules look at."""
+LAG_LIMIT_MS: Final = 15 * MINUTE
+"""Milliseconds that the watermark may be behind the clock, beyond the spec's delay."""
+ACTED_WITHIN_MS: Final = 5 * MINUTE
+"""Milliseconds within which a supervisor acts on a driver that is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthFacts:
+    """The facts at ``now`` (epoch ms).
+
+    ``newest`` is None if the control directory cannot be read, and ``unseen`` says why. ``problem`` is the error of the
+    spec. ``advice`` is the line of ``status``. ``samples`` are of the last ``WINDOW_MS``. ``free_bytes`` is the room on
+    the fullest disk that can be seen from here. ``saved_at`` is the newest savepoint, ``history_since`` the oldest
+    record of the history (epoch ms). ``save_every_ms`` is None for a stream without scheduled savepoints.
+    """
+
+    name: str
+    now: int
+    newest: NewestDriver | None = None
+    unseen: str | None = None
+    problem: str | None = None
+    damage: str | None = None
+    is_orphan: bool = False
+    supervision: SupervisionRecord | None = None
+    unfinished: UnfinishedOperation | None = None
+    trial: Trial | None = None
+    trial_line: str | None = None
+    is_drained: bool = False
+    advice: str | None = None
+    samples: tuple[Sample, ...] = ()
+    free_bytes: int | None = None
+    disk: str = ""
+    saved_at: int | None = None
+    history_since: int | None = None
+    save_every_ms: int | None = None
+    watermark_delay_ms: int = 0
+    lag_limit_ms: int = LAG_LIMIT_MS
+
+    @property
+    def seen(self) -> Observation | None:
+        """The observation of the newest driver."""
+        return self.newest.seen if self.newest else None

@@ -1,0 +1,162 @@
+"""Rules on what flows: progress, watermark, source. They tell old data from slow processing. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.patience import MINUTE
+from sessionizer.control.records.desired_state import DesiredState
+from sessionizer.control.records.heartbeat import Phase
+from sessionizer.control.status.observation import Stall, State
+from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.fleet.health.verdict import Finding, Part, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sessionizer.control.history.sample import Sample
+    from sessionizer.fleet.health.facts import HealthFacts
+
+BUSY: Final = 0.8
+"""Share of the time in batches from which on processing has no time left."""
+AT_REST: Final = 0.5
+"""Share of the time in batches below which processing is not what holds the stream up."""
+TREND_MS: Final = 5 * MINUTE
+"""Milliseconds that a trend lasts at least."""
+GROWN: Final = 1.2
+"""Factor by which the events behind grow until the stream counts as falling behind."""
+REFUSED_SHARE: Final = 0.1
+LATE_SHARE: Final = 0.5
+JUDGED_ROWS: Final = 100
+"""Rows below which no share of them is judged."""
+_MORE: Final = "give it more cores, or raise the limit of a batch (source.options); see the phases of a batch"
+_HALT: Final = "a source partition without new events holds it up: see rules.idle_timeout and the source's partitions"
+
+
+def judge_progress(facts: HealthFacts) -> Finding | None:
+    """Judge whether batches get on, and keep up with the source."""
+    seen = facts.seen
+    if seen is None or seen.desired.state is not DesiredState.RUNNING:
+        return None
+    if seen.state is State.STALLED and seen.stall is Stall.NO_PROGRESS:
+        age = seen.progress_age_ms or 0
+        what = f"its batch has made no progress for {describe_duration(age)}"
+        return _progress(Word.DEGRADED, "no_progress", what, facts.now - age, facts.advice or "")
+    if seen.state is not State.RUNNING:
+        return None
+    return _judge_backlog(facts) or _judge_lag(facts)
+
+
+def _judge_backlog(facts: HealthFacts) -> Finding | None:
+    """Judge the events behind, which a source such as Kafka tells."""
+    known = [sample for sample in facts.samples if sample.source_lag is not None]
+    if not _is_trend(known) or _busy(known) < BUSY:
+        return None
+    first, last = known[0], known[-1]
+    before, behind = first.source_lag or 0, last.source_lag or 0
+    if behind <= GROWN * before or behind <= last.rows:
+        return None
+    what = f"it falls behind: {before:,} events behind {describe_duration(last.at - first.at)} ago, {behind:,} now"
+    return _progress(Word.DEGRADED, "falling_behind", what, first.at, _MORE)
+
+
+def _judge_lag(facts: HealthFacts) -> Finding | None:
+    """Judge a watermark that is too far behind the clock, if processing is what holds it up."""
+    lag = _lag_beyond_limit(facts)
+    if lag is None or _is_old_data(facts):
+        return None
+    behind = f"its watermark is {describe_duration(lag)} behind the clock"
+    first = facts.samples[0] if facts.samples else None
+    if first is not None and _is_trend(facts.samples) and first.lag_ms is not None:
+        span = facts.samples[-1].at - first.at
+        if lag < first.lag_ms:
+            what = f"it catches up: {behind}, {describe_duration(first.lag_ms - lag)} less than before"
+            return _progress(Word.WARNING, "catching_up", what, first.at)
+        if lag - first.lag_ms > span // 2:
+            return _progress(Word.DEGRADED, "falling_behind", f"it falls behind: {behind}", first.at, _MORE)
+    return _progress(Word.DEGRADED, "lagging", behind, None, _MORE)
+
+
+def judge_source(facts: HealthFacts) -> Finding | None:
+    """Judge what the source brings: old events, refused rows, late rows. A quiet source is healthy."""
+    seen = facts.seen
+    if seen is None or seen.state not in {State.RUNNING, State.IDLE}:
+        return None
+    rows = sum(sample.rows for sample in facts.samples)
+    refused, late = sum(sample.refused for sample in facts.samples), sum(sample.late for sample in facts.samples)
+    if rows >= JUDGED_ROWS and refused >= REFUSED_SHARE * rows:
+        what = f"{refused:,} of {rows:,} rows were refused in the last {_span(facts.samples)}"
+        how = f"`sessionizer tables {facts.name}` shows the table quarantine, which has each reason"
+        return _source(Word.DEGRADED, "rows_refused", what, how)
+    if rows >= JUDGED_ROWS and late >= LATE_SHARE * rows:
+        what = f"{late:,} of {rows:,} rows came late in the last {_span(facts.samples)}"
+        return _source(
+            Word.DEGRADED, "rows_late", what, "see rules.watermark_delay, and whether a producer sends old data"
+        )
+    lag = _lag_beyond_limit(facts)
+    if seen.state is State.RUNNING and lag is not None and _is_old_data(facts):
+        what = f"the source delivers old events: its watermark is {describe_duration(lag)} behind, and processing waits"
+        return _source(Word.WARNING, "old_events", what, "")
+    return None
+
+
+def judge_watermark(facts: HealthFacts) -> Finding | None:
+    """Judge whether the watermark moves while rows come."""
+    seen, samples = facts.seen, [sample for sample in facts.samples if sample.rows]
+    if seen is None or seen.state is not State.RUNNING or facts.is_drained:
+        return None
+    if len(samples) < 3 or samples[-1].at - samples[0].at < 2 * TREND_MS:  # noqa: PLR2004
+        return None
+    marks = {sample.watermark_ms for sample in samples}
+    if len(marks) > 1 or None in marks:
+        return None
+    what = f"its watermark has stood still for {describe_duration(samples[-1].at - samples[0].at)}, while rows come"
+    return Finding(
+        part=Part.WATERMARK,
+        word=Word.DEGRADED,
+        rule="watermark_halted",
+        what=what,
+        since=samples[0].at,
+        what_to_do=_HALT,
+    )
+
+
+def _lag_beyond_limit(facts: HealthFacts) -> int | None:
+    """Return the lag (ms) of the watermark, if rows come and it is beyond the limit."""
+    seen = facts.seen
+    beat = seen.heartbeat if seen else None
+    if beat is None or beat.phase is not Phase.RUNNING or not beat.input_rows or beat.is_drained:
+        return None
+    lag = beat.watermark_lag_ms
+    return lag if lag is not None and lag > facts.lag_limit_ms + facts.watermark_delay_ms else None
+
+
+def _is_old_data(facts: HealthFacts) -> bool:
+    """Whether processing has time left and the source has nothing more: then it is the events that are old."""
+    samples = facts.samples
+    if not samples or _busy(samples) >= AT_REST:
+        return False
+    behind = samples[-1].source_lag
+    return behind is None or behind <= samples[-1].rows
+
+
+def _is_trend(samples: Sequence[Sample]) -> bool:
+    return len(samples) >= 3 and samples[-1].at - samples[0].at >= TREND_MS  # noqa: PLR2004
+
+
+def _busy(samples: Sequence[Sample]) -> float:
+    """Return the share of the time that was spent in batches. A batch of minutes counts in the minute of its end."""
+    span = samples[-1].at - samples[0].at
+    return sum(sample.batch_ms for sample in samples[1:]) / span if span else 0.0
+
+
+def _span(samples: Sequence[Sample]) -> str:
+    return describe_duration(samples[-1].at - samples[0].at + MINUTE)
+
+
+def _progress(word: Word, rule: str, what: str, since: int | None, what_to_do: str = "") -> Finding:
+    return Finding(part=Part.PROGRESS, word=word, rule=rule, what=what, since=since, what_to_do=what_to_do)
+
+
+def _source(word: Word, rule: str, what: str, what_to_do: str) -> Finding:
+    return Finding(part=Part.SOURCE, word=word, rule=rule, what=what, what_to_do=what_to_do)

@@ -1,0 +1,89 @@
+"""The judgement of a stream by all rules, and those on disk, canary and savepoints. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.control.patience import MINUTE
+from sessionizer.control.status.progress_line import describe_duration
+from sessionizer.fleet.health.driver_rules import describe_calm, judge_driver, judge_supervision
+from sessionizer.fleet.health.flow_rules import judge_progress, judge_source, judge_watermark
+from sessionizer.fleet.health.verdict import Finding, Part, StreamHealth, Word, weigh
+from sessionizer.home.disk.room import LEAST_ROOM
+from sessionizer.lineage.trial.judging import Outcome
+
+if TYPE_CHECKING:
+    from sessionizer.fleet.health.facts import HealthFacts
+
+LOW_ROOM: Final = 512 * 2**20
+"""Bytes of free disk below which a stream is degraded."""
+OVERDUE_FACTOR: Final = 2
+"""A savepoint is overdue after this many of its intervals, and ``OVERDUE_SLACK_MS``."""
+OVERDUE_SLACK_MS: Final = 10 * MINUTE
+
+
+def judge_health(facts: HealthFacts) -> StreamHealth:
+    """Judge a stream by every rule. Any facts, however contradictory, have a verdict. Never raises."""
+    rules = (
+        judge_supervision,
+        judge_driver,
+        judge_disk,
+        judge_canary,
+        judge_progress,
+        judge_watermark,
+        judge_source,
+        judge_savepoints,
+    )
+    return weigh((rule(facts) for rule in rules), describe_calm(facts))
+
+
+def judge_disk(facts: HealthFacts) -> Finding | None:
+    """Judge the room on the disks that can be seen from here."""
+    free = facts.free_bytes
+    if free is None or free >= LOW_ROOM:
+        return None
+    is_full = free < LEAST_ROOM
+    return Finding(
+        part=Part.DISK,
+        word=Word.DOWN if is_full else Word.DEGRADED,
+        rule="disk_full" if is_full else "disk_low",
+        what=f"{free // 2**20:,} MiB are left on the disk of {facts.disk}",
+        what_to_do="free some space, or move the home or the data root to a larger disk",
+    )
+
+
+def judge_canary(facts: HealthFacts) -> Finding | None:
+    """Judge a lineage on trial."""
+    trial = facts.trial
+    if trial is None or trial.outcome in {Outcome.PASSED, Outcome.ACCEPTED}:
+        return None
+    failed = trial.outcome is Outcome.FAILED
+    what, _, remedy = (facts.trial_line or "").partition(" → ")
+    since = trial.course.decided_at if failed else trial.course.begun_at
+    return Finding(
+        part=Part.CANARY,
+        word=Word.DEGRADED if failed else Word.WARNING,
+        rule="canary_failed" if failed else "canary",
+        what=what or f"lineage {trial.lineage} is a canary",
+        since=since,
+        what_to_do=remedy if failed else "",
+    )
+
+
+def judge_savepoints(facts: HealthFacts) -> Finding | None:
+    """Judge whether scheduled savepoints are made, while batches come."""
+    every, last = facts.save_every_ms, facts.saved_at or facts.history_since
+    if every is None or last is None or not any(sample.rows for sample in facts.samples):
+        return None
+    age = facts.now - last
+    if age <= OVERDUE_FACTOR * every + OVERDUE_SLACK_MS:
+        return None
+    return Finding(
+        part=Part.SAVEPOINTS,
+        word=Word.DEGRADED,
+        rule="savepoint_overdue",
+        what=f"no savepoint for {describe_duration(age)}, though one is due every {describe_duration(every)}",
+        since=last + every,
+        what_to_do="see the runs of sessionizer.savepoints in Airflow, or "
+        f"`sessionizer savepoint create {facts.name} --why overdue`",
+    )

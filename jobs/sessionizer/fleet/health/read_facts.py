@@ -1,0 +1,90 @@
+"""The reading of the facts that a stream is judged by, from its records. Light: small files, no Spark."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sessionizer.control.history.files import KEPT_MS, History, oldest_record, read_history, read_marks
+from sessionizer.control.history.mark import MarkKind
+from sessionizer.fleet.health.facts import LAG_LIMIT_MS, WINDOW_MS, HealthFacts
+from sessionizer.fleet.health.judge import judge_health
+from sessionizer.stream_spec.document.duration import duration_from, variable_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sessionizer.fleet.health.verdict import StreamHealth
+    from sessionizer.fleet.stream_view import StreamView
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+def health_of(view: StreamView, spec: StreamSpec | None, now: int) -> StreamHealth:
+    """Judge the stream of ``view`` at ``now`` (epoch ms). ``spec`` is None if it has none, or a broken one."""
+    return judge_health(read_facts(view, spec, now))
+
+
+def read_facts(view: StreamView, spec: StreamSpec | None, now: int) -> HealthFacts:
+    """Read the facts about the stream of ``view``. Raises InvalidSpec for a limit that is no duration."""
+    home, newest = view.home, view.newest
+    history = _recent(home, now) if home else History()
+    every_ms = spec.savepoints.every_ms if spec else None
+    free, disk = _fullest_disk(home) if home else (None, "")
+    damages = [str(error) for error in view.damages]
+    return HealthFacts(
+        name=view.name,
+        now=now,
+        newest=newest,
+        unseen=str(view.problem) if newest is None and view.problem else None,
+        problem=str(view.problem) if newest is not None and view.problem else None,
+        damage=damages[0] if damages else None,
+        is_orphan=newest is not None and view.is_orphan,
+        supervision=view.supervision,
+        unfinished=view.unfinished,
+        trial=view.trial,
+        trial_line=view.trial_line,
+        is_drained=view.drain is not None and view.drain.over_at is not None,
+        advice=view.advice,
+        samples=history.samples,
+        free_bytes=free,
+        disk=disk,
+        saved_at=_saved_at(home, now) if home and every_ms else None,
+        history_since=oldest_record(home) if home and every_ms else None,
+        save_every_ms=every_ms,
+        watermark_delay_ms=spec.rules.watermark_delay_ms if spec else 0,
+        lag_limit_ms=duration_from(os.environ, "lag_alert") if variable_of("lag_alert") in os.environ else LAG_LIMIT_MS,
+    )
+
+
+def _recent(home: StreamHome, now: int) -> History:
+    with suppress(OSError):
+        return read_history(home, now - WINDOW_MS, now, with_marks=False)
+    return History()
+
+
+def _saved_at(home: StreamHome, now: int) -> int | None:
+    with suppress(OSError):
+        marks = read_marks(home, now - KEPT_MS, now)
+        return max((mark.at for mark in marks if mark.kind is MarkKind.SAVEPOINT), default=None)
+    return None
+
+
+def _fullest_disk(home: StreamHome) -> tuple[int | None, str]:
+    """Return the bytes left on the disk with the least room, and a folder on it. Nothing for stores."""
+    rooms = [(free, str(folder)) for folder in _folders(home) if (free := _free_bytes(folder)) is not None]
+    return min(rooms, default=(None, ""))
+
+
+def _folders(home: StreamHome) -> Iterable[Path]:
+    return (folder for folder in (home.control, home.data) if isinstance(folder, Path) and folder.exists())
+
+
+def _free_bytes(folder: Path) -> int | None:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize if disk.f_blocks else None

@@ -1,0 +1,216 @@
+"""The history of a stream: samples by the minute in hourly files, marks, how long they stay, failures unraised."""
+
+from __future__ import annotations
+
+import json
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.history.files import (
+    HOUR_MS,
+    KEPT_MS,
+    History,
+    oldest_record,
+    read_history,
+    read_hour,
+    read_marks,
+    remove_old,
+    write_hour,
+)
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark, count_restarts
+from sessionizer.control.history.sample import SAMPLE_MS, Sample, combine, condense, sample_from
+from sessionizer.control.history.writer import WRITTEN_EVERY_MS, HistoryWriter
+from sessionizer.home.stream_home import StreamHome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOUR = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+NAME = "2026-09-21T14"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> StreamHome:
+    return StreamHome.of(tmp_path, "visits")
+
+
+def batch(at: int, **figures: object) -> Sample:
+    given = {"batches": 1, "rows": 100, "batch_ms": 400, "longest_ms": 400, "phases": {"plan": 10, "write": 50}}
+    return Sample(at=at, **{**given, **figures})  # type: ignore[arg-type]
+
+
+def test_batches_of_a_minute_become_one_sample() -> None:
+    first = batch(HOUR, lag_ms=5_000, open=7, group=3, group_bytes=900, closes={"gap": 2}, late=1)
+    second = batch(HOUR + 9, lag_ms=None, open=8, group=1, group_bytes=20, closes={"gap": 1, "cap": 4}, longest_ms=900)
+    both = combine(first, second, HOUR)
+    assert (both.at, both.batches, both.rows, both.batch_ms, both.longest_ms) == (HOUR, 2, 200, 800, 900)
+    assert (both.lag_ms, both.open, both.late) == (5_000, 8, 1), "a figure that the later batch lacks stays"
+    assert (both.group, both.group_bytes) == (3, 900), "the heaviest group of the minute, not the last"
+    assert both.phases == {"plan": 20, "write": 100}
+    assert both.closes == {"gap": 3, "cap": 4}
+    assert both.rate == pytest.approx(200 / 60)
+
+
+def test_condensed_samples_keep_every_row() -> None:
+    samples = [batch(HOUR + minute * SAMPLE_MS, rows=minute) for minute in range(60)]
+    condensed = condense(reversed(samples), 10 * SAMPLE_MS)
+    assert [each.at for each in condensed] == [HOUR + ten * 10 * SAMPLE_MS for ten in range(6)]
+    assert sum(each.rows for each in condensed) == sum(range(60))
+
+
+def test_an_hour_is_read_as_it_was_written(home: StreamHome) -> None:
+    samples = [
+        batch(HOUR, lineage="a", batch_id=1),
+        batch(HOUR + SAMPLE_MS, lineage="a", batch_id=2, watermark_ms=HOUR),
+        batch(HOUR + 2 * SAMPLE_MS, lineage="b", batch_id=0, closes={"gap_timeout": 3}),
+    ]
+    home.control_files.history.mkdir(parents=True)
+    write_hour(home, NAME, samples)
+    found = read_hour(home, NAME)
+    assert [(each.lineage, each.rows) for each in found] == [("a", 100), ("a", 100), ("b", 100)]
+    assert found[2] == samples[2]
+    assert (home.control / "history" / f"{NAME}.json").exists()
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"at": "x"}, {"at": 1, "rows": 1.5}, {"at": 1, "rows": True}, {"at": 1, "phases": {"plan": "x"}}]
+)
+def test_a_value_that_is_no_sample(value: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="no sample"):
+        sample_from(value)
+
+
+def test_a_field_of_a_newer_release_is_ignored() -> None:
+    assert sample_from({"at": 1, "rows": 2, "mood": "good"}) == Sample(at=1, rows=2)
+
+
+def test_the_writer_adds_to_the_hour_of_an_earlier_driver(home: StreamHome) -> None:
+    before, later = HistoryWriter(home), HistoryWriter(home)
+    before.add(batch(HOUR))
+    later.add(batch(HOUR + SAMPLE_MS))
+    assert [each.at for each in read_hour(home, NAME)] == [HOUR, HOUR + SAMPLE_MS]
+
+
+def test_the_writer_writes_every_few_seconds_and_at_the_end(home: StreamHome) -> None:
+    writer = HistoryWriter(home)
+    writer.add(batch(HOUR))
+    writer.add(batch(HOUR + 1_000))
+    assert read_hour(home, NAME)[0].batches == 1, "the second batch is not due yet"
+    writer.flush(HOUR + 2_000, unless_recent=True)
+    assert read_hour(home, NAME)[0].batches == 1
+    writer.add(batch(HOUR + WRITTEN_EVERY_MS))
+    assert read_hour(home, NAME)[0].batches == 3
+    writer.add(batch(HOUR + WRITTEN_EVERY_MS + 1))
+    writer.flush(HOUR + WRITTEN_EVERY_MS + 2)
+    assert read_hour(home, NAME)[0].batches == 4
+
+
+def test_a_new_hour_is_a_new_file_and_loses_nothing(home: StreamHome) -> None:
+    writer = HistoryWriter(home)
+    for at in (HOUR + HOUR_MS - 2_000, HOUR + HOUR_MS - 1_000, HOUR + HOUR_MS):
+        writer.add(batch(at))
+    writer.flush(HOUR + HOUR_MS + 1)
+    found = read_history(home, HOUR, HOUR + HOUR_MS)
+    assert [each.batches for each in found.samples] == [2, 1]
+
+
+def test_a_week_of_a_busy_stream_fits_into_5_megabytes(home: StreamHome) -> None:
+    long = 10**12
+    busy = {"plan": 59_999, "evaluate": 59_999, "write": 59_999, "commit": 59_999}
+    closes = dict.fromkeys(("gap_timeout", "max_duration", "max_events", "closing_event", "end_of_history"), 99_999)
+    worst = [
+        Sample(
+            at=HOUR + minute * SAMPLE_MS, lineage=f"20260921T130000-{minute % 2:06}", batch_id=9_999_999, batches=600,
+            rows=99_999_999, batch_ms=59_999, longest_ms=59_999, phases=busy, lag_ms=9_999_999, source_lag=99_999_999,
+            watermark_ms=HOUR, open=99_999_999, state_bytes=long, sessions=999_999, closes=closes, late=999_999,
+            refused=999_999, group=1023, group_bytes=long,
+        )
+        for minute in range(60)
+    ]  # fmt: skip
+    home.control_files.history.mkdir(parents=True)
+    write_hour(home, NAME, worst)
+    assert (home.control / "history" / f"{NAME}.json").stat().st_size * 24 * 7 < 5_000_000
+
+
+def test_marks_of_several_processes(home: StreamHome) -> None:
+    add_mark(home, Mark(at=HOUR, kind=MarkKind.START, uid="a"))
+    add_mark(home, Mark(at=HOUR, kind=MarkKind.SAVEPOINT, savepoint="s"))
+    add_mark(home, Mark(at=HOUR + 5, kind=MarkKind.CRASH, what="memory", text="password=hunter2 was refused"))
+    found = read_marks(home, HOUR, HOUR + 9)
+    assert {str(mark.kind) for mark in found} == {"start", "savepoint", "crash"}
+    assert "hunter2" not in found[-1].text
+    assert [mark.kind for mark in read_marks(home, HOUR + 1, HOUR + 9)] == [MarkKind.CRASH]
+
+
+def test_old_files_are_removed_and_others_stay(home: StreamHome) -> None:
+    writer = HistoryWriter(home)
+    writer.add(batch(HOUR))
+    add_mark(home, Mark(at=HOUR, kind=MarkKind.START))
+    add_mark(home, Mark(at=HOUR + KEPT_MS, kind=MarkKind.STOP))
+    assert oldest_record(home) == HOUR
+    remove_old(home, HOUR + KEPT_MS + 2 * HOUR_MS)
+    assert read_history(home, 0, HOUR + 2 * KEPT_MS) == History(marks=(Mark(at=HOUR + KEPT_MS, kind=MarkKind.STOP),))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"samples": 7}', b'{"fields": ["at"], "samples": [1, ["x"], null, []]}']
+)
+def test_a_damaged_hour_counts_as_absent(home: StreamHome, content: bytes) -> None:
+    folder = home.control / "history"
+    folder.mkdir(parents=True)
+    (folder / f"{NAME}.json").write_bytes(content)
+    assert read_history(home, HOUR, HOUR + HOUR_MS) == History()
+    HistoryWriter(home).add(batch(HOUR))
+    assert len(read_hour(home, NAME)) == 1, "the next driver writes it anew"
+
+
+def test_nothing_is_raised_where_nothing_can_be_written(home: StreamHome) -> None:
+    home.root.mkdir(parents=True)
+    (home.root / "control").write_text("a file in the place of the folder")
+    writer = HistoryWriter(home)
+    writer.add(batch(HOUR))
+    writer.flush(HOUR + WRITTEN_EVERY_MS)
+    add_mark(home, Mark(at=HOUR, kind=MarkKind.START))
+    remove_old(home, HOUR)
+    assert oldest_record(home) is None
+
+
+def test_what_could_not_be_written_is_written_later(home: StreamHome) -> None:
+    home.root.mkdir(parents=True)
+    obstacle = home.root / "control"
+    obstacle.write_text("")
+    writer = HistoryWriter(home)
+    writer.add(batch(HOUR))
+    obstacle.unlink()
+    (home.control / "history").mkdir(parents=True)
+    writer.add(batch(HOUR + WRITTEN_EVERY_MS))
+    assert read_hour(home, NAME)[0].batches == 2
+
+
+def test_the_folder_is_closed_to_others(home: StreamHome) -> None:
+    HistoryWriter(home).add(batch(HOUR))
+    assert stat.S_IMODE((home.control / "history").stat().st_mode) & 0o007 == 0
+
+
+@pytest.mark.parametrize(
+    ("kinds", "restarts"),
+    [
+        ("", 0),
+        ("start", 0),
+        ("start stop start", 0),
+        ("start crash start", 1),
+        ("start start", 1),
+        ("start crash start crash start stop start", 2),
+        ("start command start", 0),
+        ("start savepoint alert crash alert start", 1),
+    ],
+)
+def test_restarts_are_starts_after_a_crash(kinds: str, restarts: int) -> None:
+    marks = [Mark(at=number, kind=MarkKind(kind)) for number, kind in enumerate(kinds.split())]
+    assert count_restarts(marks) == restarts
+
+
+def test_a_sample_leaves_out_what_says_nothing() -> None:
+    assert json.dumps(Sample(at=5, rows=0, lag_ms=None, closes={}).to_json()) == '{"at": 5}'

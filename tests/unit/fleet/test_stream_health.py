@@ -1,0 +1,225 @@
+"""The word of a stream: one row for each situation, with its word, its part and its rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sessionizer.control.history.sample import SAMPLE_MS, Sample
+from sessionizer.control.patience import MINUTE
+from sessionizer.control.records.desired_state import Desired, DesiredState
+from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord
+from sessionizer.control.records.heartbeat import Heartbeat, Phase
+from sessionizer.control.records.lease_record import LeaseRecord
+from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.control.status.newest_driver import NewestDriver
+from sessionizer.control.status.observation import ControlReading
+from sessionizer.control.status.observe import observe
+from sessionizer.control.status.unfinished_operation import UnfinishedOperation
+from sessionizer.fleet.health.facts import HealthFacts
+from sessionizer.fleet.health.judge import LOW_ROOM, judge_health
+from sessionizer.fleet.health.verdict import SEVERITY, Finding, Part, Word, weigh
+from sessionizer.lineage.trial.judging import Outcome, Terms
+from sessionizer.lineage.trial.trial_record import Course, Trial
+
+NOW = 1_790_000_000_000
+LONG_AGO = NOW - 20 * MINUTE
+LEASE = LeaseRecord(7, NOW - 60 * MINUTE, "a", 11, 11, "worker-3")
+BEAT = Heartbeat(
+    "a", NOW - 1_000, NOW - 60 * MINUTE, Phase.RUNNING, batch_id=40, input_rows=100, progress_at=NOW - 1_000
+)
+WANTED = Desired(DesiredState.RUNNING, NOW - 90 * MINUTE, "olga")
+STOP = Desired(DesiredState.STOPPED, NOW - 30 * MINUTE, "olga")
+MAINTENANCE = Desired(DesiredState.MAINTENANCE, NOW - 30 * MINUTE, "olga", "restore")
+FAILED = ExitRecord("a", NOW - 20_000, ExitOutcome.FAILED, error_type="memory", message="heap")
+ENDED = ExitRecord("a", NOW - 20_000, ExitOutcome.STOPPED)
+WORKING = ControlReading(desired=WANTED, lease=LEASE, alive=True, heartbeat=BEAT)
+DEAD = replace(WORKING, alive=False, exit_record=FAILED)
+SUPERVISED = SupervisionRecord()
+BACKING_OFF = SupervisionRecord(failures=2, last_failure="heap", last_failure_ms=NOW - 9_000, restart_at=NOW + 9_000)
+WAITING = replace(BACKING_OFF, waiting_since=NOW - 8 * MINUTE, attempts=3, cause="unreachable")
+GIVEN_UP = replace(BACKING_OFF, given_up=True, restart_at=0)
+COMMAND = UnfinishedOperation(
+    key="o", title="restore", process="pid 7", is_at_work=True, last_sign_ms=NOW - 1_000, go_on="run it again"
+)
+COURSE = Course(verb="rescale", owner="o", begun_at=NOW - MINUTE)
+
+
+def seen(reading: ControlReading) -> NewestDriver:
+    observed = observe(reading, NOW)
+    return NewestDriver(observed, observed)
+
+
+def facts(reading: ControlReading = WORKING, **more: Any) -> HealthFacts:
+    return HealthFacts(name="visits", now=NOW, **{"newest": seen(reading), **more})
+
+
+def samples(minutes: int = 12, **rows: Any) -> tuple[Sample, ...]:
+    """One for each of the last minutes: a callable figure takes the number of the minute."""
+
+    def figure(name: str, minute: int) -> Any:
+        return rows[name](minute) if callable(rows[name]) else rows[name]
+
+    start = NOW - minutes * SAMPLE_MS
+    return tuple(
+        Sample(at=start + minute * SAMPLE_MS, batches=6, **{name: figure(name, minute) for name in rows})
+        for minute in range(minutes)
+    )
+
+
+def lagging(lag_ms: int, **beat: Any) -> ControlReading:
+    return replace(WORKING, heartbeat=replace(BEAT, watermark_lag_ms=lag_ms, watermark_ms=NOW - lag_ms, **beat))
+
+
+def silent(ms: int, **beat: Any) -> ControlReading:
+    return replace(WORKING, heartbeat=replace(BEAT, at=NOW - ms, progress_at=NOW - ms, **beat))
+
+
+IDLE = replace(WORKING, heartbeat=replace(BEAT, phase=Phase.IDLE, watermark_lag_ms=9 * 60 * MINUTE))
+SITUATIONS: dict[str, tuple[HealthFacts, str, str, str | None]] = {
+    # healthy
+    "it works": (facts(), "healthy", "working", None),
+    "its source is quiet": (facts(IDLE), "healthy", "idle", None),
+    "quiet for hours, with a lag in its last beat": (
+        facts(IDLE, samples=samples(rows=0, lag_ms=9 * 60 * MINUTE)), "healthy", "idle", None),
+    "stopped as wanted": (facts(replace(DEAD, desired=STOP, exit_record=ENDED)), "healthy", "stopped", None),
+    "failed, and wanted no more": (facts(replace(DEAD, desired=STOP)), "healthy", "stopped", None),
+    "run by hand to its end": (
+        facts(replace(DEAD, desired=Desired(DesiredState.RUNNING), exit_record=ENDED)), "healthy", "stopped", None),
+    "drained": (facts(replace(DEAD, exit_record=ENDED), is_drained=True), "healthy", "drained", None),
+    "far behind by its spec": (
+        facts(lagging(60 * MINUTE), watermark_delay_ms=50 * MINUTE), "healthy", "working", None),
+    "a canary passed": (
+        facts(trial=Trial("b", Terms(), replace(COURSE, outcome=Outcome.PASSED))),
+        "healthy", "working", None),
+    "plenty of room": (facts(free_bytes=LOW_ROOM), "healthy", "working", None),
+    "a savepoint was made in time": (
+        facts(save_every_ms=60 * MINUTE, saved_at=NOW - 70 * MINUTE, samples=samples(rows=9)),
+        "healthy", "working", None),
+    "some rows refused": (facts(samples=samples(rows=1_000, refused=9)), "healthy", "working", None),
+    # warning: mends itself
+    "it starts": (
+        facts(replace(WORKING, heartbeat=replace(BEAT, phase=Phase.STARTING))),
+        "warning", "starting", "driver"),
+    "it stops and another follows": (facts(replace(WORKING, stop_requested=True)), "warning", "restarting", "driver"),
+    "it stops as wanted": (facts(replace(WORKING, desired=STOP, stop_requested=True)), "warning", "stopping", "driver"),
+    "backing off": (facts(DEAD, supervision=BACKING_OFF), "warning", "backing_off", "driver"),
+    "waiting for a broker": (facts(DEAD, supervision=WAITING), "warning", "waiting", "driver"),
+    "just died, and is supervised": (facts(DEAD, supervision=SUPERVISED), "warning", "restarting", "driver"),
+    "a command works": (
+        facts(replace(DEAD, desired=MAINTENANCE), unfinished=COMMAND),
+        "warning", "command", "supervision"),
+    "a canary": (facts(trial=Trial("b", Terms(), COURSE)), "warning", "canary", "canary"),
+    "it catches up": (
+        facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=55_000, lag_ms=lambda n: (60 - n) * MINUTE)),
+        "warning", "catching_up", "progress"),
+    "old events": (
+        facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=5_000, lag_ms=40 * MINUTE)),
+        "warning", "old_events", "source"),
+    # unknown
+    "no driver ever": (facts(ControlReading()), "unknown", "never_started", "driver"),
+    "control away": (facts(newest=None, unseen="it is away"), "unknown", "unreadable", "driver"),
+    "a damaged record": (
+        facts(replace(WORKING, damage=("lease.json: not JSON",))),
+        "unknown", "damaged_record", "driver"),
+    "a lost record": (facts(damage="lineage.json is gone"), "unknown", "damaged_record", "driver"),
+    # degraded
+    "silent": (facts(silent(10 * MINUTE)), "degraded", "silent", "driver"),
+    "no start": (
+        facts(replace(WORKING, heartbeat=replace(BEAT, phase=Phase.STARTING, progress_at=NOW - 20 * MINUTE))),
+        "degraded", "silent", "driver"),
+    "no progress": (
+        facts(replace(WORKING, heartbeat=replace(BEAT, progress_at=NOW - 20 * MINUTE))),
+        "degraded", "no_progress", "progress"),
+    "it runs on though unwanted": (facts(replace(WORKING, desired=STOP)), "degraded", "not_stopped", "driver"),
+    "falls behind a topic": (
+        facts(samples=samples(rows=600, batch_ms=59_000, source_lag=lambda n: 2_000 + 900 * n)),
+        "degraded", "falling_behind", "progress"),
+    "falls behind, by its watermark": (
+        facts(lagging(40 * MINUTE), samples=samples(rows=9, batch_ms=59_000, lag_ms=lambda n: (29 + n) * MINUTE)),
+        "degraded", "falling_behind", "progress"),
+    "far behind, without a history": (facts(lagging(40 * MINUTE)), "degraded", "lagging", "progress"),
+    "watermark halted": (
+        facts(samples=samples(rows=9, watermark_ms=NOW - MINUTE, batch_ms=900)),
+        "degraded", "watermark_halted", "watermark"),
+    "poison rows": (facts(samples=samples(rows=1_000, refused=300)), "degraded", "rows_refused", "source"),
+    "late rows": (facts(samples=samples(rows=1_000, late=600)), "degraded", "rows_late", "source"),
+    "a small disk": (facts(free_bytes=LOW_ROOM - 1), "degraded", "disk_low", "disk"),
+    "a canary failed": (
+        facts(trial=Trial("b", Terms(), replace(COURSE, outcome=Outcome.FAILED))),
+        "degraded", "canary_failed", "canary"),
+    "a savepoint is overdue": (
+        facts(save_every_ms=60 * MINUTE, saved_at=NOW - 140 * MINUTE, samples=samples(rows=9)),
+        "degraded", "savepoint_overdue", "savepoints"),
+    "no savepoint since the history began": (
+        facts(save_every_ms=60 * MINUTE, history_since=NOW - 140 * MINUTE, samples=samples(rows=9)),
+        "degraded", "savepoint_overdue", "savepoints"),
+    "a broken spec": (facts(problem="spec is broken"), "degraded", "invalid_spec", "supervision"),
+    "an orphan": (facts(is_orphan=True), "degraded", "orphan", "supervision"),
+    # down
+    "dead, by hand": (facts(DEAD), "down", "no_driver", "driver"),
+    "dead for long, supervised": (
+        facts(replace(DEAD, exit_record=replace(FAILED, at=NOW - 9 * MINUTE)), supervision=SUPERVISED),
+        "down", "no_driver", "driver"),
+    "vanished": (facts(replace(WORKING, alive=False)), "down", "no_driver", "driver"),
+    "given up": (facts(DEAD, supervision=GIVEN_UP), "down", "given_up", "supervision"),
+    "a stuck command": (
+        facts(replace(DEAD, desired=MAINTENANCE), unfinished=replace(COMMAND, is_at_work=False, last_sign_ms=LONG_AGO)),
+        "down", "stuck_command", "supervision"),
+    "a full disk": (facts(free_bytes=1_000), "down", "disk_full", "disk"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_each_situation_has_its_word(situation: str) -> None:
+    given, word, rule, part = SITUATIONS[situation]
+    health = judge_health(given)
+    told = health.to_json()
+    assert (told["word"], told["rule"], told["part"]) == (word, rule, part)
+    assert (part is None) == (not health.findings)
+
+
+def test_every_rule_and_part_is_in_the_table() -> None:
+    found = {finding.part for given, *_ in SITUATIONS.values() for finding in judge_health(given).findings}
+    assert found == set(Part)
+    assert {word for _, word, *_ in SITUATIONS.values()} == set(Word)
+
+
+@pytest.mark.parametrize(
+    "situation", [name for name, (_, word, *_) in SITUATIONS.items() if word in {"degraded", "down"}]
+)
+def test_what_does_not_mend_itself_says_what_is_wrong(situation: str) -> None:
+    (worst, *_) = judge_health(SITUATIONS[situation][0]).findings
+    assert worst.what
+    assert worst.line.startswith(f"{worst.word}: {worst.what}")
+
+
+def test_a_quiet_hour_is_no_reason_for_a_savepoint() -> None:
+    quiet = facts(IDLE, save_every_ms=60 * MINUTE, saved_at=NOW - 900 * MINUTE, samples=samples(rows=0))
+    assert judge_health(quiet).word is Word.HEALTHY
+
+
+def test_a_newer_driver_counts_more_than_the_giving_up_before() -> None:
+    assert judge_health(facts(supervision=GIVEN_UP)).word is Word.HEALTHY
+
+
+def test_the_worst_word_goes_first_and_every_finding_stays() -> None:
+    both = judge_health(
+        facts(free_bytes=1_000, trial=Trial("b", Terms(), COURSE), samples=samples(rows=1_000, late=600))
+    )
+    assert [finding.word for finding in both.findings] == [Word.DOWN, Word.DEGRADED, Word.WARNING]
+    assert both.word is Word.DOWN
+
+
+def test_severities_grow() -> None:
+    assert [SEVERITY[word] for word in Word] == [0, 1, 2, 3, 4]
+    first, second = (Finding(part=Part.DISK, word=Word.DOWN, rule=rule, what="") for rule in ("a", "b"))
+    assert weigh([None, first, second], "calm").rule == "a", "of equal words the first one counts"
+
+
+def test_since_when_is_told() -> None:
+    assert judge_health(facts(silent(10 * MINUTE))).findings[0].since == NOW - 10 * MINUTE
+    assert judge_health(facts(DEAD)).findings[0].since == FAILED.at
+    assert judge_health(facts(DEAD, supervision=WAITING)).findings[0].since == WAITING.waiting_since
