@@ -56,6 +56,11 @@ ERROR_CAUSES: Final = (
         "steps. Nothing was changed",
     ),
     Cause(
+        "NotAccepted", "a difference must be accepted by name", TERMINAL,
+        "read the plan (`sessionizer upgrade …`), then declare a migration or accept each named difference. Nothing "
+        "was changed",
+    ),
+    Cause(
         "OperationPending", "an operation is not finished", TERMINAL,
         "run the command that `sessionizer status` shows: it resumes where it was. Or give it up with `sessionizer "
         "abandon …`",
@@ -145,7 +150,7 @@ ERROR_CAUSES: Final = (
         "RowsGone", "deleted rows cannot come back", TERMINAL,
         "restore another savepoint (`sessionizer savepoint list`), one of the active lineage if there is one. Or "
         "start over from the source: `sessionizer seed … --history source --backfill --start-over`. Nothing was "
-        "changed",
+        "was changed",
     ),
     Cause(
         "SourceMissing", "the source is not there", TERMINAL,

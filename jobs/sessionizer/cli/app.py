@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from sessionizer.cli.diff import diff
 from sessionizer.cli.history import history, report
 from sessionizer.cli.home import home
 from sessionizer.cli.looking.checkpoint import checkpoint
@@ -36,8 +37,8 @@ Control: TypeAlias = Annotated[
 ]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 for command in (
-    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, status, timeline, tables, history,
-    report, home,
+    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, diff, status, timeline, tables,
+    history, report, home,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

@@ -15,6 +15,7 @@
     │   ├── StreamDrained        a stream whose every session was closed for good
     │   ├── UnreadableLineage    a checkpoint of another release or stream
     │   ├── EngineChanged        a checkpoint of another line of Spark or Delta
+    │   ├── NotAccepted          a difference that a user has not accepted by its name
     │   ├── OperationPending     an operation, such as a restore, that is not over
     │   ├── UnknownSavepoint     no savepoint of that id
     │   ├── UnusableSavepoint    a savepoint from which no stream can start
@@ -87,6 +88,7 @@ from sessionizer.errors.state_errors import (
     HalfWrittenBatch,
     LineageLeft,
     LineageUnfit,
+    NotAccepted,
     NothingToSave,
     NothingToShow,
     NoWayBack,
@@ -144,6 +146,7 @@ __all__ = [
     "LineageUnfit",
     "Misfits",
     "NoWayBack",
+    "NotAccepted",
     "NothingToSave",
     "NothingToShow",
     "OperationPastReturn",

@@ -45,6 +45,17 @@ class EngineChanged(TerminalError):
         )
 
 
+class NotAccepted(TerminalError):
+    """``verb`` of ``stream`` would take the differences ``names``, which a user has not accepted by name."""
+
+    exit_code = 64
+
+    def __init__(self, stream: str, verb: str, names: Iterable[str]) -> None:
+        self.stream, self.verb, self.names = stream, verb, tuple(names)
+        options = " ".join(f"--accept {name}" for name in self.names)
+        super().__init__(f"the {verb} of stream {stream!r} needs each of these accepted by name: {options}")
+
+
 class DataElsewhere(TerminalError):
     """``lineage`` of ``stream`` has its data at ``kept``, and ``field`` says ``now``: nothing of it is there."""
 

@@ -24,6 +24,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.DataOwned("hdfs://n:1/platform/streams/clicks", "clicks@1f", "/platform on laptop", "clicks@2e"),
     errors.StreamDrained("clicks", "20261121T105501-3fa9c2", 3, "2026-11-21 10:55 UTC"),
     errors.UnreadableLineage("clicks", "20261121T105501-3fa9c2", "its checkpoint has format 1"),
+    errors.NotAccepted("clicks", "upgrade", ["mapping.key"]),
     errors.EngineChanged("clicks", "20261121T105501-3fa9c2", "spark", "4.2.0", "4.3.0"),
     errors.OperationPending("clicks", "restore", "20261121T105501-3fa9c2", "stopped"),
     errors.UnknownSavepoint("b", ["a"]),

@@ -65,7 +65,7 @@ def _program(name: str, kept: str, now: str) -> Difference:
         reason = "a patch release goes on with the checkpoint, and the one before it can go on again"
         return Difference(name, kind, kept, now, Verdict.IN_PLACE, reason)
     reason = f"a checkpoint of {name} {line_of(kept)} was never tested with {line_of(now)}"
-    remedy = "accepted by name, open sessions go into a new lineage, and the old one stays for the old version"
+    remedy = "Accepted by name, open sessions go into a new lineage, and the old one stays for the old version"
     return Difference(name, kind, kept, now, Verdict.UNKNOWN, reason, remedy)
 
 
@@ -77,7 +77,7 @@ def _release(before: Side, now: Side) -> Iterator[Difference]:
     was, is_ = before.fingerprint.code, now.fingerprint.code
     if was and is_ and was != is_:
         reason = "events before the cut are cut into sessions by the new code"
-        remedy = "to compare what both codes make of the same batches: `sessionizer upgrade … --prove`"
+        remedy = "To compare what both codes make of the same batches: `sessionizer upgrade … --prove`"
         yield Difference(CODE, "deciding code changed", was[:12], is_[:12], Verdict.IN_PLACE, reason, remedy)
 
 
@@ -92,7 +92,7 @@ def _state(before: Side, now: Side, revisions: frozenset[str]) -> Iterator[Diffe
         return
     made_by = before.fingerprint.versions.get(RELEASE)
     release = f"release {made_by}" if made_by else "the release that made it"
-    remedy = f"with {release}, make a canonical savepoint (`sessionizer savepoint create … --stop`) and restore it here"
+    remedy = f"With {release}, make a canonical savepoint (`sessionizer savepoint create … --stop`) and restore it here"
     yield Difference(STATE, kind, kept, present, Verdict.INCOMPATIBLE, "this release cannot read it", remedy)
 
 
@@ -105,7 +105,7 @@ def _settings(kept: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[Di
             yield Difference(f"{SETTING}{name}", "unknown setting", was, is_, Verdict.UNKNOWN, reason)
         elif name == PARTITIONS and was and is_ and was != is_:
             reason = "the state is divided anew, in a new lineage"
-            remedy = f"or `sessionizer rescale … --partitions {is_}`"
+            remedy = f"Or run `sessionizer rescale … --partitions {is_}`"
             yield Difference(f"{SETTING}{name}", "partitions changed", was, is_, Verdict.MIGRATE, reason, remedy)
         elif was and is_ and was != is_:
             reason = "the checkpoint keeps its own until the next new lineage"

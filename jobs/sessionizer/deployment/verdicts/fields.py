@@ -23,22 +23,22 @@ _LACKS: Final = {
     "mapping.key": (
         "key changed",
         "{open} stay under the old keys: users merge or split at the cut",
-        "to move open events, declare a migration: key: …",
+        "To move open events, declare a migration: key: …",
     ),
     "mapping.client": (
         "client changed",
         "events before the cut in {open} keep their client and its timeout",
-        "to change it, declare a migration: client: …",
+        "To change it, declare a migration: client: …",
     ),
     "mapping.event_time": (
         "event time changed",
         "{open} mix events of both clocks, and rows before the watermark are late",
-        "compare the two expressions on real rows first: `sessionizer tables` shows the present ones",
+        "Compare the two expressions on real rows first: `sessionizer tables` shows the present ones",
     ),
     "mapping.event_id": (
         "event id changed",
         "a duplicate of an event before the cut counts as another event in {open}",
-        "change it while the source repeats no event",
+        "Change it while the source repeats no event",
     ),
 }
 """Fields that open sessions lack something by: kind, reason, remedy."""

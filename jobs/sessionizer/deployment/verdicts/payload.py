@@ -49,7 +49,7 @@ class PayloadChange:
         for name in [name for name in now if name not in before and name not in renamed]:
             yield self._added(name, now[name])
         for new, old in renamed.items():
-            yield self._renamed(old, new, now[new])
+            yield self._renamed(old, new, (before[old], now[new]))
         for name in [name for name in before if name not in now and name not in renamed.values()]:
             yield self._dropped(name, before[name])
         shared = [name for name in before if name in now]
@@ -77,17 +77,17 @@ class PayloadChange:
         verdict, reason, remedy = self._unless_migrated(
             name,
             f"{self.state.counted} have null in it for events before the cut",
-            f"to give open events a value, declare a migration: columns: {{{name}: …}}",
+            f"To give open events a value, declare a migration: columns: {{{name}: …}}",
         )
         return judged(_column(name, None, expression), "column added", verdict, reason, remedy)
 
-    def _renamed(self, old: str, new: str, expression: str) -> Difference:
+    def _renamed(self, old: str, new: str, text: tuple[str, str]) -> Difference:
         verdict, reason, remedy = self._unless_migrated(
             new,
             f"{self.state.counted} lose the values of {old}: {new} is null for events before the cut",
-            f"to keep them, declare a migration: columns: {{{new}: {old}}}, drop: [{old}]",
+            f"To keep them, declare a migration: columns: {{{new}: {old}}}, drop: [{old}]",
         )
-        return judged(_column(new, old, expression), "column renamed", verdict, reason, remedy)
+        return judged(_column(new, f"{old}: {text[0]}", f"{new}: {text[1]}"), "column renamed", verdict, reason, remedy)
 
     def _dropped(self, name: str, expression: str) -> Difference:
         if name in self.migrations.dropped:
@@ -117,7 +117,7 @@ class PayloadChange:
         if self.state.is_empty and not self.state.types.get(name):
             return judged(_column(name, before, now), kind, Verdict.IN_PLACE, "no event of the old type is open")
         reason = f"{self.state.counted} may have values of type {was}, which {is_} cannot take"
-        remedy = f"give the column another name, or declare a migration: columns: {{{name}: cast({name} as {is_})}}"
+        remedy = f"Give the column another name, or declare a migration: columns: {{{name}: cast({name} as {is_})}}"
         return judged(_column(name, before, now), kind, Verdict.INCOMPATIBLE, reason, remedy)
 
     def _computed(self, name: str, before: str, now: str) -> Difference:
@@ -127,7 +127,7 @@ class PayloadChange:
         verdict, reason, remedy = self._unless_migrated(
             name,
             f"events before the cut in {self.state.counted} {kept}",
-            f"to change them as well, declare a migration: columns: {{{name}: …}}",
+            f"To change them as well, declare a migration: columns: {{{name}: …}}",
         )
         return judged(_column(name, before, now), kind, verdict, reason, remedy)
 

@@ -36,7 +36,7 @@ class SinkColumns:
         widens = has is not None and has_every_value(kind, has)
         if has in {None, kind} or (widens and self.may_widen):
             return None
-        remedy = "give the column another name, or the tables another sink.path"
+        remedy = "Give the column another name, or the tables another sink.path"
         if widens:
             remedy += ", or turn on Delta's type widening"
         return f"the table sessions has it as {has}", f"{remedy} (docs/applying.md)"

@@ -1,0 +1,77 @@
+"""The two sides of an upgrade, read without Spark and while the stream runs: its lineage, and this installation."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.core.wire.rows import REVISION
+from sessionizer.deployment.verdicts.tables import SinkColumns
+from sessionizer.deployment.verdicts.verdict import OpenState, Side
+from sessionizer.errors import DamagedFile
+from sessionizer.home.control_store import is_there
+from sessionizer.home.data_files import names_in
+from sessionizer.home.data_root import folder_at
+from sessionizer.home.json_file import require_undamaged
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.checkpoint import pinned_settings
+from sessionizer.lineage.checkpoint_record import CHECKPOINT_FORMAT, CheckpointRecord
+from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.stream_spec.decisions import document_of
+
+if TYPE_CHECKING:
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+_CHECKSUM: Final = re.compile(r"\d{20}\.crc")
+
+
+def running_side(home: StreamHome, lineage: str) -> Side:
+    """Read what ``lineage`` runs by. Raises DamagedFile if a record is lost or damaged."""
+    files = home.lineage(lineage)
+    spec = read_lineage_spec(home, lineage)
+    record = require_undamaged(CheckpointRecord, files.checkpoint_record)
+    if spec is None or record is None:
+        raise DamagedFile(files.records, "it lacks spec.json or checkpoint.json")
+    kept = kept_fingerprint(home, lineage)
+    if not kept.configuration:
+        kept = replace(kept, configuration=pinned_settings(files.checkpoint))
+    return Side(spec.document, kept, record.checkpoint_format, record.revision)
+
+
+def present_side(spec: StreamSpec) -> Side:
+    """Return what a stream would run by: the file's ``spec``, and the programs that are installed here."""
+    return Side(document_of(spec), present_fingerprint(), CHECKPOINT_FORMAT, REVISION)
+
+
+def open_state(home: StreamHome, lineage: str) -> OpenState:
+    """Read how many sessions are open at most, and the types that their columns may have. Raises DamagedFile."""
+    file = home.lineage(lineage).open_sessions
+    types = read_kept_types(home, lineage)
+    count = OpenSessions(file).most if is_there(file) else None
+    return OpenState(count, types.payload if types is not None else {})
+
+
+def sink_columns(home: StreamHome, lineage: str) -> SinkColumns:
+    """Read the columns of the stream's table of sessions, as far as its log tells at a glance."""
+    spec = read_lineage_spec(home, lineage)
+    location = table_locations(home, spec.sink if spec is not None else None)["sessions"]
+    try:
+        return _columns_of(folder_at(location))
+    except (OSError, ValueError, KeyError, TypeError):  # Spark asks the table before the plan is carried out
+        return SinkColumns()
+
+
+def _columns_of(table: DataPath) -> SinkColumns:
+    log = table / "_delta_log"
+    newest = max(filter(_CHECKSUM.fullmatch, names_in(log)), default=None)
+    if newest is None:
+        return SinkColumns()
+    metadata: dict[str, Any] = json.loads((log / newest).read_text(encoding="utf-8"))["metadata"]
+    return SinkColumns.of(json.loads(metadata["schemaString"]), metadata.get("configuration") or {})

@@ -1,0 +1,116 @@
+"""Differences of one stream between two checkouts, for a pull request: pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.deployment.verdicts.judge import judge
+from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
+from sessionizer.home.stamp import typed_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sessionizer.deployment.verdicts.verdict import Difference, Side
+
+NOTHING: Final = 0
+POSSIBLE: Final = 10
+REFUSED: Final = 11
+"""Exit codes of ``sessionizer diff``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecDiff:
+    """The differences of ``stream``, and what the comparison could not see (``unseen``)."""
+
+    stream: str
+    differences: tuple[Difference, ...]
+    unseen: tuple[str, ...] = ()
+
+    @classmethod
+    def between(cls, stream: str, before: Side, now: Side, unseen: Sequence[str] = ()) -> SpecDiff:
+        """Judge two sides without the stream's state: any session may be open."""
+        found = judge(before, now, OpenState(), pending=new_migrations(before.spec, now.spec))
+        return cls(stream, found, tuple(unseen))
+
+    @property
+    def exit_code(self) -> int:
+        """0 without a difference, 10 if it can be carried out, 11 if a difference is refused."""
+        if any(each.verdict is Verdict.INCOMPATIBLE for each in self.differences):
+            return REFUSED
+        return POSSIBLE if any(each.verdict is not Verdict.NONE for each in self.differences) else NOTHING
+
+    @property
+    def unaccepted(self) -> tuple[str, ...]:
+        """Names of the differences that a user must accept."""
+        return tuple(each.name for each in self.differences if each.must_be_accepted)
+
+    @property
+    def digest(self) -> str:
+        """Digest of 16 hex digits, the same for the same differences."""
+        told = sorted((each.name, str(each.before), str(each.now)) for each in self.differences)
+        return typed_digest({"stream": self.stream, "differences": told})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the differences for programs."""
+        return {
+            "stream": self.stream,
+            "differences": [each.to_json() for each in self.differences],
+            "unaccepted": list(self.unaccepted),
+            "unseen": list(self.unseen),
+            "exit_code": self.exit_code,
+            "digest": self.digest,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Return the differences as lines for a terminal."""
+        if not self.differences:
+            yield f"stream {self.stream}: no difference"
+        else:
+            yield f"stream {self.stream}: {len(self.differences)} differences, digest {self.digest}"
+        for each in self.differences:
+            yield from (f"  {line}" for line in each.lines())
+        if self.unseen:
+            yield f"  not seen: {', '.join(self.unseen)}"
+
+    def markdown(self) -> Iterator[str]:
+        """Return the differences as lines of Markdown, for a comment on a pull request."""
+        yield f"### Stream `{self.stream}`"
+        yield ""
+        if not self.differences:
+            yield "No difference."
+        else:
+            yield f"{_SAID[self.exit_code]} Digest `{self.digest}`."
+            yield ""
+            yield "| verdict | difference | before | now | effect |"
+            yield "|---|---|---|---|---|"
+            yield from map(_row, self.differences)
+        if self.unaccepted:
+            names = " ".join(f"--accept {name}" for name in self.unaccepted)
+            yield from ("", f"To be accepted by name: `sessionizer upgrade {self.stream} {names}`")
+        if self.unseen:
+            yield from ("", f"Not seen: {', '.join(self.unseen)}.")
+
+
+def new_migrations(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the migrations of ``now`` that ``before`` does not declare."""
+    known = {each["id"] for each in before.get("migrations") or ()}
+    return [each for each in now.get("migrations") or () if each["id"] not in known]
+
+
+_SAID: Final = {
+    NOTHING: "Nothing to carry out.",
+    POSSIBLE: "Can be carried out by `sessionizer upgrade`.",
+    REFUSED: "**Refused**: a difference is incompatible.",
+}
+
+
+def _row(each: Difference) -> str:
+    effect = f"{each.reason}. {each.remedy}" if each.remedy else each.reason
+    cells = (f"**{each.verdict}**", f"`{each.name}`: {each.kind}", _cell(each.before), _cell(each.now), effect)
+    return " | ".join(("", *(cell.replace("|", r"\|") for cell in cells), "")).strip()
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"`{str(value).replace('`', '')}`"

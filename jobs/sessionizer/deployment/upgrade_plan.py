@@ -1,0 +1,182 @@
+"""Plan of an upgrade, as data: the differences with their verdicts, the steps, and what a rollback can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.deployment.verdicts.verdict import Verdict
+from sessionizer.errors import InvalidSpec, NotAccepted
+from sessionizer.home.stamp import typed_digest
+from sessionizer.lineage.fingerprint import ENGINE
+from sessionizer.lineage.trial.judging import USUAL, approved_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sessionizer.deployment.verdicts.verdict import Difference
+    from sessionizer.lineage.trial.judging import Terms
+
+UPGRADE: Final = "upgrade"
+IN_PLACE: Final = ("Stop", "WriteSavepoint", "WriteSpec")
+IN_A_NEW_LINEAGE: Final = ("Stop", "WriteSavepoint", "StartLineage", "Compare", "Activate", "Canary")
+_SAID: Final = {
+    "Stop": "the driver finishes its batch and ends",
+    "WriteSavepoint": "a canonical savepoint of the open sessions is made",
+    "WriteSpec": "the lineage goes on by the file",
+    "Migrate": "the declared migrations change the open events",
+    "StartLineage": "a new lineage begins with every open session",
+    "Compare": "its state is read back and compared",
+    "Activate": "the new lineage becomes the active one",
+    "Canary": "its first batches are compared with the lineage before",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradePlan:
+    """Plan that ``stream`` goes on by a spec of ``fingerprint`` and by the programs that are installed here.
+
+    It goes on after ``batch_id`` of ``lineage`` or a later batch. ``accepted``: names of differences that a user
+    accepts. ``anew``: a new lineage is wanted, whatever changes. ``verb``: the command. ``migrations``: their ids.
+    ``ran_by``: versions of the lineage, which a rollback needs.
+    """
+
+    stream: str
+    lineage: str
+    batch_id: int
+    fingerprint: str
+    differences: tuple[Difference, ...]
+    accepted: tuple[str, ...] = ()
+    wants_new_lineage: bool = False
+    trial: Terms | None = USUAL
+    verb: str = UPGRADE
+    migrations: tuple[str, ...] = ()
+    ran_by: str = ""
+
+    @property
+    def changes(self) -> tuple[Difference, ...]:
+        """The differences with an effect."""
+        return tuple(each for each in self.differences if each.verdict is not Verdict.NONE)
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.differences)
+
+    @property
+    def anew(self) -> bool:
+        """Whether it goes on in a new lineage.
+
+        A line of the engine that was never tested does, because then the old lineage stays for the old line.
+        """
+        other_engine = any(each.name in ENGINE and each.verdict is Verdict.UNKNOWN for each in self.differences)
+        migrates = any(each.verdict is Verdict.MIGRATE for each in self.differences)
+        return self.wants_new_lineage or migrates or other_engine
+
+    @property
+    def refused(self) -> tuple[Difference, ...]:
+        """The differences that no command can take as they are."""
+        return tuple(each for each in self.differences if each.verdict is Verdict.INCOMPATIBLE)
+
+    @property
+    def unaccepted(self) -> tuple[Difference, ...]:
+        """The differences that a user must accept by name and has not."""
+        return tuple(each for each in self.differences if each.must_be_accepted and each.name not in self.accepted)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it can be carried out."""
+        return self.changes_something and not self.refused and not self.unaccepted
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps in order. None if nothing can be done."""
+        if not self.is_possible:
+            return ()
+        if not self.anew:
+            return IN_PLACE
+        steps = IN_A_NEW_LINEAGE if self.trial else IN_A_NEW_LINEAGE[:-1]
+        return (*steps[:2], "Migrate", *steps[2:]) if self.migrations else steps
+
+    @property
+    def digest(self) -> str:
+        """Digest of 16 hex digits, the same for the same decision on any machine.
+
+        Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
+        """
+        differing = [(each.name, str(each.before), str(each.now)) for each in self.differences]
+        on_trial = approved_terms(self.trial) if self.anew else {}
+        decided = {
+            "verb": self.verb,
+            "stream": self.stream,
+            "lineage": self.lineage,
+            "fingerprint": self.fingerprint,
+            "differences": sorted(differing),
+            "accepted": sorted(self.accepted),
+            "anew": self.wants_new_lineage,
+        }
+        return typed_digest({**decided, **on_trial})
+
+    def require_possible(self) -> None:
+        """Raise InvalidSpec for the first refused difference, and NotAccepted for those that lack a user's consent."""
+        for each in self.refused:
+            raise InvalidSpec(each.name, each.now, f"{each.before!r}, because {each.reason}. {each.remedy}")
+        if self.unaccepted:
+            raise NotAccepted(self.stream, self.verb, [each.name for each in self.unaccepted])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON."""
+        return {
+            "stream": self.stream,
+            "lineage": self.lineage,
+            "batch_id": self.batch_id,
+            "differences": [each.to_json() for each in self.differences],
+            "accepted": list(self.accepted),
+            "unaccepted": [each.name for each in self.unaccepted],
+            "anew": self.anew,
+            "migrations": list(self.migrations),
+            "steps": list(self.steps),
+            "rollback": self.rollback,
+            "possible": self.is_possible,
+            "digest": self.digest,
+        }
+
+    @property
+    def rollback(self) -> str:
+        """Say what a rollback can do afterwards."""
+        if self.anew:
+            by = f", which ran by {self.ran_by}" if self.ran_by else ""
+            return f"`sessionizer rollback {self.stream}` leads back to lineage {self.lineage}{by}"
+        return "no rollback undoes it; `sessionizer restore` leads back to the savepoint that is made first"
+
+    def lines(self) -> Iterator[str]:
+        """Return the plan as lines for users."""
+        if not self.changes_something:
+            yield f"stream {self.stream} runs by its file and the programs installed here: nothing to {self.verb}"
+            return
+        yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id} or later: {self._counted}"
+        for each in self.differences:
+            yield from (f"  {line}" for line in each.lines())
+        if not self.is_possible:
+            yield from (f"  {line}" for line in self._hindrances())
+            return
+        for number, step in enumerate(self.steps, start=1):
+            yield f"  {number}. {step}: {_SAID[step]}"
+        yield "  no row of a table is changed; no session is closed by it, and no event is read twice"
+        yield f"  {self.rollback}"
+
+    @property
+    def _counted(self) -> str:
+        counts = [(verdict, sum(each.verdict is verdict for each in self.differences)) for verdict in Verdict]
+        return ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+
+    def _hindrances(self) -> Iterator[str]:
+        if self.refused:
+            yield "nothing of it can be carried out before what is incompatible is settled"
+            return
+        yield f"to accept what open sessions lack, add: {accept_options(each.name for each in self.unaccepted)}"
+
+
+def accept_options(names: Iterator[str] | Sequence[str]) -> str:
+    """Return the options that accept the differences ``names``, as typed."""
+    return " ".join(f"--accept {name}" for name in names)

@@ -1,0 +1,88 @@
+"""The differences of two checkouts, as a pull request shows them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from sessionizer.deployment.checkout import Checkout
+from sessionizer.deployment.spec_diff import NOTHING, POSSIBLE, REFUSED, SpecDiff, new_migrations
+from sessionizer.errors import UnknownStream
+from sessionizer.lineage.code_digest import code_digest
+from sessionizer.lineage.fingerprint import DELTA, RELEASE, SPARK
+from support.places import REPOSITORY
+from support.streams.stage import clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def checkout(root: Path, **changes: Any) -> Checkout:
+    """Specs alone, in the folder itself."""
+    root.mkdir()
+    (root / "clicks.yaml").write_text(yaml.safe_dump({"name": "clicks", **clicks_spec(), **changes}))
+    return Checkout(root)
+
+
+def compared(tmp_path: Path, **changes: Any) -> SpecDiff:
+    before, now = checkout(tmp_path / "before"), checkout(tmp_path / "now", **changes)
+    return SpecDiff.between("clicks", before.side("clicks"), now.side("clicks"), ["open sessions"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, NOTHING),
+        ({"owner": "web"}, NOTHING),
+        ({"key_groups": 8}, POSSIBLE),
+        ({"mapping": {**clicks_spec()["mapping"], "key": "device"}}, POSSIBLE),
+        ({"source": {"format": "delta", "path": "feed"}}, REFUSED),
+    ],
+)
+def test_the_exit_code_says_what_can_be_done(tmp_path: Path, changes: dict[str, Any], code: int) -> None:
+    found = compared(tmp_path, **changes)
+    assert found.exit_code == code
+    told = json.loads(json.dumps(found.to_json()))
+    assert (told["exit_code"], told["digest"], told["unseen"]) == (code, found.digest, ["open sessions"])
+
+
+def test_what_must_be_accepted_is_named_though_no_session_was_seen(tmp_path: Path) -> None:
+    found = compared(tmp_path, mapping={**clicks_spec()["mapping"], "key": "device"})
+    assert found.unaccepted == ("mapping.key",)
+    assert any(line.endswith("`sessionizer upgrade clicks --accept mapping.key`") for line in found.markdown())
+
+
+def test_markdown_is_a_table_whose_cells_hold_any_expression(tmp_path: Path) -> None:
+    found = compared(tmp_path, mapping={**clicks_spec()["mapping"], "key": "user_id || '`' || device"})
+    (row,) = [line for line in found.markdown() if line.startswith("| **")]
+    assert row.startswith(
+        "| **partial** | `mapping.key`: key changed | `user_id` | `user_id \\|\\| '' \\|\\| device` |"
+    )
+
+
+def test_a_digest_is_of_the_differences(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    first, second = compared(tmp_path / "first", key_groups=8), compared(tmp_path / "second", key_groups=9)
+    assert first.digest != second.digest
+
+
+def test_a_checkout_of_the_product_tells_its_code_and_its_locked_versions() -> None:
+    side = Checkout(REPOSITORY).side("clicks")
+    assert side.fingerprint.code == code_digest()
+    assert {RELEASE, SPARK, DELTA} <= side.fingerprint.versions.keys()
+    assert SpecDiff.between("clicks", side, side).exit_code == NOTHING
+
+
+def test_a_stream_that_is_not_in_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownStream):
+        checkout(tmp_path / "before").side("visits")
+
+
+def test_only_new_migrations_are_pending() -> None:
+    before, now = {"migrations": [{"id": "a"}]}, {"migrations": [{"id": "a"}, {"id": "b"}]}
+    assert new_migrations(before, now) == [{"id": "b"}]
+    assert new_migrations({}, {}) == []

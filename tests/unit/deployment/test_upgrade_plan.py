@@ -1,0 +1,94 @@
+"""The plan of an upgrade: where it goes on, what must be accepted, and what its digest stands for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.deployment.upgrade_plan import IN_A_NEW_LINEAGE, IN_PLACE, UpgradePlan
+from sessionizer.deployment.verdicts.verdict import Difference, Verdict
+from sessionizer.errors import InvalidSpec, NotAccepted
+from sessionizer.lineage.fingerprint import SPARK
+from sessionizer.lineage.trial.judging import Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HARMLESS = Difference("owner", "no effect", "web", "app", Verdict.NONE)
+GAP = Difference("rules.gap_timeout", "gap tightened", "9 seconds", "5 seconds", Verdict.IN_PLACE, "events keep theirs")
+GROUPS = Difference("key_groups", "key groups changed", 4, 8, Verdict.MIGRATE, "divided anew")
+KEY = Difference("mapping.key", "key changed", "user_id", "device", Verdict.PARTIAL, "up to 12 open sessions")
+LINE = Difference(SPARK, "Spark line changed", "4.2.0", "4.3.0", Verdict.UNKNOWN, "never tested")
+OTHER_MODE = Difference(
+    "rules.time_mode", "time mode changed", "none", "event_time", Verdict.INCOMPATIBLE, "why", "how"
+)
+
+
+def plan(*differences: Difference, accepted: tuple[str, ...] = (), anew: bool = False) -> UpgradePlan:
+    return UpgradePlan("clicks", "20261123T143621-abe542", 7, "f1", differences, accepted, anew)
+
+
+@pytest.mark.parametrize(
+    ("found", "possible", "steps"),
+    [
+        (plan(), False, ()),
+        (plan(HARMLESS), True, IN_PLACE),
+        (plan(GAP), True, IN_PLACE),
+        (plan(GAP, anew=True), True, IN_A_NEW_LINEAGE),
+        (replace(plan(GROUPS), trial=None), True, IN_A_NEW_LINEAGE[:-1]),
+        (plan(GAP, GROUPS), True, IN_A_NEW_LINEAGE),
+        (plan(KEY), False, ()),
+        (plan(KEY, accepted=("mapping.key",)), True, IN_PLACE),
+        (plan(KEY, accepted=("mapping.client",)), False, ()),
+        (plan(LINE, accepted=(SPARK,)), True, IN_A_NEW_LINEAGE),
+        (plan(OTHER_MODE, accepted=("rules.time_mode",)), False, ()),
+    ],
+)
+def test_the_verdicts_decide_what_is_done(found: UpgradePlan, possible: bool, steps: tuple[str, ...]) -> None:
+    assert (found.is_possible, found.steps) == (possible, steps)
+    shown = "\n".join(found.lines())
+    assert all(f"{number}. {step}" in shown for number, step in enumerate(steps, start=1))
+    assert found.to_json()["possible"] is possible
+
+
+def test_a_declared_migration_is_a_step() -> None:
+    found = replace(plan(GROUPS), migrations=("rename",))
+    assert found.steps == ("Stop", "WriteSavepoint", "Migrate", "StartLineage", "Compare", "Activate", "Canary")
+
+
+def test_what_is_not_accepted_is_named() -> None:
+    with pytest.raises(NotAccepted) as raised:
+        plan(KEY, LINE, accepted=("mapping.key",)).require_possible()
+    assert raised.value.names == (SPARK,)
+    assert any("--accept mapping.key --accept spark" in line for line in plan(KEY, LINE).lines())
+
+
+def test_what_is_incompatible_is_refused_whatever_is_accepted() -> None:
+    with pytest.raises(InvalidSpec) as raised:
+        plan(KEY, OTHER_MODE).require_possible()
+    assert raised.value.field == "rules.time_mode"
+
+
+DECISIONS: Mapping[str, UpgradePlan] = {
+    "as it is": plan(GAP),
+    "another value": plan(replace(GAP, now="6 seconds")),
+    "accepted": plan(GAP, accepted=("mapping.key",)),
+    "anew": plan(GAP, anew=True),
+    "another trial": replace(plan(GAP, anew=True), trial=Terms(batches=2)),
+    "another lineage": replace(plan(GAP), lineage="20261123T143621-000000"),
+    "another spec": replace(plan(GAP), fingerprint="f2"),
+    "another verb": replace(plan(GAP), verb="apply"),
+}
+
+
+def test_the_digest_is_of_what_is_decided() -> None:
+    assert len({found.digest for found in DECISIONS.values()}) == len(DECISIONS)
+    later = replace(plan(KEY), batch_id=99, differences=(replace(KEY, reason="up to 13 open sessions"),))
+    assert later.digest == plan(KEY).digest
+
+
+def test_what_a_rollback_can_do_is_said() -> None:
+    assert "leads back to lineage 20261123T143621-abe542" in plan(GROUPS).rollback
+    assert "no rollback" in plan(GAP).rollback
