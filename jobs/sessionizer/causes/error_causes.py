@@ -150,7 +150,7 @@ ERROR_CAUSES: Final = (
         "RowsGone", "deleted rows cannot come back", TERMINAL,
         "restore another savepoint (`sessionizer savepoint list`), one of the active lineage if there is one. Or "
         "start over from the source: `sessionizer seed … --history source --backfill --start-over`. Nothing was "
-        "was changed",
+        "changed",
     ),
     Cause(
         "SourceMissing", "the source is not there", TERMINAL,
