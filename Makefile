@@ -1,10 +1,12 @@
 # The commands are `make demo`, `make quick` and `make test`. Everything they need is made here, inside this folder.
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test test-long lint bench jars lock clean
+.PHONY: help demo quick test test-long lint bench jars wheel lock clean
 
 PYTHON  ?= python3.11
 BIN     := .venv/bin
 SOURCES := PYTHONPATH=jobs:plugins:demo
+# processes of the demo and of the tests run with the jars of this folder
+export SESSIONIZER_JARS := $(CURDIR)/.jars/spark
 UV      := .tools/bin/uv
 # processes that run tests side by side: one more than the two processors, as a test of Airflow mostly waits
 WORKERS ?= 3
@@ -15,6 +17,7 @@ help:
 	@echo "make test       everything CI runs: lint, types, layers, tests"
 	@echo "make test-long  soaks and the full fault matrix"
 	@echo "make bench      the benchmarks, one table and one plot"
+	@echo "make wheel      the package that pip installs, in dist/"
 	@echo "make lock       resolve requirements.lock anew"
 
 .tools/java: docker/ensure-java
@@ -29,13 +32,15 @@ $(UV):
 .venv/.synced: requirements.lock | $(UV)
 	$(UV) venv --quiet --clear --python $(PYTHON) .venv
 	$(UV) pip sync --quiet --require-hashes --compile-bytecode --python $(BIN)/python requirements.lock
-	printf '#!/bin/sh\nexec "%s/python" "%s/jobs/main.py" "$$@"\n' "$(CURDIR)/$(BIN)" "$(CURDIR)" >$(BIN)/sessionizer
-	printf '#!/bin/sh\nPYTHONPATH="%s/jobs:%s/demo" exec "%s/python" -m sessionizer_demo.feed "$$@"\n' \
-	  "$(CURDIR)" "$(CURDIR)" "$(CURDIR)/$(BIN)" >$(BIN)/sessionizer-feed
-	chmod +x $(BIN)/sessionizer $(BIN)/sessionizer-feed
 	@touch $@
 
-# `ivy CONFIGURATION`: the jars of ivy.xml, complete before the folder gets its name
+# the package as users install it, with its entry points, but from this folder; `sessionizer` finds the jars without make
+.venv/.installed: pyproject.toml .venv/.synced
+	$(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@mkdir -p .venv/share/streaming-state && ln -sfn ../../../.jars/spark .venv/share/streaming-state/jars
+	@touch $@
+
+# `ivy CONFIGURATION`: the jars of ivy.xml, servers for the tests, complete before the folder gets its name
 define ivy
 	rm -rf .jars/$(2).part
 	LC_ALL=C.UTF-8 java -Duser.language=en -Duser.country=US \
@@ -45,9 +50,9 @@ define ivy
 	rm -rf .jars/$(2) && mv .jars/$(2).part .jars/$(2)
 endef
 
-.jars/.fetched: ivy.xml .venv/.synced .tools/java
+.jars/.fetched: ivy.xml jobs/sessionizer/launch/jars.xml .venv/.installed .tools/java
 	@mkdir -p .jars
-	$(call ivy,default,spark)
+	$(BIN)/sessionizer jars fetch .jars/spark
 	$(call ivy,broker,broker)
 	$(call ivy,hadoop,hadoop)
 	$(call ivy,postgres,postgres)
@@ -64,7 +69,7 @@ jars: .jars/.archived
 demo: .jars/.archived
 	@$(SOURCES) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m sessionizer_demo
 
-lint: .venv/.synced
+lint: .venv/.installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(SOURCES) $(BIN)/lint-imports
@@ -83,9 +88,13 @@ test-long: .jars/.archived
 bench: .jars/.archived
 	$(SOURCES):benchmarks PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/run.py $(ARGS)
 
+# what `pip install` installs
+wheel: .venv/.synced
+	$(BIN)/python -m hatchling build -t wheel -d dist
+
 lock: | $(UV)
-	$(UV) pip compile pyproject.toml --group dev --generate-hashes --python-version 3.11 --no-header --quiet \
-	  --output-file requirements.lock
+	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra hdfs --group dev --generate-hashes \
+	  --python-version 3.11 --no-header --quiet --output-file requirements.lock
 
 clean:
 	rm -rf .venv .tools .jars .demo .bench

@@ -1,14 +1,7 @@
-"""A file without a DAG, whose import fails while a spec file is broken. Airflow then lists it as an import error.
+"""A file without a DAG, whose import fails while a spec file is broken. Airflow then lists it as an import error."""
 
-The other streams keep their DAGs, and the driver of the broken one runs on.
-"""
+from os import environ
 
-from __future__ import annotations
+from sessionizer_airflow import check_specs
 
-from sessionizer.stream_spec.loading.folder import survey_streams
-from sessionizer_airflow.errors import BrokenSpecs
-from sessionizer_airflow.project import Project
-
-problems = survey_streams(Project.from_environment().streams).problems
-if problems:
-    raise BrokenSpecs(problems)
+check_specs(globals(), environ.get("SESSIONIZER_STREAMS", "streams"))

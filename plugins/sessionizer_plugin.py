@@ -1,27 +1,5 @@
-"""Plugin that Airflow loads from its plugins folder.
+"""Plugin for an Airflow whose plugins folder is this one. An installed package has an entry point instead."""
 
-It has the links on supervising tasks, the pages that they open, and the listener for users' marks on such tasks. It
-also has the listener that notes on the runs of `sessionizer.operate` what they do, and the reference of the deadline
-for a watch.
-"""
+from sessionizer_airflow.plugin import SessionizerPlugin
 
-from __future__ import annotations
-
-from typing import Any
-
-from airflow.plugins_manager import AirflowPlugin
-
-from sessionizer_airflow.alerting.overdue import WatchBegins
-from sessionizer_airflow.listener import marks, run_notes
-from sessionizer_airflow.pages.links import DriverLogLink, SparkUiLink, TablesLink
-from sessionizer_airflow.pages.mounting import PREFIX, pages
-
-
-class SessionizerPlugin(AirflowPlugin):
-    """The plugin. Its parts are listed in the module's docstring."""
-
-    name = "sessionizer"
-    fastapi_apps: list[Any] = [{"app": pages, "url_prefix": PREFIX, "name": "sessionizer"}]  # noqa: RUF012 - as declared
-    operator_extra_links: list[Any] = [DriverLogLink(), SparkUiLink(), TablesLink()]  # noqa: RUF012 - as declared
-    listeners: list[Any] = [marks, run_notes]  # noqa: RUF012 - as declared
-    deadline_references: list[Any] = [WatchBegins]  # noqa: RUF012 - as declared
+__all__ = ["SessionizerPlugin"]

@@ -22,6 +22,7 @@ os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 # Processes that tests start import the same packages, and find the same commands, as the tests.
 _ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(str(_ROOT / source) for source in ("jobs", "plugins", "demo", "tests"))
+os.environ["SESSIONIZER_JARS"] = str(_ROOT / ".jars" / "spark")
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 # a real Kafka broker, a real HDFS, a disk that can be filled, a made-up platform, supervisors of scripted drivers

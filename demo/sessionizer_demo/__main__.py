@@ -10,8 +10,8 @@ from pathlib import Path
 import typer
 
 from sessionizer.errors import SessionizerError
-from sessionizer_airflow.project import SOURCE_ROOT
 from sessionizer_demo.local_airflow.installation import REPORT_POOL, Installation
+from sessionizer_demo.places import REPOSITORY
 from sessionizer_demo.show.lock import sole_demo
 from sessionizer_demo.show.show import Show
 
@@ -37,7 +37,7 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--root", type=Path, default=SOURCE_ROOT / ".demo", help="where everything is kept")
+    parser.add_argument("--root", type=Path, default=REPOSITORY / ".demo", help="where everything is kept")
     parser.add_argument("--stream", default="clicks", choices=["clicks", "access_log"], help="the stream that is shown")
     parser.add_argument("--rate", type=float, default=50.0, help="events per second, on average")
     return parser.parse_args()

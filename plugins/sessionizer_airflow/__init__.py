@@ -1,1 +1,50 @@
 """Airflow's side of the platform: start and supervise a stream's driver, and announce new sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+__all__ = ["check_specs", "stream_dags"]
+
+
+def stream_dags(
+    namespace: MutableMapping[str, Any], folder: str = "streams", *, platform: str | None = "sessionizer"
+) -> None:
+    """Make the DAGs of the streams whose specs are in ``folder``, in a DAG file that gives its ``globals()``.
+
+    A relative ``folder`` is beside the DAG file. ``platform`` is the first part of the ids of the DAGs for all these
+    streams (``sessionizer.operate``). A second DAG file needs a name of its own. None leaves these DAGs out. A broken
+    spec costs only its own stream the DAGs.
+
+    Raises InvalidSpec: there is no such folder, or ``platform`` is no name.
+    Raises HomeMissing: SESSIONIZER_HOME is not set to an absolute path.
+    """
+    # Not above, because every import of a part of this package would make Airflow load all of it.
+    from sessionizer_airflow.dags.factory import fill_namespace  # noqa: PLC0415
+
+    fill_namespace(namespace, folder, platform)
+
+
+def check_specs(namespace: MutableMapping[str, Any], folder: str = "streams") -> None:
+    """Raise BrokenSpecs if a spec in ``folder`` is broken, so that Airflow lists the DAG file as an import error.
+
+    Call it in a DAG file of its own, because a file whose import fails loses all its DAGs.
+    """
+    from sessionizer_airflow.dags.factory import require_sound_specs  # noqa: PLC0415
+
+    require_sound_specs(namespace, folder)
+
+
+def provider_info() -> dict[str, Any]:
+    """Return the facts that ``airflow providers list`` shows."""
+    from sessionizer import __version__  # noqa: PLC0415
+
+    return {
+        "package-name": "streaming-state",
+        "name": "Streaming state",
+        "description": "Sessions from a Spark stream whose state can be saved, moved and upgraded from Airflow.",
+        "versions": [__version__],
+    }

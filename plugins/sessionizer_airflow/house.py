@@ -41,10 +41,15 @@ def steering_dag_options(spec: StreamSpec, verb: Verb, documentation: str, *, ru
     }
 
 
-def platform_dag_options(verb: str, documentation: str, *, run_limit: timedelta) -> dict[str, Any]:
-    """Return options as ``dag_options`` does, for a DAG that does ``verb`` for all streams together."""
+def platform_dag_options(
+    verb: str, documentation: str, *, run_limit: timedelta, platform: str = PLATFORM
+) -> dict[str, Any]:
+    """Return options as ``dag_options`` does, for a DAG that does ``verb`` for all streams together.
+
+    ``platform`` is the first part of its id.
+    """
     return {
-        **_options(PLATFORM, verb, documentation, run_limit),
+        **_options(platform, verb, documentation, run_limit),
         "doc_md": f"{documentation.strip()}\n",
         "tags": [PLATFORM, verb],
         "default_args": _task_defaults(PLATFORM),

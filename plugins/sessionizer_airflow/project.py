@@ -12,6 +12,7 @@ from sessionizer.home.control_root import CONTROL_VARIABLE, control_root
 from sessionizer.home.data_root import DATA_VARIABLE, data_root, is_uri, uri_of
 from sessionizer.home.platform_home import HOME_VARIABLE, home_at
 from sessionizer.home.stream_home import StreamHome
+from sessionizer.launch.installation import APPLICATION, PACKAGE, jar_folder
 from sessionizer.launch.package_archive import PackageArchive
 from sessionizer_airflow.errors import HomeMissing
 from sessionizer_airflow.launching.argv import Folders
@@ -19,7 +20,7 @@ from sessionizer_airflow.launching.argv import Folders
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SOURCE_ROOT = Path(__file__).resolve().parents[2]
+STREAMS_VARIABLE = "SESSIONIZER_STREAMS"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +42,21 @@ class Project:
 
     @property
     def archive(self) -> PackageArchive:
-        """The package beside the application, for clusters that copy it to their machines."""
-        return PackageArchive(self.application.parent / "sessionizer", self.home / "packages")
+        """The package of the application, for clusters that copy it to their machines.
+
+        A site's own application has its package beside it.
+        """
+        package = PACKAGE if self.application == APPLICATION else self.application.parent / PACKAGE.name
+        return PackageArchive(package, self.home / "packages")
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Project:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ, streams: Path | None = None) -> Project:
         """Read the places from the environment.
 
-        ``SESSIONIZER_APPLICATION``, ``_STREAMS``, ``_JARS`` replace places beside the source. ``_HOME`` is required.
+        ``SESSIONIZER_APPLICATION`` and ``_JARS`` replace places of the installed package. ``_HOME`` is required.
+
+        ``streams``: the absolute folder of specs, which a DAG file gives. None: as ``SESSIONIZER_STREAMS`` says, else
+        ``streams`` in Airflow's folder of DAGs.
 
         Raises InvalidSpec: the home is a URI, or ``SESSIONIZER_DATA`` is no data root, or relative, or
         ``SESSIONIZER_CONTROL`` no control root.
@@ -60,9 +68,9 @@ class Project:
         if not Path(given).expanduser().is_absolute():
             raise HomeMissing(HOME_VARIABLE)
         return cls(
-            application=Path(environment.get("SESSIONIZER_APPLICATION", SOURCE_ROOT / "jobs" / "main.py")).absolute(),
-            streams=Path(environment.get("SESSIONIZER_STREAMS", SOURCE_ROOT / "dags" / "streams")).absolute(),
-            jars=Path(environment.get("SESSIONIZER_JARS", SOURCE_ROOT / ".jars" / "spark")).absolute(),
+            application=Path(environment.get("SESSIONIZER_APPLICATION", APPLICATION)).absolute(),
+            streams=(streams or _streams(environment)).absolute(),
+            jars=jar_folder(environment),
             home=home,
             data=_data(environment.get(DATA_VARIABLE), home),
             control=_control(environment.get(CONTROL_VARIABLE), home),
@@ -76,6 +84,15 @@ class Project:
     def home_of(self, stream: str) -> StreamHome:
         """Return the home of a stream. Raises InvalidSpec."""
         return StreamHome.of(self.home, stream, data_root(self.data, self.home))
+
+
+def _streams(environment: Mapping[str, str]) -> Path:
+    """Return the folder of specs for processes of Airflow that parse no DAG file."""
+    given = environment.get(STREAMS_VARIABLE)
+    if given:
+        return Path(given)
+    airflow = Path(environment.get("AIRFLOW_HOME") or "~/airflow")
+    return Path(environment.get("AIRFLOW__CORE__DAGS_FOLDER") or airflow / "dags").expanduser() / "streams"
 
 
 def _control(given: str | None, home: Path) -> str | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STREAMS = REPOSITORY / "dags" / "streams"
+DAG_FILE = REPOSITORY / "dags" / "streams.py"
 NEEDED = {("sessionizer.operate", "verb"), ("sessionizer.operate", "stream")}
 VERBS = {"supervise", "report", "stop", "start"}
 OF_THE_PLATFORM = {"sessionizer.orphans", "sessionizer.savepoints", "sessionizer.operate"}
@@ -171,10 +172,9 @@ def test_reports_go_into_the_pool_that_an_installation_names(jars: Path, monkeyp
     monkeypatch.setenv("SESSIONIZER_JARS", str(jars))
     monkeypatch.setenv("SESSIONIZER_HOME", "/platform")
     monkeypatch.setenv("SESSIONIZER_REPORT_POOL", "reports")
-    pools = {task.pool for dag in DagBag(str(STREAMS.parent / "report.py")).dags.values() for task in dag.tasks}
-    assert pools == {"reports"}
-    (savepoints,) = DagBag(str(STREAMS.parent / "savepoints.py")).dags.values()
-    assert savepoints.get_task("create").pool == "reports"
+    dags = DagBag(str(DAG_FILE)).dags
+    assert {task.pool for name, dag in dags.items() if name.endswith(".report") for task in dag.tasks} == {"reports"}
+    assert dags["sessionizer.savepoints"].get_task("create").pool == "reports"
 
 
 def test_savepoints_are_looked_for_as_soon_as_a_spec_asks(
@@ -186,8 +186,7 @@ def test_savepoints_are_looked_for_as_soon_as_a_spec_asks(
     spec = (STREAMS / "clicks.yaml").read_text()
     for asked, schedule in (("", None), ("savepoints: {every: 1 hour}", timedelta(minutes=5))):
         (tmp_path / "clicks.yaml").write_text(f"{spec}\n{asked}\n")
-        (dag,) = DagBag(str(STREAMS.parent / "savepoints.py")).dags.values()
-        assert dag.schedule == schedule
+        assert DagBag(str(DAG_FILE)).dags["sessionizer.savepoints"].schedule == schedule
 
 
 def test_the_documentation_names_no_task_that_is_not_there(dags: dict[str, DAG]) -> None:

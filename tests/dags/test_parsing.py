@@ -17,8 +17,8 @@ STREAM_COUNT = 50
 DAGS_PER_STREAM = 4
 DAGS_OF_THE_PLATFORM = 3
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "delta", "confluent_kafka", "typer")
-READS_PER_SPEC = 5
-"""One for each DAG file of streams, and one that asks whether any wants savepoints."""
+READS_PER_SPEC = 2
+"""One for all DAGs, and one that asks whether a spec is broken."""
 SPEC = """
 name: {name}
 description: a stream

@@ -8,9 +8,10 @@ import secrets
 import socket
 import sys
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from sessionizer_airflow.project import SOURCE_ROOT
+from sessionizer_demo.places import JARS, REPOSITORY
 
 LOOPBACK = "127.0.0.1"
 USER = "admin"
@@ -81,16 +82,26 @@ class Installation:
             # Airflow's servers and workers rename themselves, which would overwrite the mark with their title.
             "SPT_NOENV": "1",
             "SESSIONIZER_HOME": str(self.platform_home),
-            "PYTHONPATH": os.pathsep.join(str(SOURCE_ROOT / part) for part in ("jobs", "plugins", "demo")),
+            "SESSIONIZER_JARS": os.environ.get("SESSIONIZER_JARS", str(JARS)),
+            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / part) for part in ("jobs", "plugins", "demo")),
             # Spark's own ports, the UI of a driver among them, else listen on every address.
             "SPARK_LOCAL_IP": LOOPBACK,
         }
 
+    @property
+    def _plugins_folder(self) -> Path:
+        """An empty folder, because the installed package brings the plugin, and Airflow refuses a second one.
+
+        A clone whose package is not installed has the plugin in a folder.
+        """
+        is_installed = entry_points(group="airflow.plugins", name="sessionizer")
+        return self._airflow_home / "plugins" if is_installed else REPOSITORY / "plugins"
+
     def _airflow(self) -> dict[str, str]:
         return {
             "AIRFLOW_HOME": str(self._airflow_home),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(SOURCE_ROOT / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(SOURCE_ROOT / "plugins"),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self._plugins_folder),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             # The executor forks all its workers at once. Each costs memory, and two cores run few Spark jobs.

@@ -218,6 +218,11 @@ ERROR_CAUSES: Final = (
         "start the server at the address in the message, or correct source in the spec",
     ),
     Cause(
+        "JarsNotFetched", "the jars could not be fetched", TRANSIENT,
+        "run it with the Python that has PySpark, where Java is on the PATH and Maven Central can be reached; or copy "
+        "the jars from another machine, and set SESSIONIZER_JARS to their folder",
+    ),
+    Cause(
         "ControlUnreachable", "the control directory cannot be reached", TRANSIENT,
         "check the mount and the limit of open files",
     ),

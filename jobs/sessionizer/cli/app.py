@@ -11,6 +11,7 @@ import typer
 from sessionizer.cli.diff import diff
 from sessionizer.cli.history import history, report
 from sessionizer.cli.home import home
+from sessionizer.cli.jars import jars
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
 from sessionizer.cli.run import run
@@ -44,6 +45,7 @@ for command in (
 app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.add_typer(spec, name="spec")
 app.add_typer(savepoint, name="savepoint")
+app.add_typer(jars, name="jars")
 app.add_typer(state, name="state")
 app.add_typer(checkpoint, name="checkpoint")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -37,11 +37,12 @@ Master: TypeAlias = Annotated[
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
+DEFAULT_STREAMS: Final = Path("dags", "streams")
+
 
 def streams_folder(given: Path | None) -> Path:
-    """Return the folder of specs: as given, else from the environment, else beside this code."""
-    beside_us = Path(__file__).parents[3] / "dags" / "streams"
-    return given or Path(os.environ.get("SESSIONIZER_STREAMS", beside_us))
+    """Return the folder of specs: as given, else from the environment, else beneath the current folder."""
+    return given or Path(os.environ.get("SESSIONIZER_STREAMS") or DEFAULT_STREAMS)
 
 
 def home_folder(given: Path | None) -> Path:

@@ -56,6 +56,7 @@
         ├── LineageLeft          a lineage that did not pass its trial: the next driver goes back by itself
         ├── DiskFull             a path that has no room just now
         ├── BatchOutrun          a running stream no longer keeps the batch that is being saved
+        ├── JarsNotFetched       the jars of drivers could not be fetched
         ├── StoreUnreachable     a store or name node that does not answer
         ├── SourceUnreachable    a broker or socket that does not answer
         └── QueryInterrupted     the streaming query failed through its surroundings (disk, memory, network)
@@ -112,6 +113,7 @@ from sessionizer.errors.surroundings import (
     DiskFull,
     ExecutorsUnfit,
     HomeNotShared,
+    JarsNotFetched,
     SourceFilesGone,
     SourceFileUnfit,
     SourceUnreachable,
@@ -140,6 +142,7 @@ __all__ = [
     "HomeCopied",
     "HomeNotShared",
     "InvalidSpec",
+    "JarsNotFetched",
     "LeaseHeld",
     "LeaseLost",
     "LineageLeft",

@@ -77,6 +77,16 @@ class DiskFull(TransientError):
         super().__init__(f"no disk space for {purpose} at {path}: {detail}")
 
 
+class JarsNotFetched(TransientError):
+    """The jars of drivers could not be brought to ``folder``: ``cause``."""
+
+    exit_code = 65
+
+    def __init__(self, folder: Path, cause: str) -> None:
+        self.folder, self.cause = folder, cause
+        super().__init__(f"cannot fetch the jars of drivers to {folder}: {cause}")
+
+
 class StoreUnreachable(TransientError):
     """The store or name node of ``path``, needed as ``purpose``, does not answer just now: ``detail``."""
 

@@ -9,10 +9,10 @@ import importlib.metadata
 import logging
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.launch.fixed_locale import LOCALE_VARIABLES, cluster_locale
+from sessionizer.launch.installation import PACKAGE, jar_folder
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer.launch.local_settings import is_local, launch_settings, session_settings
 from sessionizer.spark.internals.checkpoint_files import HADOOPS, local_checkpoint_settings
@@ -85,11 +85,6 @@ With the emitted rows on disk (``sinks``), it does not grow with what it closes.
 """
 
 
-def jar_folder() -> Path:
-    """Return the folder of the class path that ``make jars`` filled. SESSIONIZER_JARS overrides it."""
-    return Path(os.environ.get("SESSIONIZER_JARS", Path(__file__).parents[3] / ".jars" / "spark")).absolute()
-
-
 def spare_small_rows(spark: SparkSession, max_event_bytes: int) -> None:
     """Have Spark not weigh Arrow batches of small rows, which takes a tenth of the executors' time."""
     if max_event_bytes <= SMALL_ROW:
@@ -106,11 +101,6 @@ def class_path(master: str) -> dict[str, str]:
     if is_local(master):
         return {f"spark.{process}.extraClassPath": f"{jar_folder()}/*" for process in ("driver", "executor")}
     return {"spark.jars": ",".join(str(jar) for jar in sorted(jar_folder().glob("*.jar")))}
-
-
-def package_root() -> Path:
-    """Return the source root that holds the ``sessionizer`` package."""
-    return Path(__file__).parents[2]
 
 
 def spark_session(
@@ -180,8 +170,9 @@ def _silence_python_logs() -> None:
 
 def _let_local_workers_import_us() -> None:
     roots = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(package_root()) not in roots:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(package_root()), *filter(None, roots)])
+    root = str(PACKAGE.parent)
+    if root not in roots:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, roots)])
 
 
 def check_client_version() -> None:

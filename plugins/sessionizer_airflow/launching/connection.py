@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sessionizer.launch.fixed_locale import cluster_locale
+from sessionizer.launch.installation import driver_python, has_own_python
 from sessionizer.launch.local_settings import is_local, launch_settings
 from sessionizer_airflow.errors import UnusableConnection
 from sessionizer_airflow.internals.submit_hook import resolved
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from sessionizer.launch.package_archive import PackageArchive
 
@@ -90,18 +92,20 @@ class SparkTarget:
     @property
     def hands_on(self) -> bool:
         """Whether the cluster copies submitted files to its machines, so that these need none of ours."""
-        return self.manager is Manager.YARN
+        return self.manager in {Manager.YARN, Manager.STANDALONE}
 
-    def options(self, application: Path, jars: Path, archive: PackageArchive) -> dict[str, Any]:
-        """Return the options by which ``application``, its package, ``jars`` and Python reach the job.
+    def options(self, jars: Path, archive: PackageArchive) -> dict[str, Any]:
+        """Return the options by which the package, ``jars`` and Python reach the job.
 
-        A job on this machine uses our Python, a job elsewhere its own. YARN is given the package as its ``archive``.
-        With other managers each named path must exist on every machine of the job.
+        A driver on this machine uses the Python of drivers, a driver elsewhere its own. YARN and a standalone master
+        are given the package as its ``archive``. On Kubernetes each named path must exist in the image.
         """
-        python = None if self.is_in_cluster or self.manager in COPIES_VARIABLES else {"PYSPARK_PYTHON": sys.executable}
+        has_python = self.is_in_cluster or self.manager in COPIES_VARIABLES
+        python = None if has_python else python_variables(os.environ)
         # Every option is set, because a task may have options of another connection.
         found: dict[str, Any] = {"driver_class_path": None, "jars": None, "py_files": None, "env_vars": python}
-        by_path = {"spark.executorEnv.PYTHONPATH": str(application.parent)}
+        # Drivers with a Python environment of their own find the package there.
+        by_path = {} if has_own_python() else {"spark.executorEnv.PYTHONPATH": str(archive.package.parent)}
         locale = cluster_locale(self.manager if self.is_in_cluster else None)
         if self.manager is Manager.LOCAL:
             return {**found, "driver_class_path": f"{jars}/*", "conf": {**launch_settings(jars), **by_path}}
@@ -116,6 +120,15 @@ class SparkTarget:
         On Kubernetes the pod must have the file already, because nothing can be copied there.
         """
         return f"local://{file}" if self.is_in_cluster and self.manager is Manager.KUBERNETES else str(file)
+
+
+def python_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which spark-submit starts the Python of drivers, and is itself that Python's."""
+    python = driver_python(environment)
+    if not has_own_python(environment):
+        return {"PYSPARK_PYTHON": python}
+    programs = os.pathsep.join([str(Path(python).parent), environment.get("PATH", os.defpath)])
+    return {"PYSPARK_PYTHON": python, "PATH": programs}
 
 
 def manager_of(master: str) -> Manager | None:

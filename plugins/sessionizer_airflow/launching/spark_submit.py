@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.launch.driver_environment import driver_environment
 from sessionizer.launch.fixed_locale import LOCALE_VARIABLES
+from sessionizer.launch.installation import driver_python
 from sessionizer.launch.local_jvm import DRIVER_MEMORY
 from sessionizer_airflow.internals.submit_hook import built_command
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
@@ -46,7 +47,7 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
     Raises UnusableConnection: it names a place where jobs cannot run.
     """
     target = SparkTarget.of(connection)
-    options = target.options(job.application, job.jars, job.archive)
+    options = target.options(job.jars, job.archive)
     options["conf"] |= job.settings
     return built_command(connection, job.name, target.address(job.application), job.arguments, options)
 
@@ -54,11 +55,13 @@ def submit_command(job: SparkJob, connection: str = CONNECTION) -> list[str]:
 def job_environment(environment: Mapping[str, str], named: Iterable[str] = ()) -> dict[str, str]:
     """Return the environment of a driver on this machine: a part of ours, and the ``named`` variables of its spec.
 
-    The programs of our Python come first, because Spark would start its workers with the first ``python3`` of the PATH.
+    The programs of the drivers' Python come first, because Spark would start its workers with the first ``python3`` of
+    the PATH.
     """
-    path = os.pathsep.join([OUR_PROGRAMS, environment.get("PATH", os.defpath)])
+    python = driver_python(environment)
+    path = os.pathsep.join([str(Path(python).parent), environment.get("PATH", os.defpath)])
     given = {**DRIVER_MEMORY, **driver_environment(environment, named)}
-    return {**given, **LOCALE_VARIABLES, "PATH": path, "PYSPARK_PYTHON": sys.executable}
+    return {**given, **LOCALE_VARIABLES, "PATH": path, "PYSPARK_PYTHON": python}
 
 
 def submitter_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -66,7 +66,7 @@ class SparkBatchJob(SparkSubmitOperator):
         """
         target = SparkTarget.of(self.connection)
         self.application = target.address(self.job.application)
-        for option, value in target.options(self.job.application, self.job.jars, self.job.archive).items():
+        for option, value in target.options(self.job.jars, self.job.archive).items():
             setattr(self, option, value)
         return target
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessionizer.spark.session import jar_folder
+from sessionizer.launch.installation import jar_folder
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
 from sessionizer_airflow.project import Project
 from support.expected.told_causes import made

@@ -8,9 +8,9 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sessionizer.control.records.heartbeat import Phase, read_heartbeat
+from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_jvm import class_archive
 from sessionizer.launch.local_settings import WORKER_DAEMON
-from sessionizer.spark.session import jar_folder
 from support.expected.checkpoint_log import CheckpointLog
 from support.processes.driver_process import DriverProcess
 from support.processes.found_process import command_of

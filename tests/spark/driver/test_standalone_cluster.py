@@ -20,11 +20,12 @@ from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.checkpoint import PARTITIONS, settings_of_batch
 from sessionizer_airflow.launching.argv import Folders
 from sessionizer_airflow.launching.by_connection import ConnectionLauncher
-from sessionizer_airflow.project import SOURCE_ROOT, Project
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.act import Supervisor
 from sessionizer_airflow.supervision.decide import Adopt
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from support.expected.heard import Heard
+from support.places import REPOSITORY
 from support.processes.standalone_spark import standalone_cluster
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.usefixtures("master")
 def test_driver_works_on_a_standalone_cluster(tmp_path: Path) -> None:
     project = Project(
-        application=SOURCE_ROOT / "jobs" / "main.py",
+        application=REPOSITORY / "jobs" / "main.py",
         streams=tmp_path / "streams",
-        jars=SOURCE_ROOT / ".jars" / "spark",
+        jars=REPOSITORY / ".jars" / "spark",
         home=tmp_path,
     )
     write_stream(project)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyspark
 
-from sessionizer.spark.session import jar_folder
+from sessionizer.launch.installation import jar_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,13 +14,12 @@ from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer_airflow.launching.connection import CONNECTION, SparkTarget
 
 JARS = Path("/platform/jars")
-APPLICATION = Path("/platform/jobs/main.py")
 ARCHIVE = PackageArchive(Path("/platform/jobs/sessionizer"), Path("/platform/home/packages"))
 
 
 def options_on(master: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps({"conn_type": "spark", "host": master}))
-    conf: dict[str, str] = SparkTarget.of(CONNECTION).options(APPLICATION, JARS, ARCHIVE)["conf"]
+    conf: dict[str, str] = SparkTarget.of(CONNECTION).options(JARS, ARCHIVE)["conf"]
     return conf
 
 

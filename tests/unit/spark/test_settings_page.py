@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.launch.installation import jar_folder
 from sessionizer.launch.local_settings import launch_settings, session_settings
 from sessionizer.spark import session
 from sessionizer.spark.sinks.table_shapes import SESSIONS_PROPERTIES
@@ -25,7 +26,7 @@ PAGE = REPOSITORY / "docs" / "settings.md"
 OF_POLICY = {variable_of(field.name.removesuffix("_ms")): field.default for field in fields(SupervisionPolicy)}
 OF_SESSIONS = session.EXACTNESS | session.DELTA | session.THROUGHPUT | session.BUSY_MACHINE | session.BOUNDED_MEMORY
 LOCAL = {
-    **launch_settings(session.jar_folder()),
+    **launch_settings(jar_folder()),
     **session_settings(),
     **session.class_path("local[2]"),
     "spark.ui.showConsoleProgress": "false",

@@ -100,9 +100,17 @@ def test_pods_are_told_of_files_that_they_have(monkeypatch: pytest.MonkeyPatch) 
     assert SparkTarget.of("spark_default").address(APPLICATION) == "/shared/jobs/main.py"
 
 
-def test_our_package_is_found_by_its_path_where_nothing_hands_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_standalone_master_hands_our_package_on(monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "spark://one:7077")
-    options = SparkTarget.of("spark_default").options(APPLICATION, JARS, ARCHIVE)
+    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
+    assert options["conf"] == {"spark.executorEnv.LC_ALL": "C.UTF-8"}
+    assert options["py_files"] == str(ARCHIVE.place)
+
+
+def test_our_package_is_found_by_its_path_where_nothing_hands_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    connect(monkeypatch, "k8s://https://kubernetes:6443", deploy_mode="client", namespace="streams")
+    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
     assert options["conf"] == {"spark.executorEnv.PYTHONPATH": "/shared/jobs", "spark.executorEnv.LC_ALL": "C.UTF-8"}
     assert options["py_files"] is None
 
@@ -110,7 +118,7 @@ def test_our_package_is_found_by_its_path_where_nothing_hands_it_on(monkeypatch:
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_yarn_hands_our_package_on(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "yarn", deploy_mode=mode)
-    options = SparkTarget.of("spark_default").options(APPLICATION, JARS, ARCHIVE)
+    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
     assert options["py_files"] == str(ARCHIVE.place)
     driver = {"spark.yarn.appMasterEnv.LC_ALL": "C.UTF-8"} if mode == "cluster" else {}
     assert options["conf"] == {"spark.executorEnv.LC_ALL": "C.UTF-8", **driver}, "nothing is looked for by its path"
@@ -127,7 +135,7 @@ def test_a_driver_on_this_machine_gets_our_options_for_its_jvm(tmp_path: Path, m
     connect(monkeypatch, "local[2]")
     jars = tmp_path / "spark"
     class_archive(jars).touch()
-    conf = SparkTarget.of("spark_default").options(APPLICATION, jars, ARCHIVE)["conf"]
+    conf = SparkTarget.of("spark_default").options(jars, ARCHIVE)["conf"]
     assert conf == {**launch_settings(jars), "spark.executorEnv.PYTHONPATH": "/shared/jobs"}
     options = shlex.split(conf["spark.driver.defaultJavaOptions"])
     assert f"-XX:SharedArchiveFile={jars}.jsa" in options

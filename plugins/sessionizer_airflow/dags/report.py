@@ -1,19 +1,21 @@
-"""A DAG per stream that rebuilds ``sessions_daily`` when new sessions have landed. Wiring only."""
+"""The DAG of a stream that rebuilds ``sessions_daily`` when new sessions have landed. Wiring only."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG
 
 from sessionizer.home.names import Verb
-from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.assets import report_due_asset, sessions_asset
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.launching.argv import ReportCall
 from sessionizer_airflow.operators.batch_jobs import batch_job
-from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.policy import SupervisionSettings
+
+if TYPE_CHECKING:
+    from sessionizer.stream_spec.document.stream import StreamSpec
+    from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
 Rebuilds `sessions_daily` from the sessions that have landed.
@@ -23,11 +25,10 @@ the asset `{stream}.report_due` has an event. That of the table, `{stream}.sessi
 those who want to know sooner: it carries the Delta version, the number of rows and the watermark.
 """
 
-project = Project.from_environment()
-folders = project.folders
-settings = SupervisionSettings.from_environment()
 
-for spec in survey_streams(project.streams).specs.values():
+def report_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
+    """Return the DAG that rebuilds the daily table of ``spec``."""
+    project, settings = wiring.project, wiring.supervision
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
         **dag_options(spec, Verb.REPORT, documentation, run_limit=timedelta(hours=2)),
@@ -35,15 +36,15 @@ for spec in survey_streams(project.streams).specs.values():
             sessions_asset(spec.name, project.home, settings.landing_interval_ms),
             report_due_asset(spec.name, project.home, settings.report_interval_ms),
         ],
-    ):
+    ) as dag:
         batch_job(
             task_id="sessions_daily",
             name=f"{spec.name}.report",
-            arguments=ReportCall(stream=spec.name, folders=folders).argv(),
+            arguments=ReportCall(stream=spec.name, folders=project.folders).argv(),
             project=project,
-            # Each job occupies a worker and a JVM for a while. Their own pool keeps supervision's slots free.
-            pool=settings.report_pool,
+            pool=wiring.pool,
             execution_timeout=timedelta(hours=1),
             retries=2,
             retry_delay=timedelta(minutes=1),
         )
+    return dag

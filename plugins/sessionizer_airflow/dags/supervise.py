@@ -1,19 +1,20 @@
-"""A DAG per stream that keeps its driver up. Wiring only, see ``sessionizer_airflow.operators.supervise_stream``."""
+"""The DAG of a stream that keeps its driver up. Wiring only, see ``sessionizer_airflow.operators.supervise_stream``."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 
 from sessionizer.home.names import Verb
-from sessionizer.stream_spec.loading.folder import survey_streams
 from sessionizer_airflow.alerting.overdue import watch_deadline
 from sessionizer_airflow.house import dag_options
 from sessionizer_airflow.operators.supervise_stream import SuperviseStream
-from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.policy import SupervisionSettings
+
+if TYPE_CHECKING:
+    from sessionizer.stream_spec.document.stream import StreamSpec
+    from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
 Keeps the stream's driver running.
@@ -39,26 +40,25 @@ RETRIES: dict[str, Any] = {
     "max_retry_delay": timedelta(minutes=1),
 }
 
-project = Project.from_environment()
-settings = SupervisionSettings.from_environment()
-watch_lease = timedelta(milliseconds=settings.watch_lease_ms)
-overdue_after = watch_lease + timedelta(milliseconds=settings.watch_grace_ms)
 
-for spec in survey_streams(project.streams).specs.values():
+def supervise_dag(spec: StreamSpec, wiring: Wiring) -> DAG:
+    """Return the DAG that keeps the driver of ``spec`` up."""
+    overdue_after = wiring.watch_lease + timedelta(milliseconds=wiring.supervision.watch_grace_ms)
     documentation = DOCUMENTATION.format(stream=spec.name)
     with DAG(
-        **dag_options(spec, Verb.SUPERVISE, documentation, run_limit=watch_lease + timedelta(hours=1)),
+        **dag_options(spec, Verb.SUPERVISE, documentation, run_limit=wiring.watch_lease + timedelta(hours=1)),
         schedule="@continuous",
         max_consecutive_failed_dag_runs=1,
         # A user runs it by unpausing it. The ids of scheduled runs sort by date, by which past runs are recognised.
         allowed_run_types=["scheduled"],  # type: ignore[list-item]  # Airflow takes the name
-        deadline=watch_deadline(spec.name, project.home, overdue_after),
-    ):
+        deadline=watch_deadline(spec.name, wiring.project.home, overdue_after),
+    ) as dag:
         SuperviseStream(
             task_id="supervise",
             stream=spec.name,
-            project=project,
-            policy=settings.policy.allow_watermark_delay(spec.rules.watermark_delay_ms),
-            watch_lease_ms=settings.watch_lease_ms,
+            project=wiring.project,
+            policy=wiring.supervision.policy.allow_watermark_delay(spec.rules.watermark_delay_ms),
+            watch_lease_ms=wiring.supervision.watch_lease_ms,
             **RETRIES,
         )
+    return dag

@@ -1,24 +1,27 @@
-"""A DAG for all streams, in whose form a user asks for a change of a stream's state or a savepoint. Wiring only."""
+"""The DAG for all streams, in whose form a user asks for a change of a stream's state or a savepoint. Wiring only."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
 
-from sessionizer.home.names import is_name
-from sessionizer.stream_spec.loading.folder import spec_files
 from sessionizer_airflow.house import platform_dag_options
 from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.failing import tell_of_failure
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
+<<<<<<< HEAD:dags/operate.py
 from sessionizer_airflow.operating.settings import ApprovalSettings
 from sessionizer_airflow.operating.verbs import SAVEPOINT, purposes
+=======
+from sessionizer_airflow.operating.verbs import Operation
+>>>>>>> 27fa127 (packaging: build a wheel with entry points and two-line DAG files):plugins/sessionizer_airflow/dags/operate.py
 from sessionizer_airflow.operators.failed_task import say_what_to_do
-from sessionizer_airflow.project import Project
-from sessionizer_airflow.supervision.policy import SupervisionSettings
+
+if TYPE_CHECKING:
+    from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
 Saves what a stream has open, or changes its state.
@@ -33,19 +36,6 @@ runs again; rejected, nothing is.
 `sessionizer savepoint list <stream>` shows the ids.
 """
 
-project = Project.from_environment()
-settings = SupervisionSettings.from_environment()
-approval = ApprovalSettings.from_environment()
-PATIENCE = timedelta(milliseconds=approval.patience_ms)
-# Streams with a broken spec are included, because they run on with their last spec and may need help.
-streams = sorted({file.stem for file in spec_files(project.streams) if is_name(file.stem)})
-
-JOB: dict[str, Any] = {
-    "project": project,
-    # Each job occupies a worker and a JVM for a while. Their own pool keeps supervision's slots free.
-    "pool": settings.report_pool,
-    "execution_timeout": timedelta(hours=1),
-}
 MINUTE = timedelta(minutes=1)
 # The stream is down, so this job goes before any report. It is retried until a job with a lost worker has had time to
 # end.
@@ -56,12 +46,14 @@ SOON: dict[str, Any] = {
     "retry_exponential_backoff": 2.0,
 }
 
-with DAG(
-    **{
-        **platform_dag_options(
-            "operate", DOCUMENTATION, run_limit=timedelta(milliseconds=approval.patience_ms, hours=4)
-        ),
+
+def operate_dag(wiring: Wiring, platform: str) -> DAG:
+    """Return the DAG of ``platform``."""
+    patience = timedelta(milliseconds=wiring.approval.patience_ms, hours=4)
+    options = platform_dag_options("operate", DOCUMENTATION, run_limit=patience, platform=platform)
+    with DAG(
         # A run that waits for approval must not block other streams. Each stream takes one run at a time.
+<<<<<<< HEAD:dags/operate.py
         "max_active_runs": 16,
     },
     schedule=None,
@@ -71,26 +63,43 @@ with DAG(
     is_paused_upon_creation=False,
 ):
     first_task = {each: "savepoint" if each == SAVEPOINT else "plan" for each in purposes()}
+=======
+        **{**options, "max_active_runs": 16},
+        schedule=None,
+        params=form_of(wiring.stream_names),
+        allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
+        # Not paused on creation, because a user in need should not have to unpause it first.
+        is_paused_upon_creation=False,
+    ) as dag:
+        _add_tasks(wiring)
+    return dag
+
+
+def _add_tasks(wiring: Wiring) -> None:
+    project = wiring.project
+    job: dict[str, Any] = {"project": project, "pool": wiring.pool, "execution_timeout": timedelta(hours=1)}
+    first_task = {each: "savepoint" if each is Operation.SAVEPOINT else "plan" for each in Operation}
+>>>>>>> 27fa127 (packaging: build a wheel with entry points and two-line DAG files):plugins/sessionizer_airflow/dags/operate.py
     asked = ReadForm(
         task_id="read_form", project=project, first_task=first_task, retries=1, retry_delay=timedelta(seconds=10)
     )
-    asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **JOB)
-    plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **JOB)
+    asked >> MakeSavepoint(task_id="savepoint", retries=1, retry_delay=MINUTE, **job)
+    plan = MakePlan(task_id="plan", retries=1, retry_delay=MINUTE, **job)
     approve = ApprovePlan(
         # Airflow may lose an answer that comes at once. It then retries the task, which asks again.
         task_id="approve",
         project=project,
-        settings=approval,
+        settings=wiring.approval,
         retries=3,
         retry_delay=timedelta(seconds=10),
     )
     carry_out = CarryOut(
         task_id="carry_out",
         approval="approve",
-        settings=settings,
+        settings=wiring.supervision,
         # The remedy must be the last line of the log, so its callback is last.
         on_failure_callback=[tell_of_failure, say_what_to_do],
-        **JOB,
+        **job,
         **SOON,
     )
     asked >> plan >> approve >> carry_out

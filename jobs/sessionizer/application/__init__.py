@@ -1,0 +1,1 @@
+"""The application that spark-submit runs, in a folder of its own: Spark puts that folder first on the path."""

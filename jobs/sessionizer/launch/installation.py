@@ -1,0 +1,44 @@
+"""Places inside the installed package and its Python environment. None is looked for beside the source."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import sessionizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PACKAGE: Final = Path(sessionizer.__file__).absolute().parent
+"""The folder of the installed package."""
+APPLICATION: Final = PACKAGE / "application" / "main.py"
+"""The program that spark-submit runs."""
+JARS_VARIABLE: Final = "SESSIONIZER_JARS"
+PYTHON_VARIABLE: Final = "SESSIONIZER_PYTHON"
+"""Variable with the Python of drivers, if they have an environment of their own."""
+
+
+def driver_python(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the Python that runs drivers: as the environment says, else this one."""
+    return environment.get(PYTHON_VARIABLE) or sys.executable
+
+
+def has_own_python(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether drivers have a Python environment of their own, which then has its own copy of the package."""
+    return driver_python(environment) != sys.executable
+
+
+def jar_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of the class path: as the environment says, else in the environment of the drivers' Python."""
+    given = environment.get(JARS_VARIABLE)
+    return Path(given).absolute() if given else _prefix(environment) / "share" / "streaming-state" / "jars"
+
+
+def _prefix(environment: Mapping[str, str]) -> Path:
+    """Return the folder of the Python environment. A virtual one has its Python in ``bin``."""
+    if has_own_python(environment):
+        return Path(driver_python(environment)).absolute().parent.parent
+    return Path(sys.prefix)

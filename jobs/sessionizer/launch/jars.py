@@ -1,0 +1,111 @@
+"""The jars on the class path of drivers: their exact versions, and how the Ivy inside PySpark fetches them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import JarsNotFetched
+from sessionizer.home.disk.room import unwritable
+from sessionizer.launch.fixed_locale import JVM_LOCALE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LISTED: Final = Path(__file__).absolute().with_name("jars.xml")
+FETCHED_WITHIN_S: Final = 600.0
+_DEPENDENCY: Final = re.compile(r'<dependency org="[^"]+" name="([^"]+)" rev="([^"]+)"')
+_VERSION: Final = re.compile(r"-\d[\w.]*\.jar$")
+
+
+def jar_names() -> tuple[str, ...]:
+    """Return the file names of the jars that drivers need."""
+    return tuple(f"{name}-{version}.jar" for name, version in _DEPENDENCY.findall(LISTED.read_text()))
+
+
+def missing_jars(present: Iterable[str]) -> list[str]:
+    """Return the needed jars that are not among the files ``present``."""
+    return sorted(set(jar_names()).difference(present))
+
+
+def other_versions(present: Iterable[str]) -> list[str]:
+    """Return the files among ``present`` that are another version of a needed jar. Java would load either."""
+    needed = set(jar_names())
+    artifacts = {_VERSION.sub("", name) for name in needed}
+    return sorted(name for name in set(present) - needed if _VERSION.sub("", name) in artifacts)
+
+
+def files_in(folder: Path) -> list[str]:
+    """Return the names of the files in ``folder``. It may not exist."""
+    return sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
+
+
+def fetch_jars(folder: Path) -> list[str]:
+    """Fetch the jars that ``folder`` lacks, and return their names. Each is complete before its name appears.
+
+    Without a missing jar nothing is opened, so it works offline.
+
+    Raises JarsNotFetched: there is no PySpark or no Java here, or the registry does not answer.
+    Raises UnwritablePath, DiskFull.
+    """
+    missing = missing_jars(files_in(folder))
+    if not missing:
+        return []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as part:
+            _run_ivy(folder, Path(part))
+            for name in missing:
+                (Path(part) / name).replace(folder / name)
+    except OSError as error:
+        raise unwritable(folder, "the folder of jars", error) from error
+    return missing
+
+
+def _run_ivy(folder: Path, part: Path) -> None:
+    command = [
+        _java(folder), *JVM_LOCALE.split(), "-cp", str(_ivy(folder)), "org.apache.ivy.Main",
+        "-ivy", str(LISTED), "-confs", "default", "-retrieve", f"{part}/[artifact]-[revision].[ext]", "-warn",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=FETCHED_WITHIN_S,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise JarsNotFetched(folder, f"no answer within {FETCHED_WITHIN_S:.0f} s") from error
+    lacking = missing_jars(files_in(part))
+    if done.returncode != 0 or lacking:
+        raise JarsNotFetched(folder, _reason(done.stdout + done.stderr) or f"lacking {', '.join(lacking)}")
+
+
+def _reason(output: str) -> str:
+    """Return the first line of Ivy's report that names a problem."""
+    found = [line.strip(" :\t") for line in output.splitlines() if "not found" in line or "rror" in line]
+    return found[0] if found else ""
+
+
+def _java(folder: Path) -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if java is None:
+        raise JarsNotFetched(folder, "there is no Java here")
+    return java
+
+
+def _ivy(folder: Path) -> Path:
+    found = importlib.util.find_spec("pyspark")
+    for root in (found.submodule_search_locations or ()) if found else ():
+        for jar in Path(root).glob("jars/ivy-*.jar"):
+            return jar
+    raise JarsNotFetched(folder, "there is no PySpark in this Python environment, whose Ivy fetches them")

@@ -1,0 +1,106 @@
+"""The wheel that `pip install` gets: its files, its requirements, its entry points."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from configparser import ConfigParser
+from email.parser import Parser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.requirements import Requirement
+
+import sessionizer
+from support.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+DATA = {
+    "sessionizer/launch/jars.xml", "sessionizer/py.typed", "sessionizer/spark/log4j2.properties",
+    "sessionizer_airflow/py.typed",
+}  # fmt: skip
+HEAVY = {"pyspark", "pyspark-client", "delta-spark", "pyarrow", "pandas", "numpy", "confluent-kafka", "hdfs-native"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=120)
+    (built,) = folder.glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def metadata(wheel: zipfile.ZipFile, name: str) -> str:
+    (found,) = (each for each in wheel.namelist() if each.endswith(f".dist-info/{name}"))
+    return wheel.read(found).decode()
+
+
+@pytest.fixture
+def headers(wheel: zipfile.ZipFile) -> Message:
+    return Parser().parsestr(metadata(wheel, "METADATA"))
+
+
+def test_it_has_each_module_of_the_product_and_the_feed_of_the_demo(wheel: zipfile.ZipFile) -> None:
+    found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    sources = {
+        file.relative_to(REPOSITORY / root).as_posix()
+        for root, package in (
+            ("jobs", "sessionizer"), ("plugins", "sessionizer_airflow"), ("demo", "sessionizer_demo/feed")
+        )
+        for file in (REPOSITORY / root / package).rglob("*.py")
+    }  # fmt: skip
+    assert found >= sources | DATA
+    assert {Path(name).suffix for name in found - sources - DATA} <= {
+        ".py",
+        ".css",
+        ".js",
+        ".svg",
+        ".html",
+        ".json",
+        "",
+    }
+    assert {name.split("/")[0] for name in found} == {"sessionizer", "sessionizer_airflow", "sessionizer_demo"}
+
+
+def test_the_version_is_that_of_the_package(headers: Message) -> None:
+    assert headers["Name"] == "streaming-state"
+    assert headers["Version"] == sessionizer.__version__
+    assert headers["License-Expression"] == "Apache-2.0"
+
+
+def test_the_side_of_airflow_brings_no_spark(headers: Message) -> None:
+    requirements = [Requirement(each) for each in headers.get_all("Requires-Dist") or ()]
+    base = {each.name for each in requirements if each.marker is None}
+    assert {"apache-airflow", "apache-airflow-providers-apache-spark"} <= base
+    assert not base & HEAVY
+    driver = {each.name for each in requirements if each.marker and each.marker.evaluate({"extra": "driver"})}
+    assert {"pyspark", "pyspark-client", "delta-spark", "pyarrow"} <= driver - base
+    assert set(headers.get_all("Provides-Extra") or ()) == {"driver", "kafka", "s3", "gcs", "azure", "hdfs", "demo"}
+
+
+def test_no_requirement_is_one_version_only(headers: Message) -> None:
+    """An exact pin would up- or downgrade what people have. Those are in requirements.lock."""
+    requirements = [Requirement(each) for each in headers.get_all("Requires-Dist") or ()]
+    assert [str(each) for each in requirements if "==" in str(each.specifier)] == []
+
+
+def test_airflow_and_the_shell_find_it(wheel: zipfile.ZipFile) -> None:
+    found = ConfigParser()
+    found.read_string(metadata(wheel, "entry_points.txt"))
+    assert {name: dict(found[name]) for name in found.sections()} == {
+        "console_scripts": {
+            "sessionizer": "sessionizer.cli.app:main", "sessionizer-feed": "sessionizer_demo.feed.__main__:main"
+        },
+        "airflow.plugins": {"sessionizer": "sessionizer_airflow.plugin:SessionizerPlugin"},
+        "apache_airflow_provider": {"provider_info": "sessionizer_airflow:provider_info"},
+    }  # fmt: skip
+
+
+def test_it_has_its_licence(wheel: zipfile.ZipFile) -> None:
+    assert "Apache License" in metadata(wheel, "licenses/LICENSE")
+    assert "pyspark" in metadata(wheel, "licenses/THIRD_PARTY.md")
