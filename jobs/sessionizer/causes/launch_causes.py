@@ -22,11 +22,7 @@ START_CAUSES: Final = (
     ),
     Cause(
         "no_jar", "a jar is missing", TERMINAL,
-<<<<<<< HEAD
-        "run `make jars`, or set SESSIONIZER_JARS to the folder with the jars",
-=======
-        "run `sessionizer jars fetch`, or set SESSIONIZER_JARS to the folder that has them",
->>>>>>> 27fa127 (packaging: build a wheel with entry points and two-line DAG files)
+        "run `sessionizer jars fetch`, or set SESSIONIZER_JARS to the folder with the jars",
     ),
     Cause("bad_master", "the Spark master is invalid", TERMINAL, "correct the host of the Spark connection"),
     Cause(

@@ -12,12 +12,7 @@ from sessionizer_airflow.operating.approval import ApprovePlan
 from sessionizer_airflow.operating.failing import tell_of_failure
 from sessionizer_airflow.operating.form import form_of
 from sessionizer_airflow.operating.jobs import CarryOut, MakePlan, MakeSavepoint, ReadForm
-<<<<<<< HEAD:dags/operate.py
-from sessionizer_airflow.operating.settings import ApprovalSettings
 from sessionizer_airflow.operating.verbs import SAVEPOINT, purposes
-=======
-from sessionizer_airflow.operating.verbs import Operation
->>>>>>> 27fa127 (packaging: build a wheel with entry points and two-line DAG files):plugins/sessionizer_airflow/dags/operate.py
 from sessionizer_airflow.operators.failed_task import say_what_to_do
 
 if TYPE_CHECKING:
@@ -53,17 +48,6 @@ def operate_dag(wiring: Wiring, platform: str) -> DAG:
     options = platform_dag_options("operate", DOCUMENTATION, run_limit=patience, platform=platform)
     with DAG(
         # A run that waits for approval must not block other streams. Each stream takes one run at a time.
-<<<<<<< HEAD:dags/operate.py
-        "max_active_runs": 16,
-    },
-    schedule=None,
-    params=form_of(streams),
-    allowed_run_types=["manual"],  # type: ignore[list-item]  # Airflow takes the name
-    # Not paused on creation, because a user in need should not have to unpause it first.
-    is_paused_upon_creation=False,
-):
-    first_task = {each: "savepoint" if each == SAVEPOINT else "plan" for each in purposes()}
-=======
         **{**options, "max_active_runs": 16},
         schedule=None,
         params=form_of(wiring.stream_names),
@@ -78,8 +62,7 @@ def operate_dag(wiring: Wiring, platform: str) -> DAG:
 def _add_tasks(wiring: Wiring) -> None:
     project = wiring.project
     job: dict[str, Any] = {"project": project, "pool": wiring.pool, "execution_timeout": timedelta(hours=1)}
-    first_task = {each: "savepoint" if each is Operation.SAVEPOINT else "plan" for each in Operation}
->>>>>>> 27fa127 (packaging: build a wheel with entry points and two-line DAG files):plugins/sessionizer_airflow/dags/operate.py
+    first_task = {each: "savepoint" if each == SAVEPOINT else "plan" for each in purposes()}
     asked = ReadForm(
         task_id="read_form", project=project, first_task=first_task, retries=1, retry_delay=timedelta(seconds=10)
     )
