@@ -100,6 +100,15 @@ ERROR_CAUSES: Final = (
         "run the stream until it has committed a batch: `sessionizer run`",
     ),
     Cause(
+        "NothingToProve", "no batch can be replayed", TERMINAL,
+        "let the stream run some more batches, keep their events in the source, then prove again",
+    ),
+    Cause(
+        "ReplayDiffers", "a replay gives other rows", TERMINAL,
+        "read the differences in the report. Correct the release or the spec before the stream runs by it. Nothing was "
+        "changed",
+    ),
+    Cause(
         "NothingToShow", "there is nothing to show", TERMINAL,
         "run `sessionizer state timeline` to list the batches that are kept. A stream that never ran has none",
     ),

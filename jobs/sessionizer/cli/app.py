@@ -14,6 +14,7 @@ from sessionizer.cli.home import home
 from sessionizer.cli.jars import jars
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
+from sessionizer.cli.prove import prove
 from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import spec
@@ -38,7 +39,7 @@ Control: TypeAlias = Annotated[
 ]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 for command in (
-    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, diff, status, timeline, tables,
+    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, diff, prove, status, timeline, tables,
     history, report, home,
 ):  # fmt: skip
     app.command()(command)

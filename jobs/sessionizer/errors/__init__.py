@@ -21,6 +21,8 @@
     │   ├── UnusableSavepoint    a savepoint from which no stream can start
     │   ├── NothingToSave        a stream without a batch to make a savepoint of
     │   ├── NothingToShow        a stream without a batch to inspect
+    │   ├── NothingToProve       a stream without a batch that could be replayed
+    │   ├── ReplayDiffers        a replay of recorded batches that differs from the tables
     │   ├── DamagedCheckpoint    a checkpoint with a file that is cut, changed or gone
     │   ├── DataElsewhere        a lineage whose data is in another data root
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
@@ -77,6 +79,7 @@ from sessionizer.errors.drivers import (
     QueryInterrupted,
     TableOwned,
 )
+from sessionizer.errors.proof_errors import NothingToProve, ReplayDiffers
 from sessionizer.errors.sources import SourceForbidden, SourceMissing, SourceReplaced
 from sessionizer.errors.specs import DuplicateStream, InvalidSpec, Misfits, UnknownStream, every_problem
 from sessionizer.errors.state_errors import (
@@ -150,6 +153,7 @@ __all__ = [
     "Misfits",
     "NoWayBack",
     "NotAccepted",
+    "NothingToProve",
     "NothingToSave",
     "NothingToShow",
     "OperationPastReturn",
@@ -158,6 +162,7 @@ __all__ = [
     "PrivateDoorBroken",
     "QueryFailed",
     "QueryInterrupted",
+    "ReplayDiffers",
     "RowsGone",
     "RowsLeft",
     "RowsMissing",

@@ -164,6 +164,11 @@ class StreamHome:
         return self.data / "unpacked"
 
     @property
+    def proofs(self) -> DataPath:
+        """A folder for each proof that is under way: the copy of a lineage, and its tables."""
+        return self.data / "proofs"
+
+    @property
     def bookmarks(self) -> DataPath:
         """The folder with each report's position in the sessions."""
         return self.data / "reports"

@@ -28,16 +28,19 @@ _SST: Final = re.compile(rb"\d+-[0-9a-f-]{36}\.sst")
 _SCHEMA: Final = "/_stateSchema/"
 
 
-def copy_batch(checkpoint: DataPath, batch_id: int, target: DataPath, *, events_are_files: bool) -> None:
+def copy_batch(
+    checkpoint: DataPath, batch_id: int, target: DataPath, *, events_are_files: bool, listed_until: int | None = None
+) -> None:
     """Copy the files of the committed ``batch_id`` to ``target``, a new folder.
 
-    Raises FileNotFoundError if one of its files is gone by now, and ValueError if Spark's files have an unknown format.
+    ``listed_until``: a later batch up to which the lists of files reach. Raises FileNotFoundError if one of its files
+    is gone by now, and ValueError if Spark's files have an unknown format.
     """
     names = [*_logs(checkpoint, batch_id), *_state(checkpoint, batch_id)]
     if not events_are_files:
         names += _names_in(source_log(checkpoint, _EVENTS), f"sources/{_EVENTS}")
     copy_files(checkpoint, names, target)
-    planned = planned_batch(checkpoint, batch_id)
+    planned = planned_batch(checkpoint, batch_id if listed_until is None else listed_until)
     lists = [PUNCTUATIONS, EVENTS] if events_are_files else [PUNCTUATIONS]
     for name in lists:
         copy_list_of_files(checkpoint, name, planned.last_file_offset(name), target)

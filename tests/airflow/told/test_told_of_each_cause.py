@@ -17,7 +17,7 @@ SAVING_AND_RESTORING: Final = (
     "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
     "SourceFileUnfit",
 )  # fmt: skip
-LOOKING: Final = ("NothingToShow", "DamagedCheckpoint")
+LOOKING: Final = ("NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint")
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
 WHEN_BUSY: Final = (
     "Spark makes it on a machine that is busy for ten seconds: tests/unit/spark/test_failure.py has its words"

@@ -117,7 +117,7 @@ def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path
     def left() -> list[int]:
         return sorted(int(file.stem) for file in folder.iterdir())
 
-    fresh = TakenPunctuations.left_behind(folder, checkpoint)
+    fresh = TakenPunctuations.left_behind(folder, checkpoint, keep=0)
     fresh.sweep(None)
     assert left() == [*range(13)], "nothing is committed"
     fresh.sweep(1)
@@ -129,10 +129,33 @@ def test_punctuations_are_removed_with_their_batch_and_not_before(tmp_path: Path
     (folder / "2.json").touch()  # as a driver leaves it that is killed before it comes to it
     (checkpoint / "commits").mkdir()
     (checkpoint / "commits" / "3").touch()
-    successor = TakenPunctuations.left_behind(folder, checkpoint)
+    successor = TakenPunctuations.left_behind(folder, checkpoint, keep=0)
     assert left() == [10, 11, 12]
     successor.sweep(4)
     assert left() == [12]
+
+
+def test_punctuations_of_batches_that_are_kept_stay(tmp_path: Path) -> None:
+    checkpoint, folder = tmp_path / "checkpoint", tmp_path / "punctuations"
+    folder.mkdir()
+    for at in range(13):
+        (folder / f"{at}.json").touch()
+    write_checkpoint(checkpoint, [None, 0, 3, 9, 11], PUNCTUATIONS)
+
+    def left() -> list[int]:
+        return sorted(int(file.stem) for file in folder.iterdir())
+
+    fresh = TakenPunctuations.left_behind(folder, checkpoint, keep=2)
+    fresh.sweep(1)
+    fresh.sweep(3)
+    assert left() == [*range(1, 13)], "batch 1 is no longer kept"
+    (checkpoint / "commits").mkdir()
+    for batch in (2, 3):
+        (checkpoint / "commits" / str(batch)).touch()
+    successor = TakenPunctuations.left_behind(folder, checkpoint, keep=1)
+    assert left() == [*range(4, 13)], "those of the oldest batch that is kept are needed by no replay"
+    successor.sweep(4)
+    assert left() == [10, 11, 12]
 
 
 def write_begun(checkpoint: Path) -> None:

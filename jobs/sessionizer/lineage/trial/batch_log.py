@@ -54,6 +54,11 @@ class BatchLog:
         return Figures.of(self._batches)
 
     @property
+    def kept_batches(self) -> Mapping[int, BatchFacts]:
+        """The newest batches, by number."""
+        return {batch.batch_id: batch for batch in self._batches}
+
+    @property
     def first(self) -> Figures:
         """Sum of the first batches of the lineage, as many as are kept one by one. An earlier release noted none."""
         return self._first

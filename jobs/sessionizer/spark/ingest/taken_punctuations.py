@@ -1,49 +1,77 @@
-"""Removal of punctuations whose batch is committed.
+"""Removal of punctuations whose batch is committed and no longer kept.
+
+The batches that Spark keeps can be replayed (``spark.proof``), which needs their punctuations.
 
 Not left to Spark (``cleanSource``): it tries to remove the last ones again after each batch, and warns that it cannot.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.home.data_files import names_in
-from sessionizer.lineage.checkpoint import PUNCTUATIONS, committed_batch, files_of_batch, files_until
+from sessionizer.lineage.checkpoint import (
+    PUNCTUATIONS,
+    begun_batches,
+    committed_batches,
+    files_between,
+    files_of_batch,
+    files_until,
+    planned_batch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sessionizer.home.data_root import DataPath
 
+KEPT: Final = 100
+"""Batches for which punctuations are kept: as many as Spark keeps of its logs."""
+
 
 @dataclass(slots=True)
 class TakenPunctuations:
     """Punctuations in ``folder`` that the query with this ``checkpoint`` has read.
 
-    ``swept``: the last batch dealt with.
+    ``keep``: number of committed batches whose punctuations stay. ``swept``: the last batch dealt with. ``kept``:
+    batches with their punctuations that are still there.
     """
 
     folder: DataPath
     checkpoint: DataPath
+    keep: int = KEPT
     swept: int | None = None
+    kept: deque[tuple[int, list[str]]] = field(default_factory=deque)
 
     @classmethod
-    def left_behind(cls, folder: DataPath, checkpoint: DataPath) -> TakenPunctuations:
+    def left_behind(cls, folder: DataPath, checkpoint: DataPath, keep: int = KEPT) -> TakenPunctuations:
         """Begin where an earlier driver ended, with the punctuations that it did not remove. Raises OSError."""
-        taken = cls(folder, checkpoint, committed_batch(checkpoint))
+        committed = committed_batches(checkpoint) & begun_batches(checkpoint)
+        taken = cls(folder, checkpoint, keep, max(committed, default=None))
         if taken.swept is not None and any(name.endswith(".json") for name in names_in(folder)):
-            taken._remove(files_until(checkpoint, taken.swept, PUNCTUATIONS))
+            oldest = min(committed)
+            taken._remove(files_until(checkpoint, oldest, PUNCTUATIONS))
+            ends = [planned_batch(checkpoint, each).last_file_offset(PUNCTUATIONS) for each in (oldest, taken.swept)]
+            # to which of the batches each belongs is not worth a look at all of them: they are kept a little longer
+            taken.kept.append((taken.swept, files_between(checkpoint, PUNCTUATIONS, *ends)))
         return taken
 
     def sweep(self, committed: int | None) -> None:
-        """Remove the punctuations of batches up to ``committed`` that are still there. Raises OSError."""
+        """Note the punctuations of batches up to ``committed``, and remove those of batches that are no longer kept.
+
+        Raises OSError.
+        """
         if committed is None or committed == self.swept:
             return
         first = committed if self.swept is None else self.swept + 1
         for batch_id in range(first, committed + 1):
-            self._remove(files_of_batch(self.checkpoint, batch_id, PUNCTUATIONS))
+            if taken := files_of_batch(self.checkpoint, batch_id, PUNCTUATIONS):
+                self.kept.append((batch_id, taken))
             self.swept = batch_id
+        while self.kept and self.kept[0][0] <= committed - self.keep:
+            self._remove(self.kept.popleft()[1])
 
     def _remove(self, uris: Iterable[str]) -> None:
         for uri in uris:

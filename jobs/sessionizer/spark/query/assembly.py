@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from sessionizer.home.data_root import DataPath
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -46,16 +47,23 @@ class SessionQuery:
 
         A batch begins ``every_ms``. Without that the query ends by itself when it has read all that the source has now.
         """
-
-        def write_on_time(emitted: DataFrame, batch_id: int) -> None:
-            self.guarded.clock.set_to_batch()
-            write(emitted, batch_id)
-
-        writer = self.emitted.writeStream.foreachBatch(write_on_time).option("checkpointLocation", uri_of(checkpoint))
+        writer = self._writer(write, checkpoint)
         writer = writer.queryName(name) if name else writer
         if every_ms is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every_ms} milliseconds").start()
+
+    def start_planned_batch(self, write: Callable[[DataFrame, int], None], checkpoint: DataPath) -> StreamingQuery:
+        """Start it for the one batch that ``checkpoint`` has planned and not committed. It plans no other batch."""
+        return self._writer(write, checkpoint).trigger(once=True).start()
+
+    def _writer(self, write: Callable[[DataFrame, int], None], checkpoint: DataPath) -> DataStreamWriter:
+        def write_on_time(emitted: DataFrame, batch_id: int) -> None:
+            self.guarded.clock.set_to_batch()
+            write(emitted, batch_id)
+
+        writer = self.emitted.writeStream.foreachBatch(write_on_time)
+        return writer.option("checkpointLocation", uri_of(checkpoint))
 
 
 def session_query(

@@ -1,0 +1,1 @@
+"""Replay of recorded batches on a copy of a lineage, into tables of its own."""

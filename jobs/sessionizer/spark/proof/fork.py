@@ -1,0 +1,108 @@
+"""Fork of a lineage: a native copy of one of its batches in a scratch folder, and the recorded batches after it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.errors import BatchOutrun
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import copy_file, entries_in, remove_tree
+from sessionizer.home.data_root import add_scheme, uri_of
+from sessionizer.home.disk.private_folder import make_private
+from sessionizer.home.disk.room import unwritable
+from sessionizer.home.lineage_home import offset_log
+from sessionizer.home.names import minted_id
+from sessionizer.lineage.checkpoint import proof_of_batch
+from sessionizer.lineage.native_copy import copy_batch, move_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.proof.recording import Recording
+
+_LEFT_FOR_MS: Final = 24 * 3_600_000
+"""Age (ms) at which a scratch folder belongs to a proof that was killed."""
+_SECONDS: Final = len("20261121T105501")
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A copy of a lineage at a batch. ``checkpoint`` goes on from there, ``recorded`` has the offsets of later batches.
+
+    ``tables``: the folder of the tables that the replay writes.
+    """
+
+    folder: DataPath
+
+    @property
+    def checkpoint(self) -> DataPath:
+        """Spark's checkpoint location."""
+        return self.folder / "checkpoint"
+
+    @property
+    def recorded(self) -> DataPath:
+        """Offsets of the batches to replay, a file for each."""
+        return self.folder / "recorded"
+
+    def table(self, name: str) -> str:
+        """Return the location of a table that the replay writes."""
+        return uri_of(self.folder / "tables" / name)
+
+    def plan_batch(self, batch_id: int) -> None:
+        """Have the next query run the recorded batch. Raises OSError."""
+        copy_file(self.recorded / str(batch_id), offset_log(self.checkpoint) / str(batch_id))
+
+
+@contextmanager
+def scratch_folder(home: StreamHome, proof_id: str) -> Iterator[DataPath]:
+    """Make a folder for one proof, and remove it afterwards, with those that killed proofs left.
+
+    Raises UnwritablePath, DiskFull.
+    """
+    _remove_left_folders(home)
+    folder = home.proofs / proof_id
+    try:
+        make_private(home.proofs)
+        folder.mkdir()
+    except OSError as error:
+        raise unwritable(uri_of(folder), "the copy of a lineage", error) from error
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+
+
+def fork_lineage(home: StreamHome, recording: Recording, folder: DataPath) -> Fork:
+    """Copy the batch before the recorded ones. The stream may run meanwhile.
+
+    Raises BatchOutrun if Spark removes a file of it meanwhile, UnwritablePath, DiskFull.
+    """
+    fork, at = Fork(folder), recording.batches.fork_at
+    files = recording.spec.source.format == "files"
+    try:
+        before = proof_of_batch(recording.checkpoint, at)
+        copy_batch(
+            recording.checkpoint, at, fork.checkpoint, events_are_files=files, listed_until=recording.batches.last
+        )
+        fork.recorded.mkdir()
+        for batch_id in recording.batches.ids:
+            copy_file(offset_log(recording.checkpoint) / str(batch_id), fork.recorded / str(batch_id))
+        if proof_of_batch(recording.checkpoint, at) != before:
+            raise BatchOutrun(home.name, at, "another batch took its place")
+        move_schema(fork.checkpoint, add_scheme(fork.checkpoint))
+    except FileNotFoundError as error:
+        raise BatchOutrun(home.name, at, f"{error.filename or error} is gone") from error
+    except OSError as error:
+        raise unwritable(uri_of(folder), "the copy of a lineage", error) from error
+    return fork
+
+
+def _remove_left_folders(home: StreamHome) -> None:
+    oldest = minted_id(epoch_ms() - _LEFT_FOR_MS)[:_SECONDS]
+    for entry in entries_in(home.proofs):
+        if entry.name[:_SECONDS] < oldest:
+            remove_tree(entry)

@@ -1,0 +1,74 @@
+"""Proof that a release and a spec give the sessions that the stream's tables hold.
+
+``prove`` is the one entry: for ``sessionizer prove`` and for an upgrade.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.names import minted_id
+from sessionizer.lineage.fingerprint import kept_fingerprint, present_fingerprint
+from sessionizer.spark.proof.fork import fork_lineage, scratch_folder
+from sessionizer.spark.proof.recording import read_recording
+from sessionizer.spark.proof.replay import replay
+from sessionizer.spark.proof.tables import compare_tables
+from sessionizer.state.proof.batches import BATCHES
+from sessionizer.state.proof.comparison import TABLES
+from sessionizer.state.proof.result import Proof, judge, release_differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ProofRequest:
+    """Number of ``batches`` to replay: the newest ones, or those from the batch ``first`` on."""
+
+    batches: int = BATCHES
+    first: int | None = None
+
+
+def prove(
+    spark: SparkSession,
+    home: StreamHome,
+    spec: StreamSpec,
+    request: ProofRequest | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Proof:
+    """Replay recorded batches of the stream by this code and ``spec``, and compare their rows with its tables.
+
+    Changes nothing of the stream, which may run meanwhile. Raises NothingToProve, UnreadableLineage, InvalidSpec if the
+    spec does not fit, BatchOutrun if the stream is faster, UnwritablePath, DiskFull.
+    """
+    asked, at = request or ProofRequest(), epoch_ms()
+    proof_id = minted_id(at)
+    recording = read_recording(spark, home, spec, asked.batches, asked.first)
+    with scratch_folder(home, proof_id) as folder:
+        fork = fork_lineage(home, recording, folder)
+        say(f"replaying batches {recording.batches.first} to {recording.batches.last} of lineage {recording.lineage}")
+        replayed = replay(spark, home, recording, fork, say)
+        compared, notes = compare_tables(spark, home, recording, fork, replayed.batches)
+    tables = (judge(table.name, compared[table.name], recording.explanation, table.excluded) for table in TABLES)
+    return Proof(
+        id=proof_id,
+        stream=home.name,
+        lineage=recording.lineage,
+        at=at,
+        first=recording.batches.first,
+        last=recording.batches.last,
+        events=replayed.events,
+        replay_seconds=round(replayed.seconds, 1),
+        release=release_differences(kept_fingerprint(home, recording.lineage), present_fingerprint()),
+        changes=tuple(map(str, recording.explanation.changes)),
+        tables=tuple(tables),
+        notes=(*recording.notes, *notes),
+        died=replayed.died,
+    )

@@ -1,0 +1,142 @@
+"""Recorded batches of the active lineage, and the spec that they are replayed by. Changes nothing of the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
+from sessionizer.errors import BatchOutrun, DamagedFile, NothingToProve
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.checkpoint import PUNCTUATIONS, begun_batches, committed_batches, files_of_batch
+from sessionizer.lineage.checkpoint_record import require_readable_lineage
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.left_out import file_position
+from sessionizer.spark.ingest.file_source.file_sizes import sizes_of
+from sessionizer.spark.ingest.file_source.unreadable import UnreadableFiles
+from sessionizer.state.proof.batches import choose_batches
+from sessionizer.state.proof.explanation import Explanation
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of
+from sessionizer.stream_spec.document.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.kept_spec import LineageSpec
+    from sessionizer.state.proof.batches import ReplayedBatches
+    from sessionizer.stream_spec.decisions import Change
+
+_TAKES_FILES_AWAY: Final = frozenset({"cleansource", "sourcearchivedir"})
+"""Options of a source of files, in lower case, by which Spark removes the files that it has read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Batches of ``lineage``, whose rows are in the tables of the folder ``sink``, and the ``spec`` of the replay.
+
+    ``notes``: what is left out, in words.
+    """
+
+    lineage: str
+    checkpoint: DataPath
+    sink: str | None
+    spec: StreamSpec
+    batches: ReplayedBatches
+    explanation: Explanation
+    notes: tuple[str, ...]
+
+
+def read_recording(spark: SparkSession, home: StreamHome, spec: StreamSpec, count: int, first: int | None) -> Recording:
+    """Choose ``count`` batches, from ``first`` on or the newest ones, for a replay by ``spec``.
+
+    Raises NothingToProve, UnreadableLineage, DamagedFile, and BatchOutrun if Spark removes a batch meanwhile.
+    """
+    lineage = active_lineage(home)
+    if lineage is None:
+        raise NothingToProve(home.name, "it never ran")
+    require_readable_lineage(home, lineage)
+    record = read_lineage_spec(home, lineage)
+    if record is None:
+        raise DamagedFile(home.lineage(lineage).spec, "it is gone")
+    changes = changes_between(decided_by(record.document), decisions_of(spec))
+    _require_same_source(home.name, spec, changes)
+    checkpoint = home.checkpoint(lineage)
+    try:
+        obstacle = _obstacles(spark, home, lineage, spec)
+        batches = choose_batches(home.name, _kept(checkpoint), count, first, obstacle)
+    except FileNotFoundError as error:
+        raise BatchOutrun(home.name, first or 0, f"{error.filename or error} is gone") from error
+    notes = [each for each in (batches.note, _note_on_groups(changes)) if each]
+    return Recording(
+        lineage=lineage,
+        checkpoint=checkpoint,
+        sink=record.sink,
+        spec=replay_spec(spec, int(record.document[KEY_GROUPS])),
+        batches=batches,
+        explanation=Explanation(changes, _measures(record, spec)),
+        notes=tuple(notes),
+    )
+
+
+def replay_spec(spec: StreamSpec, key_groups: int) -> StreamSpec:
+    """Return the spec for a replay: it leaves the files of the source where they are.
+
+    The fork has the ``key_groups`` of the lineage.
+    """
+    document = document_of(spec)
+    options = document["source"].get("options", {})
+    document["source"]["options"] = {
+        name: value for name, value in options.items() if name.lower() not in _TAKES_FILES_AWAY
+    }
+    if not options:
+        document["source"].pop("options")
+    return StreamSpec.model_validate({**document, KEY_GROUPS: key_groups})
+
+
+def _require_same_source(stream: str, spec: StreamSpec, changes: tuple[Change, ...]) -> None:
+    if spec.source.format == "socket":
+        raise NothingToProve(stream, "a socket keeps none of its events")
+    for change in changes:
+        if change.field in WHICH_SOURCE:
+            raise NothingToProve(stream, f"the batches were read from another source ({change})")
+
+
+def _kept(checkpoint: DataPath) -> set[int]:
+    return committed_batches(checkpoint) & begun_batches(checkpoint)
+
+
+def _obstacles(spark: SparkSession, home: StreamHome, lineage: str, spec: StreamSpec) -> Callable[[int], str | None]:
+    """Return a function that says why a batch cannot be replayed, None if it can."""
+    checkpoint = home.checkpoint(lineage)
+    unreadable = set(UnreadableFiles.of(home, lineage).uris())
+
+    @cache
+    def obstacle(batch_id: int) -> str | None:
+        if spec.source.format == "files":
+            read = map(file_position, files_of_batch(checkpoint, batch_id))
+            if gone := _gone(spark, [uri for uri in read if uri not in unreadable]):
+                return f"{len(gone)} files of the source are gone, such as {gone[0]}"
+        if gone := _gone(spark, files_of_batch(checkpoint, batch_id, PUNCTUATIONS)):
+            return f"{len(gone)} of its punctuations are gone, such as {gone[0]}: an earlier release removed them"
+        return None
+
+    return obstacle
+
+
+def _gone(spark: SparkSession, uris: list[str]) -> list[str]:
+    return [uri for uri, size in sizes_of(spark, uris).items() if size is None]
+
+
+def _note_on_groups(changes: tuple[Change, ...]) -> str | None:
+    found = next((change for change in changes if change.field == KEY_GROUPS), None)
+    return None if found is None else f"{found} is not replayed: a rescale changes no session"
+
+
+def _measures(record: LineageSpec, spec: StreamSpec) -> dict[str, tuple[str, ...]]:
+    sides = (record.document.get("measures") or {}, spec.measures)
+    return {name: tuple(side[name] for side in sides if name in side) for name in {**sides[0], **sides[1]}}

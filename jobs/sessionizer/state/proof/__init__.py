@@ -1,0 +1,1 @@
+"""Proof of a release or a spec: recorded batches replayed by it, and compared with the tables."""

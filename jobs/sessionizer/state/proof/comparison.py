@@ -1,0 +1,250 @@
+"""Comparison of the rows that recorded batches wrote with the rows that their replay wrote, in Arrow.
+
+Rows are paired by their key. Rows of one key are paired in the order of their other values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sessionizer.state.proof.columns import differing_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from numpy.typing import NDArray
+
+    Indices: TypeAlias = NDArray[np.int64]
+
+SAMPLES: Final = 10
+"""Rows of each kind of difference that are shown."""
+_TEXT: Final = 200
+"""Characters of a value in a sample."""
+
+
+class Kind(StrEnum):
+    """Kind of a difference between a recorded row and its replay."""
+
+    ONLY_OLD = "only_old"
+    ONLY_NEW = "only_new"
+    COLUMNS = "columns_differ"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTable:
+    """A table: the columns that identify a row, and the columns that no replay can repeat.
+
+    ``wall_clock``: columns that say when a row was written.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    wall_clock: tuple[str, ...]
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Columns that are not compared. The lineage of a replay is a copy, so its name says nothing."""
+        return (*self.wall_clock, "lineage")
+
+
+TABLES: Final = (
+    ComparedTable("sessions", ("session_id",), ("emitted_at",)),
+    ComparedTable("late_events", ("event_id", "event_time"), ("noticed_at",)),
+    ComparedTable("quarantine", ("source_position", "raw"), ("quarantined_at", "date")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A row that differs: its ``key``, and the values that it has on each side, as text. None: the side lacks it."""
+
+    key: Mapping[str, str | None]
+    old: Mapping[str, str | None] | None
+    new: Mapping[str, str | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Number of ``rows`` that differ in one way. ``columns``: those with other values, such as ``events.page``."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+    rows: int
+    samples: tuple[Sample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableComparison:
+    """Rows of a table, old and new, the number that are identical, and the differences."""
+
+    old: int = 0
+    new: int = 0
+    identical: int = 0
+    differences: tuple[Difference, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as JSON, which ``comparison_from_json`` reads back."""
+        return asdict(self)
+
+
+def comparison_from_json(value: Mapping[str, Any]) -> TableComparison:
+    """Read a comparison. Raises KeyError, TypeError, ValueError."""
+    differences = tuple(
+        Difference(
+            Kind(each["kind"]),
+            tuple(each["columns"]),
+            each["rows"],
+            tuple(Sample(sample["key"], sample["old"], sample["new"]) for sample in each["samples"]),
+        )
+        for each in value["differences"]
+    )
+    return TableComparison(value["old"], value["new"], value["identical"], differences)
+
+
+def compare_rows(old: pa.Table, new: pa.Table, table: ComparedTable, samples: int = SAMPLES) -> TableComparison:
+    """Compare the rows of two Arrow tables. A column that one of them lacks is null there."""
+    names = [name for name in dict.fromkeys((*old.column_names, *new.column_names)) if name not in table.excluded]
+    old, new = (_select_columns(each, names) for each in (old, new))
+    old_ids, new_ids = _row_ids(old, new, table.key)
+    _, in_old, in_new = np.intersect1d(old_ids, new_ids, assume_unique=True, return_indices=True)
+    lone_old = np.setdiff1d(np.arange(len(old_ids)), in_old, assume_unique=True)
+    lone_new = np.setdiff1d(np.arange(len(new_ids)), in_new, assume_unique=True)
+    sampler = _Sampler(table.key, names, samples)
+    changed = _changed_pairs(old.take(pa.array(in_old)), new.take(pa.array(in_new)), sampler)
+    found = [
+        _lone_rows(Kind.ONLY_OLD, old, lone_old, sampler),
+        _lone_rows(Kind.ONLY_NEW, new, lone_new, sampler),
+        *changed,
+    ]
+    differences = tuple(each for each in found if each.rows)
+    identical = len(in_old) - sum(each.rows for each in changed)
+    return TableComparison(len(old_ids), len(new_ids), identical, differences)
+
+
+def merge_comparisons(parts: Iterable[TableComparison], samples: int = SAMPLES) -> TableComparison:
+    """Add up comparisons of parts of a table, each of which holds all rows of its keys."""
+    whole = TableComparison()
+    found: dict[tuple[Kind, tuple[str, ...]], Difference] = {}
+    for part in parts:
+        whole = TableComparison(whole.old + part.old, whole.new + part.new, whole.identical + part.identical)
+        for each in part.differences:
+            before = found.get((each.kind, each.columns), replace(each, rows=0, samples=()))
+            shown = (*before.samples, *each.samples)[:samples]
+            found[each.kind, each.columns] = replace(each, rows=before.rows + each.rows, samples=shown)
+    ordered = sorted(found.values(), key=lambda each: (list(Kind).index(each.kind), each.columns))
+    return replace(whole, differences=tuple(ordered))
+
+
+def _select_columns(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    columns = [rows.column(name) if name in rows.column_names else pa.nulls(rows.num_rows) for name in names]
+    return pa.Table.from_arrays(columns, names=list(names))
+
+
+def _row_ids(old: pa.Table, new: pa.Table, key: Sequence[str]) -> tuple[Indices, Indices]:
+    """Number the rows of both tables: rows that are to be paired get the same number, no two of a table do."""
+    codes = np.zeros(old.num_rows + new.num_rows, np.int64)
+    for name in key:
+        both = pa.chunked_array([*_chunks(old, name), *_chunks(new, name)])
+        of_column = both.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+        codes = np.unique(codes * (len(codes) + 1) + of_column, return_inverse=True)[1]
+    sides = codes[: old.num_rows], codes[old.num_rows :]
+    numbers = [_occurrences(rows, side) for rows, side in zip((old, new), sides, strict=True)]
+    most = max((int(each.max(initial=0)) for each in numbers), default=0) + 1
+    return sides[0] * most + numbers[0], sides[1] * most + numbers[1]
+
+
+def _chunks(rows: pa.Table, name: str) -> list[Any]:
+    column = rows.column(name)
+    return [chunk.cast(pa.string()) if not pa.types.is_string(chunk.type) else chunk for chunk in column.chunks]
+
+
+def _occurrences(rows: pa.Table, codes: Indices) -> Indices:
+    """Number the rows of each code from 0 on, in the order of the rows' values."""
+    numbers = np.zeros(len(codes), np.int64)
+    if len(np.unique(codes)) == len(codes):
+        return numbers
+    plain = [name for name in rows.column_names if not pa.types.is_nested(rows.column(name).type)]
+    sortable = pa.table({"code": codes, **{f"_{name}": rows.column(name) for name in plain}})
+    keys = [(name, "ascending") for name in sortable.column_names if not pa.types.is_null(sortable[name].type)]
+    order = pc.sort_indices(sortable, sort_keys=keys).to_numpy()
+    ordered = codes[order]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[begins, len(ordered)])
+    numbers[order] = np.arange(len(ordered)) - np.repeat(begins, lengths)
+    return numbers
+
+
+def _changed_pairs(old: pa.Table, new: pa.Table, sampler: _Sampler) -> list[Difference]:
+    """Group the pairs that differ by the columns in which they differ."""
+    marks: dict[str, Any] = {}
+    for name in old.column_names:
+        marks |= differing_rows(name, old.column(name), new.column(name))
+    if not marks:
+        return []
+    paths, matrix = sorted(marks), np.column_stack([marks[path] for path in sorted(marks)])
+    rows = np.flatnonzero(matrix.any(axis=1))
+    ways, which = np.unique(matrix[rows], axis=0, return_inverse=True)
+    found = []
+    for number, way in enumerate(ways):
+        columns = tuple(path for path, differs in zip(paths, way, strict=True) if differs)
+        members = rows[which.reshape(-1) == number]
+        found.append(Difference(Kind.COLUMNS, columns, len(members), sampler.pairs(old, new, members, columns)))
+    return found
+
+
+def _lone_rows(kind: Kind, rows: pa.Table, members: Indices, sampler: _Sampler) -> Difference:
+    return Difference(kind, (), len(members), sampler.lone(kind, rows, members))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampler:
+    """Maker of samples: the first rows of each kind of difference, with their values as text."""
+
+    key: tuple[str, ...]
+    names: list[str]
+    most: int
+
+    def lone(self, kind: Kind, rows: pa.Table, members: Indices) -> tuple[Sample, ...]:
+        """Show rows that one side lacks, without the columns of the key."""
+        others = [name for name in self.names if name not in self.key]
+        shown = [(self._texts(row, self.key), self._texts(row, others)) for row in self._rows(rows, members)]
+        if kind is Kind.ONLY_OLD:
+            return tuple(Sample(key, values, None) for key, values in shown)
+        return tuple(Sample(key, None, values) for key, values in shown)
+
+    def pairs(self, old: pa.Table, new: pa.Table, members: Indices, columns: Sequence[str]) -> tuple[Sample, ...]:
+        """Show rows that both sides have, with their values in ``columns``."""
+        pairs = zip(self._rows(old, members), self._rows(new, members), strict=True)
+        return tuple(
+            Sample(self._texts(before, self.key), self._texts(before, columns), self._texts(now, columns))
+            for before, now in pairs
+        )
+
+    def _rows(self, rows: pa.Table, members: Indices) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = rows.take(pa.array(members[: self.most])).to_pylist()
+        return found
+
+    def _texts(self, row: Mapping[str, Any], paths: Sequence[str]) -> dict[str, str | None]:
+        return {path: _text(_value_at(row, path.split("."))) for path in paths}
+
+
+def _value_at(value: Any, path: Sequence[str]) -> Any:  # noqa: ANN401  a value of a row
+    for number, name in enumerate(path):
+        if isinstance(value, list):
+            return [_value_at(each, path[number:]) for each in value]
+        value = value.get(name) if value is not None else None
+    return value
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401  a value of a row
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else repr(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

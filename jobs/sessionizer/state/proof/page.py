@@ -1,0 +1,101 @@
+"""A proof as one HTML page that needs no other file and no host. All data is escaped."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.state.proof.result import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sessionizer.state.proof.comparison import Sample
+    from sessionizer.state.proof.result import JudgedDifference, Proof, TableProof
+
+_WORDS: Final = {
+    Verdict.EQUAL: "Equal: every row is identical.",
+    Verdict.EXPLAINED: "Explained: each row that differs is explained by a change of the spec.",
+    Verdict.UNEXPLAINED: "Unexplained: some rows differ without a change of the spec that explains them.",
+    Verdict.DIED: "Died: the release failed in a recorded batch.",
+}
+
+_UNCHANGED: Final = "The spec, the versions and the code that decides are those that wrote the rows."
+
+
+def proof_page(proof: Proof) -> str:
+    """Return the page."""
+    template = Template(files("sessionizer.state.proof").joinpath("page.html").read_text(encoding="utf-8"))
+    moment = datetime.fromtimestamp(proof.at / 1000, UTC)
+    died = f"<p>Batch {proof.died.batch_id}: <code>{escape(proof.died.cause)}</code></p>" if proof.died else ""
+    return template.substitute(
+        stream=escape(proof.stream),
+        verdict=escape(proof.verdict),
+        words=escape(_WORDS[proof.verdict]),
+        died=died,
+        facts=_facts(
+            {
+                "lineage": proof.lineage,
+                "batches": f"{proof.first} to {proof.last}",
+                "events": f"{proof.events:,}",
+                "replayed in": f"{proof.replay_seconds:.1f} s",
+                "made": f"{moment:%Y-%m-%d %H:%M:%S} UTC",
+                "id": proof.id,
+            }
+        ),
+        changes=_list("Changes since the rows were written", (*proof.release, *proof.changes), _UNCHANGED),
+        notes=_list("Left out", proof.notes),
+        counts="".join(map(_counts, proof.tables)),
+        differences="".join(_differences(table) for table in proof.tables if table.differences),
+        not_compared=escape("; ".join(f"{table.table}: {', '.join(table.not_compared)}" for table in proof.tables)),
+    )
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    return "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
+
+
+def _list(title: str, lines: Iterable[str], nothing: str = "") -> str:
+    items = "".join(f"<li><code>{escape(line)}</code></li>" for line in lines)
+    if not items:
+        return f"<p>{escape(nothing)}</p>" if nothing else ""
+    return f"<h2>{escape(title)}</h2><ul>{items}</ul>"
+
+
+def _counts(table: TableProof) -> str:
+    bad = ' class="bad"' if table.unexplained else ""
+    numbers = "".join(f"<td>{count:,}</td>" for count in (table.old, table.new, table.identical, table.explained))
+    return f"<tr><th>{escape(table.table)}</th>{numbers}<td{bad}>{table.unexplained:,}</td></tr>"
+
+
+def _differences(table: TableProof) -> str:
+    parts = "".join(map(_difference, table.differences))
+    return f"<h2>{escape(table.table)}</h2>{parts}"
+
+
+def _difference(judged: JudgedDifference) -> str:
+    found = judged.difference
+    columns = f": {', '.join(found.columns)}" if found.columns else ""
+    explained = judged.explained_by
+    why = f"explained by {', '.join(explained)}" if explained else "unexplained"
+    mark = "good" if explained else "bad"
+    head = f"{found.rows:,} rows, {found.kind.replace('_', ' ')}{columns}"
+    title = f'<summary>{escape(head)} <span class="{mark}">{escape(why)}</span></summary>'
+    rows = "".join(map(_sample, found.samples))
+    table = f"<table><tr><th>key</th><th>old</th><th>new</th></tr>{rows}</table>"
+    return f'<details{"" if explained else " open"}>{title}<div class="wide">{table}</div></details>'
+
+
+def _sample(sample: Sample) -> str:
+    cells = "".join(f"<td>{_values(side)}</td>" for side in (sample.key, sample.old, sample.new))
+    return f"<tr>{cells}</tr>"
+
+
+def _values(values: Mapping[str, str | None] | None) -> str:
+    if values is None:
+        return "<i>no row</i>"
+    shown = ((name, "<i>null</i>" if value is None else escape(value)) for name, value in values.items())
+    return "<br>".join(f"<b>{escape(name)}</b> {value}" for name, value in shown)

@@ -1,0 +1,167 @@
+"""Result of a proof, as data: the tables, the differences and what explains them, and one verdict."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.lineage.fingerprint import Fingerprint
+    from sessionizer.state.proof.comparison import Difference, TableComparison
+    from sessionizer.state.proof.explanation import Explanation
+
+_DIGITS: Final = 12
+"""Digits of a digest that are shown."""
+
+
+class Verdict(StrEnum):
+    """Verdict on a release and a spec, worst last."""
+
+    EQUAL = "equal"
+    EXPLAINED = "explained"
+    UNEXPLAINED = "unexplained"
+    DIED = "died"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedDifference:
+    """A difference, and the changed fields that explain it. Empty ``explained_by``: it is unexplained."""
+
+    difference: Difference
+    explained_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableProof:
+    """A table: rows that the old code wrote, rows of the replay, identical ones, and the judged differences.
+
+    ``not_compared``: columns that no replay can repeat.
+    """
+
+    table: str
+    old: int
+    new: int
+    identical: int
+    differences: tuple[JudgedDifference, ...]
+    not_compared: tuple[str, ...]
+
+    @property
+    def unexplained(self) -> int:
+        """Number of rows that differ without an explanation."""
+        return sum(each.difference.rows for each in self.differences if not each.explained_by)
+
+    @property
+    def explained(self) -> int:
+        """Number of rows that differ because of a changed field."""
+        return sum(each.difference.rows for each in self.differences if each.explained_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The batch in which the replay failed, and the cause."""
+
+    batch_id: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A replay of batches ``first`` to ``last`` of ``lineage``, compared with the stream's tables.
+
+    ``changes``: fields of the spec that changed since. ``release``: versions and code that changed since. ``notes``:
+    what was left out, in words. ``events``: rows of the source in the replayed batches. ``at``: epoch ms.
+    """
+
+    id: str
+    stream: str
+    lineage: str
+    at: int
+    first: int
+    last: int
+    events: int
+    replay_seconds: float
+    release: tuple[str, ...]
+    changes: tuple[str, ...]
+    tables: tuple[TableProof, ...]
+    notes: tuple[str, ...] = ()
+    died: Death | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict over all tables."""
+        if self.died is not None:
+            return Verdict.DIED
+        if self.unexplained:
+            return Verdict.UNEXPLAINED
+        return Verdict.EXPLAINED if any(table.differences for table in self.tables) else Verdict.EQUAL
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is unexplained."""
+        return self.verdict in {Verdict.EQUAL, Verdict.EXPLAINED}
+
+    @property
+    def unexplained(self) -> int:
+        """Number of rows of all tables that differ without an explanation."""
+        return sum(table.unexplained for table in self.tables)
+
+    @property
+    def failure(self) -> str:
+        """Say in words why the proof does not hold."""
+        if self.died is not None:
+            return f"batch {self.died.batch_id} failed: {self.died.cause}"
+        return f"{self.unexplained:,} rows are unexplained"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON, with the verdict and the counts of each table."""
+        tables = [
+            {**asdict(table), "explained": table.explained, "unexplained": table.unexplained} for table in self.tables
+        ]
+        return {**asdict(self), "tables": tables, "verdict": self.verdict, "unexplained": self.unexplained}
+
+    def lines(self) -> Iterator[str]:
+        """Return the result as lines for users."""
+        yield f"stream {self.stream}, lineage {self.lineage}: batches {self.first} to {self.last} replayed"
+        yield f"  {self.events:,} events in {self.replay_seconds:.1f} s"
+        for change in (*self.release, *self.changes):
+            yield f"  changed: {change}"
+        for note in self.notes:
+            yield f"  note: {note}"
+        if self.died is not None:
+            yield f"  the replay died in batch {self.died.batch_id}: {self.died.cause}"
+        for table in self.tables:
+            yield (
+                f"{table.table}: {table.old:,} rows, {table.identical:,} identical, "
+                f"{table.explained:,} explained, {table.unexplained:,} unexplained"
+            )
+            for judged in table.differences:
+                yield f"  {difference_line(judged)}"
+        yield f"verdict: {self.verdict}"
+
+
+def difference_line(judged: JudgedDifference) -> str:
+    """Describe a difference and its explanation in a line."""
+    found = judged.difference
+    columns = f" ({', '.join(found.columns)})" if found.columns else ""
+    what = f"{found.kind.replace('_', ' ')}{columns}"
+    why = f"explained by {', '.join(judged.explained_by)}" if judged.explained_by else "UNEXPLAINED"
+    return f"{found.rows:,} rows {what}: {why}"
+
+
+def judge(table: str, compared: TableComparison, explanation: Explanation, not_compared: tuple[str, ...]) -> TableProof:
+    """Judge each difference of a table by the changes of the spec."""
+    judged = tuple(JudgedDifference(each, explanation.fields(table, each)) for each in compared.differences)
+    return TableProof(table, compared.old, compared.new, compared.identical, judged, not_compared)
+
+
+def release_differences(old: Fingerprint, new: Fingerprint) -> tuple[str, ...]:
+    """Return the versions that differ between the release that wrote the rows and that of the replay, and the code."""
+    names = dict.fromkeys((*old.versions, *new.versions))
+    differing = [name for name in names if name in old.versions and old.versions[name] != new.versions.get(name)]
+    lines = [f"{name}: {old.versions[name]} → {new.versions.get(name, 'unknown')}" for name in differing]
+    if old.code != new.code:
+        lines.append(f"code that decides: {old.code[:_DIGITS] or 'unknown'} → {new.code[:_DIGITS]}")
+    return tuple(lines)

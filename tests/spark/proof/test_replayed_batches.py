@@ -1,0 +1,136 @@
+"""Recorded batches replayed on a copy: the same rows by the same code, others by another, and the stream untouched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from sessionizer.deployment.running_spec import new_record
+from sessionizer.errors import NothingToProve
+from sessionizer.lineage.checkpoint import committed_batches
+from sessionizer.lineage.kept_spec import write_lineage_spec
+from sessionizer.spark.ingest import punctuation
+from sessionizer.spark.proof.proof_table import add_to_proof_table
+from sessionizer.spark.proof.prove import ProofRequest, prove
+from sessionizer.spark.sinks.write import Sinks
+from sessionizer.state.proof.comparison import Kind
+from sessionizer.state.proof.result import Verdict
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.expected.folder_digest import folder_digest
+from support.processes.in_process import catch_up
+from support.streams.click_files import write_click_files
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.state.proof.result import Proof
+
+MEASURES = {"spent": "sum(amount)", "pages": "count(page)"}
+FLOOR_MS = 1_750_000_030_000
+
+
+def written_spec(**rules: Any) -> dict[str, Any]:
+    """Clicks whose files Spark would move away once it has read them."""
+    spec = clicks_spec(1, **rules) | {"measures": MEASURES}
+    spec["source"]["options"] |= {"cleanSource": "off"}
+    return spec
+
+
+@pytest.fixture(scope="module")
+def stage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """A stream of six batches and one that a punctuation brought."""
+    stage = Stage.set_up(tmp_path_factory.mktemp("proved"), written_spec())
+    write_click_files(stage.feed, 6, rate=12)
+    later = stage.root / "later"
+    later.mkdir()
+    for file in sorted(stage.feed.iterdir())[3:]:
+        file.rename(later / file.name)
+    catch_up(spark, stage)
+    assert stage.lineage
+    write_lineage_spec(stage.stream_home, stage.lineage, new_record(stage.stream_home, stage.spec()))
+    punctuation.move_watermark(stage.stream_home.punctuations(stage.lineage), FLOOR_MS)
+    for file in sorted(later.iterdir()):
+        file.rename(stage.feed / file.name)
+    catch_up(spark, stage)
+    return stage
+
+
+def proved(spark: SparkSession, stage: Stage, spec: dict[str, Any] | None = None, **asked: Any) -> Proof:
+    given = spec or written_spec()
+    return prove(
+        spark, stage.stream_home, StreamSpec.model_validate({**given, "name": "clicks"}), ProofRequest(**asked)
+    )
+
+
+def test_the_same_code_gives_the_same_rows_and_touches_nothing(spark: SparkSession, stage: Stage) -> None:
+    before = folder_digest(stage.root)
+    proof = proved(spark, stage, batches=50)
+    committed = sorted(committed_batches(stage.checkpoint))
+    assert (proof.first, proof.last) == (committed[1], committed[-1])
+    assert proof.verdict is Verdict.EQUAL
+    assert {table.table: (table.old, table.new) for table in proof.tables} == {
+        table.table: (table.identical, table.identical) for table in proof.tables
+    }
+    assert all(table.identical for table in proof.tables)
+    assert proof.events
+    stage.stream_home.proofs.rmdir()  # empty: the copy is gone
+    assert folder_digest(stage.root) == before
+
+
+@pytest.mark.long
+def test_a_changed_rule_explains_its_rows(spark: SparkSession, stage: Stage) -> None:
+    proof = proved(spark, stage, written_spec(gap_timeout="5 seconds"), batches=3)
+    sessions = proof.tables[0]
+    assert proof.verdict is Verdict.EXPLAINED
+    assert sessions.explained
+    assert {each.explained_by for each in sessions.differences} == {("rules.gap_timeout",)}
+    assert all(not table.differences for table in proof.tables[1:])
+
+
+@pytest.mark.long
+def test_a_changed_measure_explains_its_column_alone(spark: SparkSession, stage: Stage) -> None:
+    changed = written_spec() | {"measures": MEASURES | {"spent": "sum(amount) + 1"}}
+    (found,) = proved(spark, stage, changed, batches=2).tables[0].differences
+    assert (found.difference.kind, found.difference.columns) == (Kind.COLUMNS, ("spent",))
+    assert found.explained_by == ("measures.spent",)
+
+
+def test_a_release_that_drops_rows_is_caught(
+    spark: SparkSession, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Sinks._rows
+
+    def fewer(self: Sinks, emitted: DataFrame, kind: str, batch_id: int) -> DataFrame:
+        found = rows(self, emitted, kind, batch_id)
+        return found.where(F.pmod(F.xxhash64("session_id"), F.lit(5)) > 0) if "session_id" in found.columns else found
+
+    monkeypatch.setattr(Sinks, "_rows", fewer)
+    proof = proved(spark, stage, batches=3)
+    assert proof.verdict is Verdict.UNEXPLAINED
+    (found,) = proof.tables[0].differences
+    assert found.difference.kind is Kind.ONLY_OLD
+    assert 0 < found.difference.rows == proof.unexplained < proof.tables[0].old
+    location = add_to_proof_table(spark, stage.stream_home, proof)
+    added = spark.read.format("delta").load(location).where("explained_by = array() and kind <> 'identical'").collect()
+    assert [(row.proof_id, row.verdict, row.table_name, row.rows) for row in added] == [
+        (proof.id, "unexplained", "sessions", proof.unexplained)
+    ]
+
+
+def test_a_batch_whose_files_are_gone_is_refused_by_name(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
+    newest, *_ = sorted(stage.feed.iterdir(), reverse=True)
+    newest.rename(tmp_path / newest.name)
+    try:
+        with pytest.raises(NothingToProve, match=newest.name):
+            proved(spark, stage, first=1, batches=50)
+        shorter = proved(spark, stage, batches=50)
+        assert shorter.first > 1
+        assert newest.name in "".join(shorter.notes)
+        assert shorter.verdict is Verdict.EQUAL
+    finally:
+        (tmp_path / newest.name).rename(newest)

@@ -1,0 +1,131 @@
+"""Six kinds of bad release, each caught in memory; and a pure refactoring, which is equal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, cast
+
+import pyarrow as pa
+import pytest
+
+from sessionizer.core.definition.event import Batch, Event, drain_at
+from sessionizer.core.definition.oracle import sessionize
+from sessionizer.core.definition.rules import SessionRules, TimeMode
+from sessionizer.state.proof.comparison import TABLES, Kind, compare_rows
+from sessionizer.state.proof.explanation import Explanation
+from sessionizer.state.proof.result import Death, Proof, Verdict, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sessionizer.core.definition.oracle import Session
+
+
+RULES: Final = SessionRules(TimeMode.EVENT_TIME, 10_000, 30_000, {}, None, None)
+SESSIONS: Final = TABLES[0]
+NOTHING_CHANGED: Final = Explanation(())
+
+
+def events(number: int) -> tuple[Event, ...]:
+    return tuple(
+        Event(
+            key=f"u{(n * 7 + number) % 23}",
+            client="acme",
+            event_time_ms=1_750_000_000_000 + number * 20_000 + n * 100,
+            event_id=f"{number}-{n}",
+            payload=(0.1 * n,),
+        )
+        for n in range(200)
+    )
+
+
+BATCHES: Final = [*(Batch(events(number), 1_750_000_000_000 + number * 20_000) for number in range(8)), drain_at(2**41)]
+
+
+def amount_of(session: Session) -> float:
+    return sum(cast("float", event.payload[0]) for event in session.events)
+
+
+def table_of(sessions: Iterable[Session], spent: Callable[[Session], float] | None = None) -> pa.Table:
+    """The rows of ``sessions`` as the table has them."""
+    measure = spent or amount_of
+    columns = ("session_id", "key", "client", "event_count")
+    found = list(sessions)
+    rows = {name: [getattr(session, name) for session in found] for name in columns}
+    rows |= {
+        "started_at": [datetime.fromtimestamp(each.started_at_ms / 1000, UTC) for each in found],
+        "spent": [measure(session) for session in found],
+        "events": [[{"event_id": e.event_id, "amount": e.payload[0]} for e in each.events] for each in found],
+        "lineage": ["one"] * len(found),
+        "emitted_at": [datetime.now(UTC)] * len(found),
+    }
+    return pa.table(rows)
+
+
+def closed(batches: Iterable[Batch] = BATCHES, rules: SessionRules = RULES) -> list[Session]:
+    return sessionize(batches, rules).closed
+
+
+def drops_rows() -> pa.Table:
+    return table_of(session for number, session in enumerate(closed()) if number % 9)
+
+
+def doubles_rows() -> pa.Table:
+    return table_of(each for number, session in enumerate(closed()) for each in [session] * (1 + (number % 9 == 0)))
+
+
+def cuts_elsewhere() -> pa.Table:
+    return table_of(closed(rules=replace(RULES, gap_timeout_ms=RULES.gap_timeout_ms // 20)))
+
+
+def rounds_a_measure() -> pa.Table:
+    return table_of(closed(), lambda session: round(amount_of(session), 6) + 1e-9)
+
+
+def takes_another_key() -> pa.Table:
+    moved = [
+        replace(batch, events=tuple(replace(event, key=event.key.rstrip("3") or "u") for event in batch.events))
+        for batch in BATCHES
+    ]
+    return table_of(closed(moved))
+
+
+BAD: Final[dict[Callable[[], pa.Table], set[tuple[Kind, tuple[str, ...]]]]] = {
+    drops_rows: {(Kind.ONLY_OLD, ())},
+    doubles_rows: {(Kind.ONLY_NEW, ())},
+    cuts_elsewhere: {(Kind.ONLY_NEW, ()), (Kind.COLUMNS, ("event_count", "events", "spent"))},
+    rounds_a_measure: {(Kind.COLUMNS, ("spent",))},
+    takes_another_key: {(Kind.ONLY_OLD, ()), (Kind.ONLY_NEW, ())},
+}
+
+
+def proof_of(new: pa.Table, died: Death | None = None) -> Proof:
+    compared = compare_rows(table_of(closed()), new, SESSIONS)
+    tables = (judge("sessions", compared, NOTHING_CHANGED, SESSIONS.excluded),)
+    return Proof("p", "clicks", "one", 0, 1, 8, 1600, 1.0, (), (), tables, died=died)
+
+
+@pytest.mark.parametrize("release", BAD, ids=lambda release: release.__name__)
+def test_a_bad_release_is_caught(release: Callable[[], pa.Table]) -> None:
+    proof = proof_of(release())
+    found = proof.tables[0].differences
+    assert proof.verdict is Verdict.UNEXPLAINED
+    assert not proof.holds
+    assert {(each.difference.kind, each.difference.columns) for each in found} >= BAD[release]
+    assert all(each.difference.samples for each in found)
+
+
+def test_a_release_that_dies_is_caught() -> None:
+    proof = proof_of(table_of(closed()), Death(3, "ValueError: no"))
+    assert proof.verdict is Verdict.DIED
+    assert not proof.holds
+    assert proof.failure == "batch 3 failed: ValueError: no"
+
+
+def test_a_refactoring_is_equal() -> None:
+    """Whatever the order of rows and columns, and whenever it ran."""
+    new = table_of(reversed(closed()))
+    proof = proof_of(new.select(new.column_names[::-1]))
+    assert proof.verdict is Verdict.EQUAL
+    assert proof.tables[0].identical == proof.tables[0].old == len(closed()) > 20

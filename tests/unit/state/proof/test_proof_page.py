@@ -1,0 +1,96 @@
+"""The page of a proof: all figures, nothing of a foreign host, and no data that acts as markup."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from sessionizer.state.proof.comparison import Difference, Kind, Sample
+from sessionizer.state.proof.page import proof_page
+from sessionizer.state.proof.result import Death, JudgedDifference, Proof, TableProof, Verdict
+
+EVIL = '<script>alert("&$stream")</script>'
+SAMPLE = Sample({"session_id": EVIL}, {"spent": "1.5"}, {"spent": None})
+
+
+def proof(*, died: Death | None = None) -> Proof:
+    judged = (
+        JudgedDifference(Difference(Kind.COLUMNS, ("spent",), 1_234, (SAMPLE,)), ()),
+        JudgedDifference(Difference(Kind.ONLY_NEW, (), 7, (Sample({"session_id": "n"}, None, {"key": "k"}),)), (EVIL,)),
+    )
+    tables = (TableProof("sessions", 5_000, 5_007, 3_766, judged, ("emitted_at", "lineage")),)
+    return Proof(
+        "20261126T000000-000000",
+        "clicks",
+        "one",
+        0,
+        3,
+        9,
+        123_456,
+        4.2,
+        ("spark: 4.2.0 → 4.2.1",),
+        (EVIL,),
+        tables,
+        (EVIL,),
+        died,
+    )
+
+
+class Reader(HTMLParser):
+    """What a browser would see of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [str(value) for name, value in attrs if name in {"src", "href"}]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    return reader
+
+
+def test_data_is_text_only() -> None:
+    seen = read(proof_page(proof()))
+    assert not {"script", "img", "iframe"} & set(seen.tags)
+    assert seen.addresses == []
+    assert seen.text.count(EVIL) == 4
+    assert "://" not in proof_page(proof())
+
+
+def test_all_figures_are_on_it() -> None:
+    text = read(proof_page(proof())).text
+    for figure in ("123,456", "5,000", "5,007", "3,766", "1,234", "4.2 s", "3 to 9", "1.5", "null", "no row"):
+        assert figure in text
+    assert "$" not in text.replace(EVIL, "")
+
+
+@pytest.mark.parametrize("scheme", ["light-dark"])
+def test_it_is_made_for_light_and_dark(scheme: str) -> None:
+    assert len(re.findall(scheme, proof_page(proof()))) >= 6
+
+
+def test_a_death_is_on_it() -> None:
+    text = read(proof_page(proof(died=Death(3, "ValueError: <b>")))).text
+    assert "Batch 3" in text
+    assert "ValueError: <b>" in text
+
+
+def test_the_result_as_json() -> None:
+    told = proof().to_json()
+    assert (told["verdict"], told["unexplained"]) == (Verdict.UNEXPLAINED, 1_234)
+    assert told["tables"][0]["explained"] == 7
+    assert told["tables"][0]["differences"][0]["difference"]["samples"][0]["key"] == {"session_id": EVIL}
+    lines = list(proof().lines())
+    assert lines[-1] == "verdict: unexplained"
