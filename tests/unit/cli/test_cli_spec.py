@@ -29,7 +29,7 @@ def test_all_specs_are_checked_whatever_is_wrong_with_one(platform: Platform) ->
     code, out, err = check(platform)
     assert (code, out) == (InvalidSpec.exit_code, f"ok  visits{NOT_LOOKED_AT}\n")
     assert "trigger_intervall" in err
-    assert "the closest is 'trigger_interval'" in err
+    assert "Did you mean 'trigger_interval'" in err
     assert "remedy: correct trigger_intervall in " in err
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     # changes, field, value as shown, part of what is allowed
-    ({"rules/watermark_dely": "1 second"}, "rules.watermark_dely", "'1 second'", "closest is 'watermark_delay'"),
-    ({"rules/watermark_delay_ms": 5}, "rules.watermark_delay_ms", "5", "closest is 'watermark_delay'"),
+    ({"rules/watermark_dely": "1 second"}, "rules.watermark_dely", "'1 second'", "Did you mean 'watermark_delay'"),
+    ({"rules/watermark_delay_ms": 5}, "rules.watermark_delay_ms", "5", "Did you mean 'watermark_delay'"),
     ({"zzz": 1}, "zzz", "1", "a known key: name, description"),
-    ({"source/pth": "x"}, "source.pth", "'x'", "closest is 'path'"),
-    ({"mapping/key": ABSENT, "mapping/kye": "u"}, "mapping.kye", "'u'", "closest is 'key' (1 more problem in this"),
+    ({"source/pth": "x"}, "source.pth", "'x'", "Did you mean 'path'"),
+    ({"mapping/key": ABSENT, "mapping/kye": "u"}, "mapping.kye", "'u'", "Did you mean 'key'? (1 more problem in this"),
     ({"mapping/key": ABSENT}, "mapping.key", "missing", "Add it. Whose session it is"),
     ({"mapping/key": "  "}, "mapping.key", "'  '", "not empty"),
     ({"mapping/key": None}, "mapping.key", "null", "text"),
@@ -71,7 +71,7 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"sink/keep_events": "yes"}, "sink.keep_events", "'yes'", "true or false"),
     ({"savepoints/every": "hourly"}, "savepoints.every", "'hourly'", "a unit"),
     ({"savepoints/at_least": 0}, "savepoints.at_least", "0", "at least 1"),
-    ({"savepoints/evry": "1 hour"}, "savepoints.evry", "'1 hour'", "closest is 'every'"),
+    ({"savepoints/evry": "1 hour"}, "savepoints.evry", "'1 hour'", "Did you mean 'every'"),
     ({"name": "Visits"}, "name", "'Visits'", "a lower-case letter"),
     ({"name": "a" * 64}, "name", repr("a" * 64), "62"),
     ({"name": "vists"}, "name", "'vists'", "the name of the file, 'visits'"),

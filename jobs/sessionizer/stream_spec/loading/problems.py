@@ -111,7 +111,7 @@ def closest_key(key: str, section: type[Section]) -> str:
     """Return the key that the author probably meant by ``key``, else all known keys."""
     known = keys_of(section)
     close = difflib.get_close_matches(key, known, n=1)
-    return f"a known key; the closest is '{close[0]}'" if close else f"a known key: {', '.join(known)}"
+    return f"a known key. Did you mean '{close[0]}'?" if close else f"a known key: {', '.join(known)}"
 
 
 def keys_of(section: type[Section]) -> dict[str, str]:
