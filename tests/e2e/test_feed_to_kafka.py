@@ -52,6 +52,7 @@ def test_every_row_is_there_once_before_and_after_a_restart(kafka_broker: KafkaB
     assert sorted(read_all(kafka_broker, kafka_topic), key=repr) == sorted(sent, key=repr)
 
 
+@pytest.mark.long
 def test_delivered_rows_survive_a_killed_broker(kafka_broker: KafkaBroker, kafka_topic: str) -> None:
     target = KafkaTarget(kafka_broker.bootstrap_servers, kafka_topic)
     scenario = Scenario(start_ms=1_750_000_000_000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sessionizer.control.patience import patience
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
@@ -35,6 +37,7 @@ def beats_long_after_its_batch(stage: Stage) -> bool:
     return min(beat.at, beat.progress_at) > beat.batch_at + 2 * STALE_MS
 
 
+@pytest.mark.long
 def test_a_driver_that_waits_for_its_trigger_is_well_and_one_that_hangs_is_not(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec() | {"trigger_interval": "1 hour"})
     write_click_files(stage.feed, 1)

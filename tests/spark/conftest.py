@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sessionizer.launch.plain_spark import PLAIN_SPARK
 from sessionizer.spark.session import spark_session
+from support.fixtures.interpreted import interpreted, is_interpreted
 from support.processes.driver_process import QUICK_JVM
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
         # what comes once a minute in life is to come in a test that takes less
         "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
         "spark.driver.extraJavaOptions": QUICK_JVM,
@@ -38,6 +40,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session("tests", master="local[2]", extra=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_expressions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Spare a module whose streams have a few small batches the compilation of its expressions."""
+    with interpreted(request.getfixturevalue("spark")) if is_interpreted(request.node) else nullcontext():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -139,6 +139,7 @@ def test_driver_on_another_host_is_watched_and_stopped(in_cluster: NewSupervisor
     assert not look_at(home, PATIENT_ENOUGH).call
 
 
+@pytest.mark.long
 def test_killed_driver_is_replaced_with_the_word_of_the_cluster(
     in_cluster: NewSupervisor, home: StreamHome, cluster: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_refused_submission_is_noticed_at_once(in_cluster: NewSupervisor, home: 
     eventually(lambda: replaced(in_cluster, home, uid))
 
 
+@pytest.mark.long
 def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
     in_cluster: NewSupervisor, home: StreamHome, cluster: Path
 ) -> None:
@@ -191,6 +193,7 @@ def test_driver_that_stays_in_the_queue_is_taken_out_of_it(
     assert "is Pending" in recorded(home).last_failure
 
 
+@pytest.mark.long
 def test_silent_cluster_does_not_keep_the_stream_down(
     in_cluster: NewSupervisor, home: StreamHome, cluster: Path, said: Heard
 ) -> None:

@@ -226,12 +226,20 @@ REFUSALS = {
     "unforeseen": Refusal("SessionizerError", "nobody has foreseen", behaves("fail"), scripted_driver),
 }
 
+QUICK = {
+    "bad spec", "no spec", "broker away", "made by another release", "a restore that was cut short",
+    "an unfit lineage", "data of another home", "a state that is too old", "lineage.json damaged",
+    "a file where a folder must be", "refused", "away", "unforeseen",
+}  # fmt: skip
+"""One of each kind: what runs in `make test`."""
+NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in REFUSALS]
+
 IN_STATUS = {"OperationPending": "`sessionizer restore clicks nightly --approve "}
 """What the command line knows better than the remedy of the cause."""
 
 
 @made(*(refusal.cause for refusal in REFUSALS.values()))
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", NAMES)
 def test_what_people_are_told_of_what_is_refused(name: str, watched: WatchedStream) -> None:
     refusal = REFUSALS[name]
     refusal.arranged(watched)

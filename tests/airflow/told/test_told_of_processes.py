@@ -65,9 +65,14 @@ FATES = {
     "does not leave": Fate("not_leaving", "nobody has foreseen", behaviour="linger"),
 }
 
+QUICK = {"killed", "hung", "does not leave"}
+"""What runs in `make test`: tests/airflow/supervision makes the others as well."""
+
 
 @made(*(fate.cause for fate in FATES.values()))
-@pytest.mark.parametrize("name", FATES)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in FATES]
+)
 def test_what_people_are_told_of_a_process(name: str, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch) -> None:
     fate = FATES[name]
     monkeypatch.setattr(decide, "EXIT_GRACE_MS", 1_000)

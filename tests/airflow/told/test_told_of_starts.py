@@ -49,6 +49,8 @@ FALSE_STARTS = {
         "no_application", "/nowhere/main.py", project={"application": Path("/nowhere/main.py")}
     ),
 }
+QUICK = {"no Java", "YARN without its configuration"}
+"""One before Java starts and one of Spark's own: what runs in `make test`."""
 LATER_STARTS = {
     "a master without a port": FalseStart("bad_master", "spark://one", "spark://one"),
     "a master with a wrong number of cores": FalseStart("bad_master", "local[many]", "local[many]"),
@@ -77,7 +79,9 @@ def check(start: FalseStart, watched: WatchedStream, monkeypatch: pytest.MonkeyP
 
 
 @made(*(start.cause for start in FALSE_STARTS.values()))
-@pytest.mark.parametrize("name", FALSE_STARTS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in FALSE_STARTS]
+)
 def test_what_people_are_told_of_a_start_that_fails(
     name: str, watched: WatchedStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

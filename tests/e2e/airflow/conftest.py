@@ -42,7 +42,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
         settings={
             "SESSIONIZER_APPLICATION": str(SCRIPTED_DRIVER),
             "SESSIONIZER_STREAMS": str(specs),
-            "SESSIONIZER_WATCH_LEASE": "25 seconds",
+            "SESSIONIZER_WATCH_LEASE": "15 seconds",
             "SESSIONIZER_LANDING_INTERVAL": "5 seconds",
             "SESSIONIZER_REPORT_INTERVAL": "10 seconds",
             "SESSIONIZER_STALE_LIMIT": "10 seconds",

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
     from support.processes.live_airflow import Platform
 
-SETTINGS = {"SESSIONIZER_WATCH_LEASE": "15 seconds", "SESSIONIZER_HEALTHY_AFTER": "2 seconds"}
-"""For the fixture `platform`: a fault is survived when the next watch begins, and many are no crash loop."""
+# the faults that `make test` makes are in test_supervision.py, in the Airflow that it has anyway
+pytestmark = pytest.mark.long
+
+SETTINGS = {"SESSIONIZER_HEALTHY_AFTER": "2 seconds"}
+"""For the fixture `platform`: many faults are no crash loop."""
 
 SEED_VARIABLE = "SESSIONIZER_FAULT_SEED"
 SURVIVED_SECONDS = 240.0
@@ -48,20 +51,13 @@ def _one_writer(platform: Platform) -> Iterator[None]:
     promise.assert_kept()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "kill the task",
-        pytest.param("kill the API server", marks=pytest.mark.long),
-        pytest.param("kill all of Airflow", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("name", ["kill the task", "kill the API server", "kill all of Airflow"])
 def test_one_driver_throughout(platform: Platform, name: str) -> None:
     assert FAULTS[name].same_driver
     survive(platform, FAULTS[name], SURVIVED_SECONDS)
 
 
-@pytest.mark.parametrize("killed", ["task", pytest.param("scheduler", marks=pytest.mark.long)])
+@pytest.mark.parametrize("killed", ["task", "scheduler"])
 def test_a_driver_whose_launch_was_cut_short_is_adopted(platform: Platform, killed: str) -> None:
     before = platform.wait_for_driver()
     with launches_held_up(platform.home):
@@ -92,17 +88,14 @@ def test_marked_failed_while_a_worker_launches(platform: Platform) -> None:
     platform.wait_for_driver(other_than=uid, seconds=SURVIVED_SECONDS)
 
 
-@pytest.mark.long
 def test_one_driver_while_the_api_is_away_for_long(platform: Platform) -> None:
     survive(platform, api_away(LONG_ABSENCE_SECONDS), SURVIVED_SECONDS)
 
 
-@pytest.mark.long
 def test_random_faults(platform: Platform) -> None:
     survive_random_faults(platform, 6)
 
 
-@pytest.mark.long
 def test_many_random_faults(platform: Platform) -> None:
     survive_random_faults(platform, 33)
 

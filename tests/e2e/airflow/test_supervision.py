@@ -18,7 +18,16 @@ from sessionizer.home.clock import epoch_ms
 from sessionizer_demo.local_airflow.api import wait_until
 from sessionizer_demo.local_airflow.parts import family, left_behind
 from support.expected.supervision_records import recorded
-from support.faults.airflow_faults import batches, freeze_driver, has_stopped, kill_driver, wait_for_pause
+from support.faults.airflow_faults import (
+    FAULTS,
+    batches,
+    freeze_driver,
+    has_stopped,
+    kill_driver,
+    survive,
+    wait_for_pause,
+)
+from support.faults.one_writer import OneWriterWatch
 from support.processes.file_notifier import told
 from support.processes.live_airflow import TASK
 
@@ -35,6 +44,7 @@ NOTICED_SECONDS = 15.0
 RUNNING_AGAIN_SECONDS = 60.0
 STALE_SECONDS = 10.0
 STOPPED_SECONDS = 30.0
+SURVIVED_SECONDS = 240.0
 
 
 def test_dag_run_starts_a_driver_and_defers(platform: Platform) -> None:
@@ -79,6 +89,12 @@ def test_one_driver_survives_the_triggerer_and_the_scheduler(platform: Platform)
     assert platform.working_uid() == uid
 
 
+def test_one_driver_survives_the_death_of_its_task(platform: Platform) -> None:
+    with OneWriterWatch(platform.home) as promise:
+        survive(platform, FAULTS["kill the task"], SURVIVED_SECONDS)
+    promise.assert_kept()
+
+
 def test_landed_sessions_start_the_report(platform: Platform) -> None:
     platform.api.unpause("clicks.report")
     wait_until(lambda: succeeded(platform, "clicks.report") > 0, 90, "a report")
@@ -119,6 +135,7 @@ def test_marked_failed_while_the_driver_works(platform: Platform) -> None:
     assert_stands_by(platform)
 
 
+@pytest.mark.long
 def test_marked_failed_while_the_driver_starts(platform: Platform) -> None:
     platform.behave("mute")
     start(platform)
@@ -146,6 +163,7 @@ def test_marked_failed_while_backing_off(platform: Platform) -> None:
     assert last_launch(platform) == history.counted_uid
 
 
+@pytest.mark.long
 def test_a_run_marked_failed_stops_the_stream_and_one_of_the_past_does_not(platform: Platform) -> None:
     platform.behave("steady")
     start(platform)

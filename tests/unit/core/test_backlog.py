@@ -91,9 +91,25 @@ def test_a_drain_after_a_backlog_leaves_nothing() -> None:
     assert emitted_per_batch(RULES, *batches) == [0, 1, 0, 5]
 
 
-@settings(max_examples=500, deadline=None)
-@given(log=logs([TimeMode.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS]))
+any_log_in_event_time = given(
+    log=logs([TimeMode.EVENT_TIME]), key_groups=st.integers(1, 3), emit_every_ms=st.sampled_from([1, 7, STEP_MS])
+)
+
+
+@settings(max_examples=200, deadline=None)
+@any_log_in_event_time
 def test_what_was_final_a_step_before_the_batch_before_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
+    assert_out_a_step_and_a_batch_later(log, key_groups, emit_every_ms)
+
+
+@pytest.mark.long
+@settings(max_examples=500, deadline=None)
+@any_log_in_event_time
+def test_what_was_final_in_many_logs_is_out(log: Log, key_groups: int, emit_every_ms: int) -> None:
+    assert_out_a_step_and_a_batch_later(log, key_groups, emit_every_ms)
+
+
+def assert_out_a_step_and_a_batch_later(log: Log, key_groups: int, emit_every_ms: int) -> None:
     rules = replace(log.rules, emit_every_ms=emit_every_ms)
     log = delayed(log, BEHIND_MS)
     groups = InMemoryGroups(rules, key_groups)

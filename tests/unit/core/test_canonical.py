@@ -94,17 +94,33 @@ def test_a_log_that_was_rows_comes_to_the_same(changing: ChangingLog, share: flo
             assert what_it_comes_to(merged) == what_it_comes_to(expected)
 
 
-@settings(max_examples=500, deadline=None)
-@given(
+in_any_other_groups = given(
     changing=changing_logs(),
     share=st.floats(0, 1),
     before=st.integers(1, 3),
     after=st.integers(1, 4),
     seed=st.integers(),
 )
+
+
+@settings(max_examples=200, deadline=None)
+@in_any_other_groups
 def test_a_stream_may_go_on_in_other_groups_after_any_batch(
     changing: ChangingLog, share: float, before: int, after: int, seed: int
 ) -> None:
+    assert_goes_on_in_other_groups(changing, share, before, after, seed)
+
+
+@pytest.mark.long
+@settings(max_examples=500, deadline=None)
+@in_any_other_groups
+def test_many_streams_may_go_on_in_other_groups(
+    changing: ChangingLog, share: float, before: int, after: int, seed: int
+) -> None:
+    assert_goes_on_in_other_groups(changing, share, before, after, seed)
+
+
+def assert_goes_on_in_other_groups(changing: ChangingLog, share: float, before: int, after: int, seed: int) -> None:
     cut = round(share * len(changing.log.batches))
     old = until(changing, cut, before)
     new = in_other_groups(old, after, random.Random(seed))

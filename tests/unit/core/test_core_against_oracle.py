@@ -33,7 +33,7 @@ any_changing_log = given(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @any_log
 def test_closed_open_late_and_conflicting_equal_the_oracle(
     log: Log, key_groups: int, emit_every_ms: int, behind_ms: int
@@ -134,7 +134,7 @@ def events_of(events: Iterable[Event]) -> Counter[Row]:
     return Counter(map(event_row_of, events))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @any_changing_log
 def test_a_spec_may_change_between_any_two_batches(changing: ChangingLog, key_groups: int, emit_every_ms: int) -> None:
     assert_as_the_oracle_of_changes(changing, key_groups, emit_every_ms)
