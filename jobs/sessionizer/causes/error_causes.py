@@ -137,7 +137,7 @@ ERROR_CAUSES: Final = (
     ),
     Cause(
         "LineageUnfit", "a lineage failed its canary", TERMINAL,
-        "run `sessionizer rollback …` to return to the lineage before, or `sessionizer accept …` to promote this "
+        "run `sessionizer rollback …` to return to the lineage before, or `sessionizer promote …` to promote this "
         "one",
     ),
     Cause(
@@ -228,8 +228,8 @@ ERROR_CAUSES: Final = (
     ),
     Cause(
         "JarsNotFetched", "the jars could not be fetched", TRANSIENT,
-        "run it with the Python that has PySpark, where Java is on the PATH and Maven Central can be reached; or copy "
-        "the jars from another machine, and set SESSIONIZER_JARS to their folder",
+        "run it again with Java on the PATH, access to Maven Central, and the Python that has PySpark. Or copy the "
+        "jars from another machine, and set SESSIONIZER_JARS to their folder",
     ),
     Cause(
         "ControlUnreachable", "the control directory cannot be reached", TRANSIENT,

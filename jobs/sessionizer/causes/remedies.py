@@ -114,7 +114,7 @@ def _advise_newer_home(error: StateBehindTables) -> str | None:
 
 
 def _unfit(error: LineageUnfit) -> str:
-    promote = f"or promote this one: `sessionizer accept {error.stream}`"
+    promote = f"or promote this one: `sessionizer promote {error.stream}`"
     if error.before is None:
         listed = f"`sessionizer savepoint list {error.stream}`"
         return f"restore a savepoint ({listed}), because there is no lineage before, {promote}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -22,7 +22,7 @@ from sessionizer.cli.state_commands.abandon import abandon
 from sessionizer.cli.state_commands.apply import apply
 from sessionizer.cli.state_commands.rescale import rescale
 from sessionizer.cli.state_commands.restore import restore
-from sessionizer.cli.state_commands.rollback import accept, rollback
+from sessionizer.cli.state_commands.rollback import promote, rollback
 from sessionizer.cli.state_commands.seed import seed
 from sessionizer.cli.state_commands.switch import switch
 from sessionizer.cli.status import status
@@ -37,13 +37,22 @@ Control: TypeAlias = Annotated[
     str | None,
     typer.Option(help=f"The control root, a path, hdfs://… or s3://… [env {CONTROL_VARIABLE}, default the home]."),
 ]
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+EARLIER_NAMES: Final = {"trial": "canary", "back-if-unfit": "roll-back-if-failed"}
+"""Options of earlier releases, which still work, and their present names."""
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help=__doc__,
+    context_settings={"token_normalize_func": lambda name: EARLIER_NAMES.get(name, name)},
+)
 for command in (
-    run, stop, apply, restore, rollback, accept, rescale, switch, seed, abandon, diff, prove, status, timeline, tables,
+    run, stop, apply, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status, timeline, tables,
     history, report, home,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases
+app.command("accept", hidden=True)(promote)
 app.add_typer(spec, name="spec")
 app.add_typer(savepoint, name="savepoint")
 app.add_typer(jars, name="jars")

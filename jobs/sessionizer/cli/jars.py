@@ -29,7 +29,7 @@ def fetch(
     """Fetch the jars that are missing, in exact versions. If none is, no registry is asked."""
     place = (folder or jar_folder()).expanduser().absolute()
     fetched = fetch_jars(place)
-    typer.echo(f"{len(jar_names())} jars are in {place}; {len(fetched)} of them fetched now")
+    typer.echo(f"{len(jar_names())} jars are in {place}, {len(fetched)} of them fetched now")
     for name in other_versions(files_in(place)):
         say(f"warning: {name} is another version of a jar that drivers need. Remove {place / name}")
     if place != jar_folder():

@@ -111,11 +111,11 @@ def _late_backlog(home: StreamHome, now: int) -> str | None:
 
 
 def _trial_line(home: StreamHome, trial: Trial) -> str:
-    """Describe the state of the trial. For a failed one, add the remedy."""
+    """Describe the state of the canary. For a failed one, add the remedy."""
     try:
         line = standing_line(trial, BatchLog(home.lineage(trial.lineage).batches).life)
     except SessionizerError as error:
-        return f"how its lineage does is not known: {error}"
+        return f"the figures of its canary are unknown: {error}"
     return f"{line} → {remedy_for(failure_of(home, trial))}" if trial.outcome is Outcome.FAILED else line
 
 

@@ -32,7 +32,7 @@ def form_of(streams: Sequence[str]) -> dict[str, Param]:
             type=["null", "string"],
             maxLength=500,
             title="Why",
-            description="Optional. Shown to whoever approves.",
+            description="Optional. Users who may approve see it.",
         ),
         **{name: _param(option, verbs) for name, (option, verbs) in form_fields().items()},
     }
@@ -44,7 +44,7 @@ def _param(option: Option, verbs: Sequence[str]) -> Param:
         False if option.default is False else None,
         title=option.title,
         description=f"{said} In the time zone of this page." if option.is_moment else said,
-        section=f"To {verbs[0]}" if len(verbs) == 1 else "Trial of a new lineage",
+        section=f"To {verbs[0]}" if len(verbs) == 1 else "Canary of a new lineage",
         **schema_of(option),
     )
 

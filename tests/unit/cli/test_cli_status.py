@@ -15,7 +15,7 @@ from sessionizer.control.records.desired_state import DesiredState, write_desire
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.operation_record import write_operation
 from sessionizer.deployment.running_spec import new_record
-from sessionizer.errors import QueryInterrupted, UnknownStream
+from sessionizer.errors import InvalidSpec, QueryInterrupted, UnknownStream
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.json_file import write_json
 from sessionizer.lineage.active import start_lineage
@@ -67,18 +67,18 @@ def test_a_lineage_on_trial_says_where_it_stands_and_what_to_do(platform: Platfo
     home = platform.add("visits")
     home.prepare()
     lineage = put_on_trial(home)
-    assert f"visits: lineage {lineage} is on trial after the rescale: 0 of 5 batches" in platform.call("status").stdout
+    assert f"visits: lineage {lineage} is a canary after the rescale: 0 of 5 batches" in platform.call("status").stdout
     (shown,) = json.loads(platform.call("status", "--json").stdout)
     assert (shown["trial"]["verb"], shown["trial"]["terms"]["batches"]) == ("rescale", 5)
     trial = read_trial(home, lineage)
     assert trial is not None
     write_trial(home, trial.decided(Outcome.FAILED, "40% of the 1,000 rows that it read were refused, 0% before"))
     failed = platform.call("status").stdout
-    assert f"lineage {lineage} did not pass its trial after the rescale: 40% of the 1,000 rows" in failed
+    assert f"lineage {lineage} failed its canary after the rescale: 40% of the 1,000 rows" in failed
     assert f"`sessionizer rollback visits` to return to lineage {trial.course.before}" in failed
     accepted = CliRunner().invoke(app, ["accept", "visits", "--home", str(platform.home), "--by", "ann"])
-    assert accepted.stdout == f"stream visits goes on with lineage {lineage}, accepted by ann\n"
-    assert "was accepted by ann" in platform.call("status").stdout
+    assert accepted.stdout == f"stream visits continues with lineage {lineage}, promoted by ann\n"
+    assert f"ann promoted lineage {lineage}" in platform.call("status").stdout
 
 
 def test_json_is_one_list(platform: Platform) -> None:
@@ -227,3 +227,14 @@ def test_rows_that_others_changed_are_shown(platform: Platform) -> None:
     assert "DELETE in sessions, its version 7" in platform.call("status").stdout
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["table_changes"] == [change.to_json()]
+
+
+def test_the_names_of_earlier_releases_still_work(platform: Platform) -> None:
+    home = platform.add("visits")
+    home.prepare()
+    refused = platform.call("rescale", "visits", "--trial", "0", "--back-if-unfit").exception
+    assert isinstance(refused, InvalidSpec)
+    assert refused.field == "--canary"
+    home_option = ("--home", str(platform.home))
+    said = [CliRunner().invoke(app, [word, "visits", *home_option]).stdout for word in ("accept", "promote")]
+    assert said[0] == said[1] != ""

@@ -84,7 +84,7 @@ def test_a_backlog_is_waited_for_and_one_that_grows_is_found() -> None:
     at_last = replace(behind, batches=TERMS.batches * PATIENCE)
     assert judge(TERMS, BASELINE, at_last).outcome is Outcome.PASSED, "it gets nearer"
     found = judge(TERMS, BASELINE, replace(at_last, last_lag_ms=91 * MINUTE))
-    assert found.reason == "after 50 batches it is 5,460 s behind, 5,400 s at first: it does not catch up"
+    assert found.reason == "after 50 batches it is 5,460 s behind, 5,400 s at first, so it does not catch up"
     near = replace(behind, last_lag_ms=4 * MINUTE + LAG_SLACK_MS)
     assert judge(TERMS, BASELINE, near).outcome is Outcome.PASSED
 
@@ -111,9 +111,9 @@ def test_drivers_that_ended_in_failures_fail_it_at_any_time(figures: Figures) ->
     ends = [End(str(number), "its process is gone") for number in range(3)]
     assert judge(TERMS, BASELINE, figures, ends[:2]).outcome is not Outcome.FAILED
     verdict = judge(TERMS, BASELINE, figures, ends)
-    assert verdict.reason == "3 of its drivers ended before it was through, the last: its process is gone"
+    assert verdict.reason == "3 of its drivers ended before the canary was over, the last: its process is gone"
     fatal = judge(TERMS, BASELINE, figures, [End("a", "state_refused", fatal=True)])
-    assert fatal.reason == "its driver a ended for good: state_refused"
+    assert fatal.reason == "its driver a ended, and a restart cannot help: state_refused"
 
 
 def test_a_longer_delay_of_the_watermark_is_no_backlog() -> None:

@@ -79,7 +79,7 @@ def test_it_passes_once_and_is_over(home: StreamHome) -> None:
     watch.judge(bring(home, lineage, 4))
     assert watch.trial.outcome is None
     figures = bring(home, lineage, 5)
-    assert watch.line(figures) == f"lineage {lineage} is on trial after the rescale: 5 of 5 batches"
+    assert watch.line(figures) == f"lineage {lineage} is a canary after the rescale: 5 of 5 batches"
     watch.judge(figures)
     noted = read_trial(home, lineage)
     assert noted == watch.trial
@@ -100,14 +100,14 @@ def test_one_that_fails_ends_every_driver_until_a_person_decides(home: StreamHom
         TrialWatch.begun_by(home, "b")
     advice = remedy_for(raised.value)
     assert str(before) in advice
-    assert all(command in advice for command in ("`sessionizer rollback clicks`", "`sessionizer accept clicks`"))
+    assert all(command in advice for command in ("`sessionizer rollback clicks`", "`sessionizer promote clicks`"))
     assert abandoned_lineages(home) == []
-    assert accepted(home, "ann") == f"stream clicks goes on with lineage {lineage}, accepted by ann"
+    assert accepted(home, "ann") == f"stream clicks continues with lineage {lineage}, promoted by ann"
     assert TrialWatch.begun_by(home, "b") is None
-    assert "has accepted already" in accepted(home, "ann")
+    assert "needs no promotion" in accepted(home, "ann")
     noted = read_trial(home, lineage)
     assert noted is not None
-    assert standing_line(noted, Figures()) == f"lineage {lineage} was accepted by ann after the rescale"
+    assert standing_line(noted, Figures()) == f"ann promoted lineage {lineage} after the rescale"
 
 
 def test_who_approved_that_goes_back_without_being_asked(home: StreamHome) -> None:
@@ -134,7 +134,7 @@ def test_a_driver_that_dies_again_and_again_fails_it(home: StreamHome) -> None:
     assert last.trial.course.drivers == "killed dead last"
     ended = last.translate_error(QueryInterrupted("clicks", "memory", "no heap"))
     assert isinstance(ended, LineageUnfit)
-    assert "3 of its drivers ended before it was through, the last:" in ended.reason
+    assert "3 of its drivers ended before the canary was over, the last:" in ended.reason
     assert lineage == ended.lineage
 
 
@@ -144,7 +144,10 @@ def test_what_would_end_its_query_again_fails_it_at_once(home: StreamHome) -> No
     assert watch.translate_error(away) is away
     ended = watch.translate_error(QueryFailed("clicks", "state_refused", "another provider"))
     assert isinstance(ended, LineageUnfit)
-    assert "its driver a ended for good: the query of stream 'clicks' failed (state_refused)" in ended.reason
+    assert (
+        "its driver a ended, and a restart cannot help: the query of stream 'clicks' failed (state_refused)"
+        in ended.reason
+    )
 
 
 def test_who_accepts_while_a_driver_runs_has_the_last_word(home: StreamHome) -> None:
@@ -160,7 +163,7 @@ def test_a_stream_that_no_verb_moved_is_on_no_trial(tmp_path: Path) -> None:
     assert TrialWatch.begun_by(home, "a") is None
     start_lineage(home, spec=LineageSpec({}))
     assert TrialWatch.begun_by(home, "a") is None
-    assert "is on no trial" in accepted(home, "ann")
+    assert "needs no promotion" in accepted(home, "ann")
 
 
 def test_a_damaged_trial_is_not_guessed_at(home: StreamHome) -> None:

@@ -73,7 +73,7 @@ def test_a_range_is_named_in_the_words_of_its_source(typed: str, source: str, wa
         ("clicks-7.json", "kafka", RECORDS_ALLOWED),
         ("12-15", "delta", VERSIONS_ALLOWED),
         ("version:15-12", "delta", VERSIONS_ALLOWED),
-        ("lines", "socket", "nothing: a socket cannot be read again"),
+        ("lines", "socket", "Omit it, because a socket cannot be read again"),
     ],
 )
 def test_what_is_no_range_of_the_source_is_refused_with_what_is_allowed(typed: str, source: str, allowed: str) -> None:
@@ -111,7 +111,7 @@ def test_files_are_told_by_the_time_of_their_last_change() -> None:
 
 def test_a_range_without_a_file_to_read_again_is_refused() -> None:
     there = files("a-1.json", "a-2.json")
-    with pytest.raises(InvalidSpec, match=r"a range with a file that would be read again; "):
+    with pytest.raises(InvalidSpec, match=r"a range with a file that would be read again: "):
         files_left_out("c-*", FileNames("c-*"), FOLDER, there, ())
     with pytest.raises(InvalidSpec, match=r"\(the savepoint has read 2 files of it\)"):
         files_left_out("a-*", FileNames("a-*"), FOLDER, there, [file.uri for file in there])
@@ -139,8 +139,14 @@ def test_records_are_those_between_the_savepoint_and_the_end_of_the_partition() 
 @pytest.mark.parametrize(
     ("wanted", "allowed"),
     [
-        (Records("clicks", 0, 100, 200), "clicks:0:120-500 or a part of it: what is read again and is there"),
-        (Records("clicks", 0, 400, 501), "clicks:0:120-500 or a part of it: what is read again and is there"),
+        (
+            Records("clicks", 0, 100, 200),
+            "clicks:0:120-500 or a part of it: only these are read again",
+        ),
+        (
+            Records("clicks", 0, 400, 501),
+            "clicks:0:120-500 or a part of it: only these are read again",
+        ),
         (Records("clicks", 2, 0, 1), "a partition of the source: clicks:0, clicks:1, clicks:10"),
         (Records("views", 0, 0, 1), "a partition of the source: clicks:0, clicks:1, clicks:10"),
     ],

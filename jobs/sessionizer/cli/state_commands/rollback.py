@@ -1,6 +1,6 @@
 """``sessionizer rollback``: go back to the lineage before. Shows the plan first, then does the approved plan.
 
-This module also has ``sessionizer accept``, which keeps a lineage.
+This module also has ``sessionizer promote``, which keeps a lineage.
 """
 
 from __future__ import annotations
@@ -67,6 +67,6 @@ def run(_: Rollback, shared: Shared) -> None:
 rollback = command_line(Rollback, run)
 
 
-def accept(stream: Stream, *, by: By = None, home: Home = None) -> None:
-    """Keep the stream's lineage, whatever its trial found or would find."""
+def promote(stream: Stream, *, by: By = None, home: Home = None) -> None:
+    """Keep the stream's lineage, whatever its canary found or would find."""
     typer.echo(accepted(stream_home(home, stream), approver(by)))

@@ -119,10 +119,10 @@ def judge(terms: Terms, baseline: Baseline, figures: Figures, ends: Sequence[End
 def _judge_ends(terms: Terms, ends: Sequence[End]) -> str | None:
     fatal = next((end for end in ends if end.fatal), None)
     if fatal is not None:
-        return f"its driver {fatal.uid} ended for good: {fatal.what}"
+        return f"its driver {fatal.uid} ended, and a restart cannot help: {fatal.what}"
     if len(ends) < terms.drivers:
         return None
-    return f"{len(ends)} of its drivers ended before it was through, the last: {ends[-1].what}"
+    return f"{len(ends)} of its drivers ended before the canary was over, the last: {ends[-1].what}"
 
 
 def _has_caught_up(usual: Sequence[Figures], figures: Figures) -> bool:
@@ -184,7 +184,9 @@ def _judge_lag(_: Terms, usual: Sequence[Figures], figures: Figures) -> str | No
     if figures.last_lag_ms < figures.first_lag_ms:
         return None
     behind, at_first = (lag // 1000 for lag in (figures.last_lag_ms, figures.first_lag_ms))
-    return f"after {figures.batches} batches it is {behind:,} s behind, {at_first:,} s at first: it does not catch up"
+    return (
+        f"after {figures.batches} batches it is {behind:,} s behind, {at_first:,} s at first, so it does not catch up"
+    )
 
 
 _CHECKS: Final = (_refused, _late, _begun, _held, _judge_lag)

@@ -27,6 +27,6 @@ def late_backlog_line(stream: str, lineage: Lineage, first: Figures, now_ms: int
         return None
     return (
         f"{first.late:,} of the first {first.read:,} events ({first.late / first.read:.0%}) came late and are in no "
-        "session: the backlog is not in the order of time. "
-        f"`sessionizer seed {stream} --history source --backfill --start-over` reads it in that order"
+        "session, because the backlog is not in the order of time. To read it in that order, run "
+        f"`sessionizer seed {stream} --history source --backfill --start-over`"
     )

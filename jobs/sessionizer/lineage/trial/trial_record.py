@@ -132,13 +132,14 @@ def accepted(home: StreamHome, by: str) -> str:
     require_no_operation(home)
     trial = trial_of_active(home)
     if trial is None:
-        return f"the lineage of stream {home.name} is on no trial: there is nothing to accept"
+        return f"the lineage of stream {home.name} is no canary, so it needs no promotion"
     if trial.outcome in _SETTLED:
-        return f"lineage {trial.lineage} of stream {home.name} has {trial.outcome} already: there is nothing to accept"
+        how = "was promoted" if trial.outcome is Outcome.ACCEPTED else "passed its canary"
+        return f"lineage {trial.lineage} of stream {home.name} needs no promotion: it {how} already"
     write_trial(home, trial.decided(Outcome.ACCEPTED, trial.course.reason, by))
     add_mark(home, Mark(kind=MarkKind.CANARY, what=str(Outcome.ACCEPTED), lineage=trial.lineage, by=by))
     require_no_operation(home)  # again: a rollback that was begun meanwhile leaves the lineage all the same
-    return f"stream {home.name} goes on with lineage {trial.lineage}, accepted by {by}"
+    return f"stream {home.name} continues with lineage {trial.lineage}, promoted by {by}"
 
 
 def _decoded(value: JsonObject, lineage: str, path: ControlPath) -> Trial:

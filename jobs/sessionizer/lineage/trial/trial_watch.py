@@ -118,13 +118,13 @@ def standing_line(trial: Trial, figures: Figures) -> str:
     name, verb = trial.lineage, trial.course.verb
     match trial.outcome:
         case Outcome.PASSED:
-            return f"lineage {name} passed its trial after the {verb}"
+            return f"lineage {name} passed its canary after the {verb}"
         case Outcome.FAILED:
-            return f"lineage {name} did not pass its trial after the {verb}: {trial.course.reason}"
+            return f"lineage {name} failed its canary after the {verb}: {trial.course.reason}"
         case Outcome.ACCEPTED:
-            return f"lineage {name} was accepted by {trial.course.by} after the {verb}"
+            return f"{trial.course.by} promoted lineage {name} after the {verb}"
         case _:
-            return f"lineage {name} is on trial after the {verb}: {figures.batches} of {trial.terms.batches} batches"
+            return f"lineage {name} is a canary after the {verb}: {figures.batches} of {trial.terms.batches} batches"
 
 
 def failure_of(home: StreamHome, trial: Trial) -> LineageUnfit | LineageLeft:

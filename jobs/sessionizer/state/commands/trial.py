@@ -1,4 +1,4 @@
-"""Options of the trial of a new lineage, which most commands share."""
+"""Options of the canary of a new lineage, which most commands share. Their earlier names are in ``cli/app.py``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.lineage.trial.judging import BATCHES, Terms
 from sessionizer.state.commands.command import option
 
-_FLAG: Final = "--trial"
+_FLAG: Final = "--canary"
 
 
 def trial_option() -> Any:  # noqa: ANN401  a field
-    """Declare the number of batches of the trial."""
+    """Declare the number of batches of the canary."""
     return option(
         _FLAG,
-        "Batches of the trial",
+        "Batches of the canary",
         f"number of the new lineage's first batches that are compared with the lineage before. 0: none, else {BATCHES}",
         default=BATCHES,
         min=0,
@@ -24,11 +24,11 @@ def trial_option() -> Any:  # noqa: ANN401  a field
 
 
 def back_if_unfit_option() -> Any:  # noqa: ANN401  a field
-    """Declare the automatic rollback of a lineage that fails its trial."""
+    """Declare the automatic rollback of a lineage that fails its canary."""
     return option(
-        "--back-if-unfit",
-        "Back if unfit",
-        "roll back to the lineage before, without asking, if the new one fails its trial",
+        "--roll-back-if-failed",
+        "Roll back if failed",
+        "roll back to the lineage before, without asking, if the new one fails its canary",
         default=False,
     )
 
@@ -39,7 +39,7 @@ def terms_of(batches: int, *, back_if_unfit: bool = False, like_before: bool = T
     ``like_before``: the new lineage should make the same sessions of its events as the one that is left.
     """
     if batches == 0 and back_if_unfit:
-        raise InvalidSpec(_FLAG, batches, "at least 1 with --back-if-unfit")
+        raise InvalidSpec(_FLAG, batches, "at least 1, because --roll-back-if-failed is given")
     if batches == 0:
         return None
     return Terms(batches=batches, goes_back=back_if_unfit, judges_sessions=like_before)

@@ -143,10 +143,12 @@ def require_switch(changes: tuple[Change, ...]) -> None:
     """Raise InvalidSpec if the source is the same, or if fields beyond those of a source are changed."""
     named = [change for change in changes if change.field != _SETTLED]
     if not any(change.field.startswith("source.") for change in named):
-        raise InvalidSpec("source", "what the stream runs by", "another source: write it into the stream's file first")
+        raise InvalidSpec(
+            "source", "what the stream runs by", "another source, and write it into the stream's file first"
+        )
     for change in named:
         if not change.field.startswith(_BELONGS):
-            allowed = f"{change.before!r} during a switch; apply this change before it or after it"
+            allowed = f"{change.before!r} during a switch. Apply this change before or after the switch"
             raise InvalidSpec(change.field, change.now, allowed)
 
 

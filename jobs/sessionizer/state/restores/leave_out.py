@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 FLAG: Final = "--leave-out"
 FILES_ALLOWED: Final = (
-    "the name of a file below the source's folder, or a pattern of names such as 2026-11-23/*.json, "
-    "or modified:FROM/TO, two moments in ISO 8601 of which the second is not in the range"
+    "the name of a file below the source's folder, or a pattern such as 2026-11-23/*.json, or modified:FROM/TO. "
+    "FROM and TO are moments in ISO 8601, and TO is not in the range"
 )
 RECORDS_ALLOWED: Final = (
-    "TOPIC:PARTITION:FROM-TO, such as clicks:0:1200-1300 (1300 is not in it), or TOPIC:PARTITION:OFFSET, or "
-    "TOPIC:FROM/TO, two moments in ISO 8601 of which the second is not in the range, for all its partitions"
+    "TOPIC:PARTITION:FROM-TO, such as clicks:0:1200-1300 (1300 is not in it), TOPIC:PARTITION:OFFSET, or "
+    "TOPIC:FROM/TO. The last one is for all partitions: FROM and TO are moments in ISO 8601, and TO is not in the range"
 )
 VERSIONS_ALLOWED: Final = "version:FROM-TO, such as version:12-15 (15 is not in it), or version:12"
-_NOT_OF: Final = "nothing: a {source} cannot be read again"
+_NOT_OF: Final = "Omit it, because a {source} cannot be read again"
 MOST_FILES: Final = 10_000
 """Largest number of names that are given to the query."""
 
@@ -109,7 +109,7 @@ def files_left_out(
     held = {file_position(file.uri) for file in known if _is_wanted(file, wanted, file_position(folder))}
     if held <= before:
         why = f" (the savepoint has read {counted(len(held), 'file')} of it)" if held else ""
-        raise InvalidSpec(FLAG, typed, f"a range with a file that would be read again{why}; {FILES_ALLOWED}")
+        raise InvalidSpec(FLAG, typed, f"a range with a file that would be read again{why}: {FILES_ALLOWED}")
     return _range_of_files(typed, held - before), len(held & before)
 
 
@@ -130,7 +130,7 @@ def records_left_out(
         raise InvalidSpec(FLAG, typed, f"a partition of the source: {known}")
     begin = (begins or {}).get(wanted.topic, {}).get(partition, 0)
     if wanted.first < begin or wanted.end > end:
-        allowed = f"{wanted.topic}:{partition}:{begin}-{end} or a part of it: what is read again and is there"
+        allowed = f"{wanted.topic}:{partition}:{begin}-{end} or a part of it: only these are read again"
         raise InvalidSpec(FLAG, typed, allowed)
     return LeftOutRange(typed, records=wanted)
 
@@ -158,11 +158,11 @@ def versions_left_out(typed: str, wanted: Versions, first: int, added: Mapping[i
     """
     newest = max(added, default=-1)
     if wanted.first < first or wanted.end > newest + 1:
-        allowed = f"version:{first}-{newest + 1} or a part of it: what is read again, version by version, and is there"
+        allowed = f"version:{first}-{newest + 1} or a part of it: only these are read again"
         raise InvalidSpec(FLAG, typed, allowed)
     files = {file_position(uri) for version in range(wanted.first, wanted.end) for uri in added.get(version, ())}
     if not files:
-        raise InvalidSpec(FLAG, typed, "a range with a version that brought rows")
+        raise InvalidSpec(FLAG, typed, "a range with a version that added rows")
     return _range_of_files(typed, files)
 
 

@@ -124,7 +124,7 @@ def test_what_was_approved_is_carried_out_and_nothing_fresher(project: Project) 
             ("--time", "2026-11-23T10:00:00Z", "--in", "/vault", "--move-to", "hdfs://n/a b"),
         ),
         ({"verb": "rescale", "key_groups": 8, "partitions": None}, ("--key-groups", "8")),
-        ({"verb": "apply", "new_lineage": True, "trial": 0}, ("--new-lineage", "--trial", "0")),
+        ({"verb": "apply", "new_lineage": True, "trial": 0}, ("--new-lineage", "--canary", "0")),
         ({"verb": "switch", "accept_loss": True}, ("--accept-loss",)),
         (
             {"verb": "switch", "start_at": "latest", "leave_unread": True},

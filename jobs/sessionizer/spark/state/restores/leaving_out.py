@@ -125,7 +125,9 @@ class _Looking:
     def _versions(self, typed: str, wanted: Versions, source: DeltaSource) -> LeftOutRange:
         first = first_whole_version(self._offset)
         if first is None:
-            raise InvalidSpec(FLAG, typed, "nothing: at the savepoint the stream had not begun to read the table")
+            raise InvalidSpec(
+                FLAG, typed, "Omit it, because the stream had not begun to read the table at the savepoint"
+            )
         table = located(source.path, self._home.platform)
         return versions_left_out(typed, wanted, first, dict(_added(table, first)))
 
