@@ -14,6 +14,7 @@ from sessionizer.cli.home import home
 from sessionizer.cli.jars import jars
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
+from sessionizer.cli.page import page
 from sessionizer.cli.prove import prove
 from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 for command in (
     run, stop, apply, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status, timeline, tables,
-    history, report, home,
+    history, report, home, page,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

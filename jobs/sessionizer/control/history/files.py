@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.history.mark import Mark
@@ -17,6 +18,7 @@ from sessionizer.home.stamp import stamped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sessionizer.home.control_root import ControlPath
     from sessionizer.home.stream_home import StreamHome
 
 HOUR_MS: Final = 3_600_000
@@ -72,8 +74,14 @@ def read_marks(home: StreamHome, since_ms: int, until_ms: int) -> list[Mark]:
 def _read_marks(home: StreamHome, names: Iterable[str], since_ms: int, until_ms: int) -> list[Mark]:
     files = home.control_files
     within = [name for name in names if (at := _time_of_mark(name)) is not None and since_ms <= at <= until_ms]
-    found = (read_record(Mark, files.history / name) for name in within[-MARKS_READ:])
+    found = (_read_mark(files.history / name) for name in within[-MARKS_READ:])
     return sorted((mark for mark in found if mark is not None), key=lambda mark: mark.at)
+
+
+@lru_cache(maxsize=8_192)
+def _read_mark(path: ControlPath) -> Mark | None:
+    """Read a mark, once: no file of a mark changes, and a page asks for the same ones every few seconds."""
+    return read_record(Mark, path)
 
 
 def read_hour(home: StreamHome, hour: str) -> list[Sample]:

@@ -1,0 +1,1 @@
+"""The Streams page: an application and ES modules. Airflow mounts it, and ``sessionizer page`` serves it alone."""

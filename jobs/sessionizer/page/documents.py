@@ -1,0 +1,130 @@
+"""The JSON documents of the page: one row for each stream, and one document for a stream. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.control.history.mark import MarkKind, count_restarts
+from sessionizer.control.history.sample import PHASES, SAMPLE_MS, Sample, condense
+from sessionizer.control.status.observation import State
+from sessionizer.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sessionizer.control.history.files import History
+    from sessionizer.control.history.mark import Mark
+    from sessionizer.control.records.heartbeat import Heartbeat
+    from sessionizer.fleet.stream_view import StreamView
+    from sessionizer.state.lineages.origin import Origin
+
+DAY_MS: Final = 86_400_000
+POINTS: Final = 360
+"""Points of a chart, about."""
+_NO_BEAT: Final = dict.fromkeys(
+    (
+        "lineage", "batch_id", "rate", "source_lag", "lag_ms", "watermark_ms", "open", "state_bytes", "heard_at",
+        "group", "group_bytes", "input_rows", "batch_ms", "spark_ui",
+    )
+)  # fmt: skip
+
+
+def stream_row(view: StreamView, marks: Sequence[Mark], now: int) -> dict[str, Any]:
+    """Return the row of a stream in the table of the fleet. ``marks`` are those of the last 7 days."""
+    seen = view.newest.seen if view.newest else None
+    beat = seen.heartbeat if seen else None
+    desired = seen.desired.to_json() if seen else None
+    today = [mark for mark in marks if mark.at >= now - DAY_MS]
+    is_working = seen is not None and seen.state is State.RUNNING
+    return {
+        "stream": view.name,
+        "health": {name: value for name, value in view.health.to_json().items() if name != "findings"},
+        "state": view.state,
+        "specified": view.specified,
+        "desired": desired,
+        "restarts": count_restarts(today),
+        "saved_at": max((mark.at for mark in marks if mark.kind is MarkKind.SAVEPOINT), default=None),
+        "live": seen is not None and seen.state.is_live,
+        **(_NO_BEAT if beat is None else _figures(beat, is_working=is_working)),
+    }
+
+
+def _figures(beat: Heartbeat, *, is_working: bool) -> dict[str, Any]:
+    return {
+        "lineage": beat.lineage,
+        "batch_id": beat.batch_id,
+        # the figures of the last batch stay in the heartbeat, but an idle stream handles no rows
+        "rate": beat.rows_per_second if is_working else 0,
+        "source_lag": beat.source_lag,
+        "lag_ms": beat.watermark_lag_ms if is_working and not beat.is_drained else None,
+        "watermark_ms": None if beat.is_drained else beat.watermark_ms,
+        "open": beat.open_keys,
+        "state_bytes": beat.state_bytes,
+        "heard_at": beat.at,
+        "group": beat.heaviest_group,
+        "group_bytes": beat.heaviest_group_bytes,
+        "input_rows": beat.input_rows,
+        "batch_ms": beat.batch_ms,
+        # an address of another kind could be a script
+        "spark_ui": beat.spark_ui if (beat.spark_ui or "").startswith(("http://", "https://")) else None,
+    }
+
+
+def stream_document(
+    view: StreamView,
+    history: History,
+    marks: Sequence[Mark],
+    lineages: Mapping[str, Origin | None],
+    now: int,
+    span: int,
+) -> dict[str, Any]:
+    """Return all about a stream: its row, findings, advice, history of ``span`` ms, marks and lineages."""
+    every = bucket_ms(span)
+    lines = [view.running, view.advice, view.operation_line, view.trial_line, view.late_backlog, *view.damage_lines]
+    return {
+        "at": now,
+        "every": every,
+        "span": span,
+        "row": stream_row(view, marks, now),
+        "findings": [finding.to_json() for finding in view.health.findings],
+        "lines": [redacted(line) for line in lines if line],
+        "excluded": list(view.left_out),
+        "changes": [str(change.field) for change in view.changes],
+        "history": table_of(condense(history.samples, every)),
+        "marks": [mark.to_json() for mark in history.marks],
+        "savepoints": [mark.to_json() for mark in marks if mark.kind is MarkKind.SAVEPOINT][-20:],
+        "lineages": lineage_rows(lineages, view),
+    }
+
+
+def bucket_ms(span: int) -> int:
+    """Return the ms of one point of a chart over ``span`` ms: whole minutes, so that about ``POINTS`` come of it."""
+    return max(1, round(span / POINTS / SAMPLE_MS)) * SAMPLE_MS
+
+
+def table_of(samples: Iterable[Sample]) -> dict[str, Any]:
+    """Return the samples as rows below the names of their fields, which is a third of the size."""
+    names = [each.name for each in fields(Sample) if each.name not in {"phases", "closes"}]
+    rows = [
+        [*(getattr(each, name) for name in names), *(each.phases.get(phase, 0) for phase in PHASES)] for each in samples
+    ]
+    return {"fields": [*names, *PHASES], "rows": rows}
+
+
+def lineage_rows(lineages: Mapping[str, Origin | None], view: StreamView) -> list[dict[str, Any]]:
+    """Return the lineages of the stream, the newest first, with the command that made each."""
+    seen = view.newest.seen if view.newest else None
+    active = seen.heartbeat.lineage if seen and seen.heartbeat else None
+    return [
+        {
+            "lineage": name,
+            "verb": origin.verb if origin else None,
+            "at": origin.at if origin else None,
+            "parent": origin.parent if origin else None,
+            "batch_id": origin.batch_id if origin and origin.parent else None,
+            "savepoint": origin.savepoint if origin else None,
+            "active": name == active,
+        }
+        for name, origin in sorted(lineages.items(), reverse=True)
+    ]

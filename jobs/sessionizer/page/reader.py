@@ -1,0 +1,94 @@
+"""The reading of the page's documents from the platform. The fleet is read once for all readers of a moment."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
+from sessionizer.errors import SessionizerError, UnknownStream
+from sessionizer.fleet.streams import all_streams, one_stream, view_home
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
+from sessionizer.home.names import is_name
+from sessionizer.home.stream_home import StreamHome
+from sessionizer.page.documents import stream_document, stream_row
+from sessionizer.state.lineages.origin import origins_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sessionizer.control.history.mark import Mark
+    from sessionizer.fleet.stream_view import StreamView
+    from sessionizer.state.lineages.origin import Origin
+
+FRESH_MS: Final = 2_000
+"""Milliseconds for which the table of the fleet is shared by its readers."""
+LEAST_SPAN_MS: Final = 10 * 60_000
+
+
+@dataclass
+class PageReader:
+    """The platform's ``home`` and folder of specs (``streams``)."""
+
+    home: Path
+    streams: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _fleet: dict[str, Any] = field(default_factory=dict, init=False)
+
+    def fleet(self) -> dict[str, Any]:
+        """Return the table of the fleet, at most ``FRESH_MS`` old. Raises InvalidSpec, ControlUnreachable."""
+        with self._lock:
+            now = epoch_ms()
+            if not 0 <= now - self._fleet.get("at", 0) < FRESH_MS:
+                views = [view for view in all_streams(self.home, self.streams) if view.specified or view.is_orphan]
+                self._fleet = {"at": now, "streams": [stream_row(view, _marks(view, now), now) for view in views]}
+            return self._fleet
+
+    def stream(self, name: str, span: int) -> dict[str, Any] | None:
+        """Return the document of a stream over the last ``span`` ms. None if the platform knows no such stream.
+
+        Raises InvalidSpec, DuplicateStream, DamagedFile, ControlUnreachable.
+        """
+        if not is_name(name):
+            return None
+        view, now = self._view(name), epoch_ms()
+        if view is None:
+            return None
+        span = min(max(span, LEAST_SPAN_MS), KEPT_MS)
+        marks = _marks(view, now)
+        return stream_document(view, _history(view, now - span, now), marks, _lineages(view), now, span)
+
+    def _view(self, name: str) -> StreamView | None:
+        try:
+            return one_stream(self.home, self.streams, name)
+        except UnknownStream:
+            home = StreamHome.of(self.home, name)
+            return view_home(home) if is_there(home.control) else None
+        except SessionizerError:
+            # its spec is broken: only the look at all files shows such a stream
+            views = (view for view in all_streams(self.home, self.streams) if view.name == name)
+            return next(views, None)
+
+
+def _history(view: StreamView, since: int, now: int) -> History:
+    try:
+        return read_history(view.home, since, now) if view.home else History()
+    except OSError:  # the row says that control is away
+        return History()
+
+
+def _marks(view: StreamView, now: int) -> list[Mark]:
+    try:
+        return read_marks(view.home, now - KEPT_MS, now) if view.home else []
+    except OSError:
+        return []
+
+
+def _lineages(view: StreamView) -> Mapping[str, Origin | None]:
+    try:
+        return origins_of(view.home) if view.home else {}
+    except (SessionizerError, OSError):  # its health names the damage
+        return {}

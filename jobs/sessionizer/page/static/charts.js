@@ -1,0 +1,206 @@
+// Small charts over one axis of time, drawn as SVG. They share a cursor, and the marks of the stream.
+import { el, svg } from './dom.js';
+import { moment, tick } from './format.js';
+
+const HEIGHT = 132;
+const PAD = { left: 52, right: 10, top: 16, bottom: 20 };
+const GAP = 2.5; // a line breaks where so many points are missing
+
+export class Charts {
+  constructor(definitions) {
+    this.definitions = definitions;
+    this.readout = el('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
+    this.figures = definitions.map((definition) => this.figure(definition));
+    this.grid = el('div', { class: 'charts' }, this.figures.map((figure) => figure.node));
+    this.node = el(
+      'section',
+      { class: 'axis', tabindex: '0', 'aria-label': 'Charts over time. Left and right arrow keys move the cursor.', onkeydown: (event) => this.key(event) },
+      this.readout, this.grid,
+    );
+    this.cursor = null;
+    new ResizeObserver(() => this.draw()).observe(this.grid);
+  }
+
+  figure(definition) {
+    const value = el('span', { class: 'now' });
+    const plot = svg('svg', { class: 'plot', role: 'img', height: HEIGHT });
+    plot.addEventListener('pointermove', (event) => this.point(event, plot));
+    plot.addEventListener('pointerleave', () => this.move(null));
+    const keys = definition.series.length > 1 ? definition.series.map((each, index) => el('span', { class: `key s${index}` }, each.label)) : [];
+    const node = el('figure', { class: 'chart' }, el('figcaption', {}, el('span', { class: 'title' }, definition.title), value, el('span', { class: 'keys' }, keys)), plot);
+    return { definition, node, plot, value };
+  }
+
+  render(data) {
+    this.data = data; // {points: [{at, ...}], marks, from, to, every}
+    this.draw();
+  }
+
+  draw() {
+    if (!this.data) return;
+    for (const figure of this.figures) {
+      const isEmpty = figure.definition.optional && !this.data.points.some((point) => figure.definition.series.some((each) => each.of(point)));
+      figure.node.hidden = Boolean(isEmpty);
+      if (!isEmpty) this.drawFigure(figure);
+    }
+    this.tell();
+  }
+
+  x(at) {
+    return PAD.left + ((at - this.data.from) / (this.data.to - this.data.from)) * (this.width - PAD.left - PAD.right);
+  }
+
+  drawFigure({ definition, node, plot, value }) {
+    this.width = Math.max(220, node.clientWidth - 2);
+    plot.setAttribute('viewBox', `0 0 ${this.width} ${HEIGHT}`);
+    plot.setAttribute('width', this.width);
+    const { points } = this.data;
+    const totals = points.map((point) => definition.series.reduce((sum, each) => sum + (each.of(point) || 0), 0));
+    const most = definition.stacked ? Math.max(0, ...totals) : Math.max(0, ...points.flatMap((point) => definition.series.map((each) => each.of(point) || 0)));
+    const top = nice(most);
+    const y = (amount) => HEIGHT - PAD.bottom - (amount / top) * (HEIGHT - PAD.top - PAD.bottom);
+    const drawn = definition.stacked ? this.bars(definition, y) : this.lines(definition, y);
+    plot.replaceChildren(svg('title', {}, this.summary(definition, most)), ...this.frame(y, top, definition), ...this.marks(), ...drawn, svg('line', { class: 'cursor', y1: PAD.top, y2: HEIGHT - PAD.bottom, visibility: 'hidden' }));
+    value.textContent = this.atCursor(definition);
+  }
+
+  summary(definition, most) {
+    return `${definition.title}: at most ${definition.format(most)} from ${moment(this.data.from)} to ${moment(this.data.to)}, ${this.data.points.length} points`;
+  }
+
+  frame(y, top, definition) {
+    const span = this.data.to - this.data.from;
+    const parts = [0, top / 2, top].map((amount) => [
+      svg('line', { class: 'rule', x1: PAD.left, x2: this.width - PAD.right, y1: y(amount), y2: y(amount) }),
+      svg('text', { class: 'label', x: PAD.left - 6, y: y(amount) + 3.5, 'text-anchor': 'end' }, definition.format(amount)),
+    ]);
+    const count = Math.max(2, Math.floor((this.width - PAD.left) / 120));
+    for (let index = 0; index <= count; index += 1) {
+      const at = this.data.from + (span * index) / count;
+      const anchor = index === 0 ? 'start' : index === count ? 'end' : 'middle';
+      parts.push([svg('text', { class: 'label', x: this.x(at), y: HEIGHT - 5, 'text-anchor': anchor }, tick(at, span))]);
+    }
+    return parts.flat();
+  }
+
+  marks() {
+    return this.data.marks
+      .filter((mark) => mark.at >= this.data.from && mark.at <= this.data.to)
+      .flatMap((mark) => {
+        const x = this.x(mark.at);
+        return [
+          svg('line', { class: `mark ${mark.kind}`, x1: x, x2: x, y1: PAD.top - 4, y2: HEIGHT - PAD.bottom }),
+          svg('path', { class: `flag ${mark.kind}`, d: `M${x - 4} 4h8l-4 7z` }, svg('title', {}, `${mark.kind} ${mark.what}, ${moment(mark.at)}`)),
+        ];
+      });
+  }
+
+  lines(definition, y) {
+    return definition.series.flatMap((each, index) => {
+      let path = '';
+      let area = '';
+      let before = null;
+      let start = null;
+      const close = () => {
+        if (start !== null && before !== null) area += `L${this.x(before)} ${y(0)}L${this.x(start)} ${y(0)}Z`;
+      };
+      for (const point of this.data.points) {
+        const amount = each.of(point);
+        if (amount === null || amount === undefined) continue;
+        const isNew = before === null || point.at - before > GAP * this.data.every;
+        if (isNew) {
+          close();
+          start = point.at;
+        }
+        const step = `${isNew ? 'M' : 'L'}${this.x(point.at).toFixed(1)} ${y(amount).toFixed(1)}`;
+        path += step;
+        area += step;
+        if (isNew) path += 'h0.01';
+        before = point.at;
+      }
+      close();
+      return [svg('path', { class: `area s${index}`, d: area }), svg('path', { class: `line s${index}`, d: path })];
+    });
+  }
+
+  bars(definition, y) {
+    const wide = Math.max(1, this.x(this.data.from + this.data.every) - PAD.left - 0.6);
+    const paths = definition.series.map(() => '');
+    for (const point of this.data.points) {
+      let sum = 0;
+      definition.series.forEach((each, index) => {
+        const amount = each.of(point) || 0;
+        if (!amount) return;
+        const high = y(sum) - y(sum + amount);
+        paths[index] += `M${(this.x(point.at) - wide / 2).toFixed(1)} ${y(sum + amount).toFixed(1)}h${wide.toFixed(1)}v${high.toFixed(1)}h-${wide.toFixed(1)}z`;
+        sum += amount;
+      });
+    }
+    return paths.map((path, index) => svg('path', { class: `bar s${index}`, d: path }));
+  }
+
+  point(event, plot) {
+    const box = plot.getBoundingClientRect();
+    const share = (((event.clientX - box.left) / box.width) * this.width - PAD.left) / (this.width - PAD.left - PAD.right);
+    const at = this.data.from + share * (this.data.to - this.data.from);
+    this.move(this.nearest(at));
+  }
+
+  nearest(at) {
+    let best = null;
+    this.data.points.forEach((point, index) => {
+      if (best === null || Math.abs(point.at - at) < Math.abs(this.data.points[best].at - at)) best = index;
+    });
+    return best;
+  }
+
+  key(event) {
+    const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
+    const last = this.data ? this.data.points.length - 1 : -1;
+    if (last < 0 || !(event.key in steps || ['Home', 'End', 'Escape'].includes(event.key))) return;
+    event.preventDefault();
+    if (event.key === 'Escape') return this.move(null);
+    const from = this.cursor === null ? last : this.cursor;
+    const to = event.key === 'Home' ? 0 : event.key === 'End' ? last : from + (this.cursor === null ? 0 : steps[event.key]);
+    this.move(Math.min(last, Math.max(0, to)));
+  }
+
+  move(index) {
+    this.cursor = index;
+    this.tell();
+  }
+
+  tell() {
+    const point = this.cursor === null ? null : this.data.points[this.cursor];
+    this.readout.textContent = point ? moment(point.at) : '';
+    for (const { definition, node, plot, value } of this.figures) {
+      if (node.hidden) continue;
+      value.textContent = this.atCursor(definition);
+      const cursor = plot.querySelector('.cursor');
+      if (!cursor) continue;
+      cursor.setAttribute('visibility', point ? 'visible' : 'hidden');
+      if (point) {
+        cursor.setAttribute('x1', this.x(point.at));
+        cursor.setAttribute('x2', this.x(point.at));
+      }
+    }
+  }
+
+  atCursor(definition) {
+    const { points } = this.data;
+    const point = this.cursor === null ? points[points.length - 1] : points[this.cursor];
+    if (!point) return '';
+    return definition.series
+      .map((each) => [each.label, each.of(point)])
+      .filter(([, amount]) => amount !== null && amount !== undefined)
+      .map(([label, amount]) => (definition.series.length > 1 ? `${label} ${definition.format(amount)}` : definition.format(amount)))
+      .join(' · ');
+  }
+}
+
+// The next round number: 1, 2 or 5 times a power of ten.
+export function nice(most) {
+  if (!(most > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most);
+}

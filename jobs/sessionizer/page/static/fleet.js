@@ -1,0 +1,155 @@
+// The table of all streams: filter by text and word, sort by any column.
+import { el, show } from './dom.js';
+import { NOTHING, ago, bytes, duration, number } from './format.js';
+import { WORDS, pill } from './pill.js';
+
+const COLUMNS = [
+  { key: 'stream', label: 'Stream', value: (row) => row.stream, cell: nameCell, text: (row) => row.stream },
+  { key: 'health', label: 'Health', value: (row) => -row.health.severity, cell: healthCell, text: (row) => `${row.health.word}|${row.health.what}` },
+  { key: 'desired', label: 'Wanted', value: (row) => (row.desired ? row.desired.state : ''), text: wanted },
+  { key: 'state', label: 'State', value: (row) => row.state, text: (row) => row.state.toLowerCase().replace('_', ' ') },
+  { key: 'rate', label: 'Events/s', figure: true, value: (row) => row.rate, text: (row) => number(row.rate) },
+  { key: 'lag', label: 'Lag', figure: true, value: (row) => row.lag_ms, text: lagText },
+  { key: 'open', label: 'Open', figure: true, value: (row) => row.open, text: (row) => number(row.open) },
+  { key: 'size', label: 'State size', figure: true, value: (row) => row.state_bytes, text: (row) => bytes(row.state_bytes) },
+  { key: 'restarts', label: 'Restarts 24 h', figure: true, value: (row) => row.restarts, text: (row) => String(row.restarts) },
+  { key: 'saved', label: 'Savepoint', figure: true, value: (row) => row.saved_at, text: (row, now) => ago(row.saved_at, now) },
+  { key: 'lineage', label: 'Lineage', value: (row) => row.lineage, text: (row) => row.lineage || NOTHING, class: 'code' },
+  { key: 'heard', label: 'Last sign', figure: true, value: (row) => row.heard_at, text: (row, now) => ago(row.heard_at, now) },
+];
+
+function wanted(row) {
+  return row.desired ? row.desired.state.toLowerCase() : NOTHING;
+}
+
+function lagText(row) {
+  const parts = [row.lag_ms === null ? '' : duration(row.lag_ms), row.source_lag === null ? '' : `${number(row.source_lag)} ev`];
+  return parts.filter(Boolean).join(' · ') || NOTHING;
+}
+
+function nameCell(row) {
+  return [el('a', { href: `#/${row.stream}` }, row.stream)];
+}
+
+function healthCell(row) {
+  const why = row.health.what ? el('span', { class: 'why', title: row.health.what }, row.health.what) : null;
+  return [pill(row.health.word), why];
+}
+
+export class FleetView {
+  constructor(root) {
+    this.root = root;
+    this.sort = { key: 'health', down: false };
+    this.words = new Set();
+    this.text = '';
+    this.rows = new Map();
+  }
+
+  loading() {
+    const lines = Array.from({ length: 6 }, () => el('div', { class: 'bone' }));
+    return el('div', { class: 'loading', role: 'status' }, el('span', { class: 'visually-hidden' }, 'Loading the streams'), ...lines);
+  }
+
+  render(found, now) {
+    this.found = found;
+    this.now = now;
+    show(this.root, found.streams.length ? 'table' : 'empty', () => (found.streams.length ? this.frame() : this.empty()));
+    if (found.streams.length) this.update();
+  }
+
+  empty() {
+    return el(
+      'section', { class: 'empty' },
+      el('h2', {}, 'No stream yet'),
+      el('p', {}, 'A stream is one YAML file in the folder of streams. It appears here when Airflow has read it.'),
+      el('pre', {}, 'sessionizer spec check\nsessionizer run STREAM'),
+      el('p', {}, 'You see only streams whose DAGs you may read.'),
+    );
+  }
+
+  frame() {
+    this.counter = el('p', { class: 'counter', role: 'status' });
+    this.chips = el('div', { class: 'chips', role: 'group', 'aria-label': 'Show only these words' });
+    const search = el('input', {
+      type: 'search', placeholder: 'Filter by name', 'aria-label': 'Filter by name', oninput: (event) => this.filter(event.target.value),
+    });
+    this.heads = COLUMNS.map((column) => this.head(column));
+    this.body = el('tbody');
+    const table = el('table', { class: 'fleet' }, el('caption', { class: 'visually-hidden' }, 'All streams'), el('thead', {}, el('tr', {}, this.heads)), this.body);
+    this.sorter = el(
+      'select', { 'aria-label': 'Sort by', class: 'sorter', onchange: (event) => this.sortBy(event.target.value) },
+      COLUMNS.map((column) => el('option', { value: column.key, selected: column.key === this.sort.key }, `Sort by ${column.label.toLowerCase()}`)),
+    );
+    return [el('div', { class: 'bar' }, search, this.chips, this.sorter, this.counter), el('div', { class: 'scroll' }, table)];
+  }
+
+  head(column) {
+    const button = el('button', { type: 'button', onclick: () => this.sortBy(column.key) }, column.label, el('span', { class: 'arrow', 'aria-hidden': 'true' }));
+    return el('th', { scope: 'col', class: column.figure ? 'figure' : null }, button);
+  }
+
+  filter(text) {
+    this.text = text.trim().toLowerCase();
+    this.update();
+  }
+
+  sortBy(key) {
+    this.sort = { key, down: this.sort.key === key ? !this.sort.down : false };
+    this.update();
+  }
+
+  toggle(word) {
+    if (!this.words.delete(word)) this.words.add(word);
+    this.update();
+  }
+
+  update() {
+    this.updateChips();
+    const column = COLUMNS.find((each) => each.key === this.sort.key);
+    COLUMNS.forEach((each, index) => {
+      this.heads[index].setAttribute('aria-sort', each !== column ? 'none' : this.sort.down ? 'descending' : 'ascending');
+    });
+    const kept = this.found.streams
+      .filter((row) => row.stream.includes(this.text) && (!this.words.size || this.words.has(row.health.word)))
+      .sort((one, other) => compare(column.value(one), column.value(other)) * (this.sort.down ? -1 : 1) || compare(one.stream, other.stream));
+    const rows = kept.map((row) => this.row(row));
+    if (rows.some((row, index) => this.body.children[index] !== row) || rows.length !== this.body.children.length) {
+      const focused = document.activeElement;
+      this.body.replaceChildren(...(rows.length ? rows : [el('tr', {}, el('td', { colspan: COLUMNS.length, class: 'none' }, 'No stream fits the filter.'))]));
+      if (this.body.contains(focused)) focused.focus({ preventScroll: true });
+    }
+    this.counter.textContent = kept.length === this.found.streams.length ? `${kept.length} streams` : `${kept.length} of ${this.found.streams.length} streams`;
+  }
+
+  updateChips() {
+    const counts = Object.fromEntries(WORDS.map((word) => [word, this.found.streams.filter((row) => row.health.word === word).length]));
+    const key = JSON.stringify([counts, [...this.words]]);
+    show(this.chips, key, () =>
+      WORDS.filter((word) => counts[word] || this.words.has(word)).map((word) =>
+        el('button', { type: 'button', class: 'chip', 'aria-pressed': String(this.words.has(word)), onclick: () => this.toggle(word) }, pill(word), ` ${counts[word]}`),
+      ));
+  }
+
+  row(row) {
+    let line = this.rows.get(row.stream);
+    if (!line) {
+      const cells = COLUMNS.map((column, index) =>
+        el(index ? 'td' : 'th', { scope: index ? null : 'row', 'data-label': column.label, class: [column.figure ? 'figure' : '', column.class || '', `of-${column.key}`].join(' ').trim() }));
+      line = el('tr', {}, cells);
+      this.rows.set(row.stream, line);
+    }
+    line.className = row.health.word;
+    COLUMNS.forEach((column, index) => {
+      const text = column.text(row, this.now);
+      show(line.children[index], text, () => (column.cell ? column.cell(row) : [text]));
+    });
+    return line;
+  }
+}
+
+function compare(one, other) {
+  if (one === other) return 0;
+  if (one === null || one === undefined) return 1;
+  if (other === null || other === undefined) return -1;
+  return one < other ? -1 : 1;
+}

@@ -1,0 +1,106 @@
+// The entry: which view is shown, how old its data is, and who is silent.
+import { el, show } from './dom.js';
+import { Feed, describeFailure } from './feed.js';
+import { FleetView } from './fleet.js';
+import { clock, duration } from './format.js';
+import { StreamView } from './stream.js';
+import { followHost } from './theme.js';
+
+const STALE_MS = 15000;
+const HEALTH_EVERY_MS = 10000;
+const parameters = new URLSearchParams(location.search);
+const tab = parameters.get('dag_id'); // the page is a tab of a DAG
+const root = document.getElementById('view');
+const banner = document.getElementById('banner');
+const age = document.getElementById('age');
+let current = null;
+let silent = [];
+
+followHost();
+
+function route() {
+  if (tab) return { stream: tab };
+  const found = location.hash.match(/^#\/([a-z][a-z0-9_]*)$/);
+  return { stream: found ? `${found[1]}.supervise` : null };
+}
+
+function open() {
+  if (current) current.feed.end();
+  const { stream } = route();
+  const view = stream ? new StreamView(root, tab ? '' : '#/') : new FleetView(root);
+  const address = () => (stream ? `api/streams/${encodeURIComponent(stream)}?span=${view.span}` : 'api/fleet');
+  current = { view, stream };
+  root.setAttribute('aria-busy', 'true');
+  root.replaceChildren(view.loading());
+  show(document.getElementById('path'), stream || 'fleet', () => pathOf(stream));
+  current.feed = new Feed(address, told);
+  view.again = () => current.feed.ask();
+}
+
+function pathOf(stream) {
+  const name = stream ? stream.replace(/\.[a-z]+$/, '') : '';
+  document.title = name ? `${name} · Streams` : 'Streams';
+  if (!stream) return [el('h1', {}, 'Streams')];
+  const back = tab ? null : el('a', { href: '#/', class: 'back' }, 'Streams');
+  return [back, back ? el('span', { class: 'slash', 'aria-hidden': 'true' }, '/') : null, el('h1', {}, name)];
+}
+
+function told(feed) {
+  if (feed !== current.feed) return;
+  if (feed.document) {
+    root.setAttribute('aria-busy', 'false');
+    current.view.render(feed.document, feed.now);
+  } else if (feed.failure) {
+    root.setAttribute('aria-busy', 'false');
+    show(root, `failed ${feed.failure.status}`, () => failed(feed.failure));
+  }
+  tellAge();
+}
+
+function failed(failure) {
+  const again = el('button', { type: 'button', onclick: () => current.feed.ask() }, 'Try again');
+  const list = failure.status === 404 && tab ? null : again;
+  return el('section', { class: 'empty' }, el('h2', {}, 'Nothing to show'), el('p', {}, describeFailure(failure, hostName())), list);
+}
+
+const hostName = () => (window.parent !== window ? 'airflow' : 'alone');
+
+function tellAge() {
+  const { feed } = current;
+  if (!feed || !feed.document) {
+    age.textContent = '';
+    return show(banner, '', () => []);
+  }
+  const old = Date.now() - feed.since;
+  const isStale = old > STALE_MS || feed.failure !== null;
+  document.body.classList.toggle('stale', isStale);
+  age.textContent = `as of ${duration(Math.max(1000, Math.round(old / 1000) * 1000)).replace('.0', '')} ago`;
+  const lines = [];
+  if (feed.failure) lines.push(`${describeFailure(feed.failure, hostName())} What you see is as of ${clock(feed.since)}.`);
+  lines.push(...silent);
+  show(banner, lines.join('|'), () => lines.map((line) => el('p', { class: 'banner' }, line)));
+}
+
+// Airflow itself tells which of its parts is silent. A stream has no supervision without them.
+async function askHost() {
+  const api = current.feed && current.feed.document && current.feed.document.host.api;
+  if (!api || document.hidden) return;
+  try {
+    const answer = await fetch(`${api}/monitor/health`, { signal: AbortSignal.timeout(5000) });
+    const parts = await answer.json();
+    silent = ['scheduler', 'triggerer', 'dag_processor']
+      .filter((part) => parts[part] && parts[part].status === 'unhealthy')
+      .map((part) => `Airflow's ${part.replace('_', ' ')} is silent: streams run on, but nobody starts one again.`);
+  } catch {
+    silent = []; // the feed tells that the API server does not answer
+  }
+}
+
+window.addEventListener('hashchange', () => {
+  open();
+  root.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+open();
+setInterval(tellAge, 1000);
+setInterval(askHost, HEALTH_EVERY_MS);

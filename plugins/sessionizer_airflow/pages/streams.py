@@ -1,0 +1,65 @@
+"""The Streams page inside Airflow: each user sees the streams whose DAGs they may read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable  # noqa: TC003  FastAPI reads the annotations
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from airflow.models.dag import DagModel
+
+from sessionizer.home.names import Verb, dag_id, supervised_stream
+from sessionizer.page.app import PageHost, create_page
+from sessionizer.page.reader import PageReader
+from sessionizer_airflow.house import PLATFORM
+from sessionizer_airflow.pages.mounting import PREFIX
+from sessionizer_airflow.project import Project
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+OPERATE: Final = f"{PLATFORM}.operate"
+
+may_open = requires_access_view(AccessView.PLUGINS)
+may_read = requires_access_dag("GET")
+
+
+def create_streams_page(project: Project | None = None) -> FastAPI:
+    """Make the page over the platform of ``project``, with the rights of Airflow's users."""
+    place = project or Project.from_environment()
+    settings = {"name": "airflow", "api": "../api/v2", "pages": f"..{PREFIX}", "operate": OPERATE}
+    host = PageHost(may_open=may_open, may_read=may_read, sees=readable_dags, offers=runnable_dags, settings=settings)
+    return create_page(PageReader(place.home, place.streams), host)
+
+
+def readable_dags(user: GetUserDep) -> Callable[[str], bool]:
+    """Return a function that says whether the user may read a DAG."""
+
+    def may(dag: str) -> bool:
+        details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
+        return get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
+
+    return may
+
+
+def runnable_dags(user: GetUserDep, dag_id: str) -> dict[str, Any]:
+    """Return which actions on the stream the user may ask for. Airflow's API asks again when they do."""
+    stream = supervised_stream(dag_id) or ""
+    return {
+        "start": _may_run(user, _dag(stream, Verb.START)),
+        "stop": _may_run(user, _dag(stream, Verb.STOP)),
+        "operate": _may_run(user, OPERATE),
+    }
+
+
+def _dag(stream: str, verb: Verb) -> str:
+    return dag_id(stream, verb)
+
+
+def _may_run(user: Any, dag: str) -> bool:  # noqa: ANN401  as Airflow has it
+    details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
+    return get_auth_manager().is_authorized_dag(
+        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+    )

@@ -1,0 +1,202 @@
+"""The Streams page in Airflow: every route asks for rights, and no route changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import pytest
+from airflow.api_fastapi.core_api import security
+from airflow.api_fastapi.core_api.security import get_user
+from airflow.models.dag import DagModel
+
+from sessionizer.page.app import ASSETS
+from sessionizer_airflow.pages import streams
+from sessionizer_airflow.pages.app import create_app
+from sessionizer_airflow.pages.mounting import STREAMS, views
+from sessionizer_airflow.pages.streams import OPERATE, create_streams_page
+from sessionizer_airflow.project import Project
+from support.processes.fabricated_platform import Platform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+ROUTES: Final = {
+    "/streams-page/",
+    "/streams-page/assets/{name}",
+    "/streams-page/api/fleet",
+    "/streams-page/api/streams/{dag_id}",
+    "/sessionizer/{dag_id}/log",
+    "/sessionizer/{dag_id}/spark-ui",
+    "/sessionizer/{dag_id}/tables",
+}
+"""Every route that the plugin adds to Airflow. A new one needs a row here, and its rights below."""
+
+
+@dataclass
+class Authority:
+    """An auth manager with rights by DAG: those that a user may read, and those that they may run."""
+
+    reads: set[str] = field(default_factory=set)
+    runs: set[str] = field(default_factory=set)
+    opens: bool = True
+
+    def is_authorized_view(self, **_: Any) -> bool:
+        return self.opens
+
+    def is_authorized_dag(self, *, method: str, details: Any, **_: Any) -> bool:
+        return details.id in (self.reads if method == "GET" else self.runs)
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    platform = Platform(tmp_path / "home", tmp_path / "specs")
+    for name in ("clicks", "visits"):
+        platform.add(name)
+    platform.drive("clicks", batch_id=7)
+    return platform
+
+
+@pytest.fixture
+def authority(monkeypatch: pytest.MonkeyPatch) -> Authority:
+    authority = Authority()
+    for module in (security, streams):
+        monkeypatch.setattr(module, "get_auth_manager", lambda: authority)
+    monkeypatch.setattr(DagModel, "get_team_name", lambda *_, **__: None)
+    return authority
+
+
+def apps(platform: Platform) -> dict[str, FastAPI]:
+    nowhere = platform.home / "nothing"
+    project = Project(application=nowhere, streams=platform.streams, jars=nowhere, home=platform.home)
+    return {STREAMS: create_streams_page(project), "/sessionizer": create_app(project)}
+
+
+def ask(app: FastAPI, path: str, method: str = "GET", *, user: str | None = "olga") -> httpx.Response:
+    if user is not None:
+        app.dependency_overrides[get_user] = lambda: user
+
+    async def call() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://airflow.example") as client:
+            return await client.request(method, path)
+
+    return asyncio.run(call())
+
+
+def paths(route: str) -> str:
+    return (
+        re.sub(r"^/(streams-page|sessionizer)", "", route)
+        .replace("{dag_id}", "clicks.supervise")
+        .replace("{name}", "page.js")
+    )
+
+
+def app_of(platform: Platform, route: str) -> FastAPI:
+    return next(app for prefix, app in apps(platform).items() if route.startswith(prefix))
+
+
+def test_every_route_is_in_the_list_and_only_reads(platform: Platform) -> None:
+    found: dict[str, set[str]] = {}
+    for prefix, app in apps(platform).items():
+        for route in app.routes:
+            found[f"{prefix}{route.path}"] = set(route.methods or ())  # type: ignore[attr-defined]
+    assert set(found) == ROUTES
+    assert set().union(*found.values()) == {"GET"}, "a route that changes something needs a defence against forgery"
+
+
+@pytest.mark.parametrize("route", sorted(ROUTES))
+def test_a_stranger_is_turned_away(route: str, platform: Platform) -> None:
+    answer = ask(app_of(platform, route), paths(route), user=None)
+    assert answer.status_code == 401
+    assert "clicks" not in answer.text
+
+
+@pytest.mark.parametrize("route", sorted(ROUTES))
+def test_a_user_without_the_right_is_refused(route: str, platform: Platform, authority: Authority) -> None:
+    authority.opens = False
+    assert ask(app_of(platform, route), paths(route)).status_code == 403
+
+
+@pytest.mark.parametrize("route", sorted(route for route in ROUTES if "dag_id" in route))
+def test_a_user_who_may_open_the_page_sees_only_streams_whose_dags_they_may_read(
+    route: str, platform: Platform, authority: Authority
+) -> None:
+    app = app_of(platform, route)
+    assert ask(app, paths(route)).status_code == 403
+    authority.reads = {"clicks.supervise"}
+    assert ask(app, paths(route)).status_code == 200
+    assert ask(app, paths(route).replace("clicks", "visits")).status_code == 403
+
+
+@pytest.mark.parametrize("route", sorted(ROUTES))
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_no_other_method(route: str, method: str, platform: Platform, authority: Authority) -> None:
+    authority.reads = {"clicks.supervise"}
+    assert ask(app_of(platform, route), paths(route), method).status_code == 405
+
+
+def test_the_table_lists_what_the_user_may_read(platform: Platform, authority: Authority) -> None:
+    app = apps(platform)[STREAMS]
+    assert ask(app, "/api/fleet").json()["streams"] == []
+    authority.reads = {"visits.supervise"}
+    assert [row["stream"] for row in ask(app, "/api/fleet").json()["streams"]] == ["visits"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "may"),
+    [
+        (set(), {"start": False, "stop": False, "operate": False}),
+        ({"clicks.stop"}, {"start": False, "stop": True, "operate": False}),
+        ({"clicks.start", "clicks.stop", OPERATE}, {"start": True, "stop": True, "operate": True}),
+    ],
+)
+def test_a_viewer_is_offered_no_action(
+    runs: set[str], may: dict[str, bool], platform: Platform, authority: Authority
+) -> None:
+    authority.reads, authority.runs = {"clicks.supervise"}, runs
+    assert ask(apps(platform)[STREAMS], "/api/streams/clicks.supervise").json()["may"] == may
+
+
+@pytest.mark.parametrize("dag_id", ["clicks.stop", "clicks", "sessionizer.operate", "nothing.supervise", "..%2F.."])
+def test_what_is_no_stream(dag_id: str, platform: Platform, authority: Authority) -> None:
+    authority.reads = {"clicks.stop", "clicks", "sessionizer.operate", "nothing.supervise"}
+    assert ask(apps(platform)[STREAMS], f"/api/streams/{dag_id}").status_code in {403, 404}
+
+
+def test_every_answer_has_a_strict_policy(platform: Platform, authority: Authority) -> None:
+    authority.reads = {"clicks.supervise"}
+    app = apps(platform)[STREAMS]
+    for path in ("/", "/api/fleet", "/api/streams/clicks.supervise", *(f"/assets/{name}" for name in ASSETS)):
+        answer = ask(app, path)
+        assert answer.status_code == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_an_asset_is_one_of_the_folder(platform: Platform, authority: Authority) -> None:
+    assert authority.opens
+    for name in ("..%2Fapp.py", "app.py", "index.html", "none.js"):
+        assert ask(apps(platform)[STREAMS], f"/assets/{name}").status_code == 404
+
+
+def test_the_page_names_no_other_host(platform: Platform, authority: Authority) -> None:
+    assert authority.opens
+    app = apps(platform)[STREAMS]
+    for path in ("/", *(f"/assets/{name}" for name in ASSETS)):
+        found = set(re.findall(r"https?://[^\s'\"`)]+", ask(app, path).text))
+        assert found <= {"http://www.w3.org/2000/svg"}, path
+
+
+def test_the_page_is_in_the_navigation_and_on_dags() -> None:
+    fleet, stream = views()
+    assert (fleet["destination"], fleet["nav_top_level"], fleet["href"]) == ("nav", True, "streams-page/")
+    assert (stream["destination"], stream["href"]) == ("dag", "streams-page/?dag_id={DAG_ID}")

@@ -1,0 +1,144 @@
+"""The page without Airflow: who gets in, and what the documents hold."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from sessionizer.control.history.files import KEPT_MS
+from sessionizer.control.history.mark import Mark, MarkKind, add_mark
+from sessionizer.control.history.sample import SAMPLE_MS, Sample, minute_of
+from sessionizer.control.history.writer import HistoryWriter
+from sessionizer.home.clock import epoch_ms
+from sessionizer.page.alone import COOKIE, create_page_alone, listen
+from sessionizer.page.documents import POINTS, bucket_ms
+from support.processes.fabricated_platform import Platform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
+ENTERED = {"cookie": f"{COOKIE}={TOKEN}"}
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Platform:
+    (tmp_path / "specs").mkdir()
+    return Platform(tmp_path / "home", tmp_path / "specs")
+
+
+def ask(
+    platform: Platform, path: str, *, host: str = "127.0.0.1:80", headers: dict[str, str] | None = None
+) -> httpx.Response:
+    app = create_page_alone(platform.home, platform.streams, TOKEN)
+
+    async def call() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=f"http://{host}") as client:
+            return await client.get(path, headers=headers or {})
+
+    return asyncio.run(call())
+
+
+@pytest.mark.parametrize("path", ["/", "/assets/page.js", "/api/fleet", "/api/streams/clicks.supervise", "/?token=no"])
+@pytest.mark.parametrize("headers", [{}, {"cookie": f"{COOKIE}=no"}, {"authorization": "Bearer no"}])
+def test_nobody_gets_in_without_the_token(path: str, headers: dict[str, str], platform: Platform) -> None:
+    assert ask(platform, path, headers=headers).status_code == 401
+
+
+def test_the_token_of_the_address_becomes_a_cookie(platform: Platform) -> None:
+    answer = ask(platform, f"/?token={TOKEN}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"].lower()
+    assert TOKEN in cookie
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+
+
+def test_the_token_lets_in(platform: Platform) -> None:
+    assert ask(platform, "/", headers=ENTERED).status_code == 200
+    assert ask(platform, "/api/fleet", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_a_foreign_name_that_leads_to_this_machine_is_refused(platform: Platform) -> None:
+    assert ask(platform, "/api/fleet", host="evil.example", headers=ENTERED).status_code == 400
+
+
+def test_a_row_of_the_fleet(platform: Platform) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks", batch_id=7, rows_per_second=12.5, open_keys=9, spark_ui="javascript:alert(1)")
+    now = epoch_ms()
+    for ago, kind in ((40, MarkKind.CRASH), (30, MarkKind.START), (20, MarkKind.SAVEPOINT)):
+        add_mark(home, Mark(at=now - ago, kind=kind))
+    (row,) = ask(platform, "/api/fleet", headers=ENTERED).json()["streams"]
+    assert (row["stream"], row["health"]["word"], row["state"]) == ("clicks", "healthy", "RUNNING")
+    assert (row["rate"], row["open"], row["restarts"], row["saved_at"]) == (12.5, 9, 1, now - 20)
+    assert row["spark_ui"] is None, "an address that is a script is none"
+
+
+def test_a_broken_spec_and_no_stream_at_all(platform: Platform) -> None:
+    assert ask(platform, "/api/fleet", headers=ENTERED).json()["streams"] == []
+    platform.add("broken", "name: broken\n")
+    (row,) = ask(platform, "/api/fleet", headers=ENTERED).json()["streams"]
+    assert (row["state"], row["health"]["rule"]) == ("INVALID", "invalid_spec")
+    assert ask(platform, "/api/streams/broken.supervise", headers=ENTERED).json()["row"]["stream"] == "broken"
+
+
+def test_a_folder_that_is_gone_is_an_error_that_the_page_can_show(platform: Platform) -> None:
+    platform.streams.rmdir()
+    answer = ask(platform, "/api/fleet", headers=ENTERED)
+    assert answer.status_code == 503
+    assert set(answer.json()) == {"error", "message"}
+
+
+def test_the_document_of_a_stream(platform: Platform) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks", batch_id=7)
+    now = epoch_ms()
+    HistoryWriter(home).add(Sample(at=now, batches=1, rows=5, phases={"plan": 3, "write": 4}, late=2))
+    add_mark(home, Mark(at=now - 2 * SAMPLE_MS, kind=MarkKind.COMMAND, what="rescale", by="olga"))
+    add_mark(home, Mark(at=now - 30 * 3_600_000, kind=MarkKind.SAVEPOINT, savepoint="s1"))
+    told = ask(platform, "/api/streams/clicks.supervise?span=3600000", headers=ENTERED).json()
+    (point,) = [dict(zip(told["history"]["fields"], row, strict=True)) for row in told["history"]["rows"]]
+    assert (point["at"], point["rows"], point["plan"], point["write"], point["late"]) == (minute_of(now), 5, 3, 4, 2)
+    assert [mark["what"] for mark in told["marks"]] == ["rescale"], "the older savepoint is out of the span"
+    assert [mark["savepoint"] for mark in told["savepoints"]] == ["s1"], "but can be gone back to"
+    assert told["may"] == {}
+    assert told["host"] == {"name": "alone"}
+
+
+@pytest.mark.parametrize("span", ["0", "-1", "x", str(KEPT_MS + 1)])
+def test_a_span_that_is_none(span: str, platform: Platform) -> None:
+    platform.add("clicks")
+    assert ask(platform, f"/api/streams/clicks.supervise?span={span}", headers=ENTERED).status_code == 422
+
+
+@pytest.mark.parametrize("span", [60_000, 3_600_000, 21_600_000, 86_400_000, KEPT_MS])
+def test_a_chart_has_no_more_points_than_it_can_show(span: int) -> None:
+    assert bucket_ms(span) % SAMPLE_MS == 0
+    assert span / bucket_ms(span) <= POINTS * 1.5
+
+
+def test_a_refresh_of_50_streams_is_small(platform: Platform) -> None:
+    for number in range(50):
+        name = f"stream_{number}"
+        platform.add(name)
+        platform.drive(
+            name, batch_id=number, rows_per_second=1234.5, open_keys=99_999, lineage="20261126T003357-79b894"
+        )
+    assert len(ask(platform, "/api/fleet", headers=ENTERED).content) < 50_000
+
+
+def test_only_the_loopback_interface_is_listened_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def create_server(address: tuple[str, int]) -> socket.socket:
+        asked.append(address)
+        return socket.socket()
+
+    monkeypatch.setattr(socket, "create_server", create_server)
+    listen(0).close()
+    assert asked == [("127.0.0.1", 0)]
