@@ -79,6 +79,10 @@ ERROR_CAUSES: Final = (
         "made is complete, but the stream has read on since",
     ),
     Cause(
+        "MigrationRefused", "a migration of open events cannot be applied", TERMINAL,
+        "run `sessionizer migration list …` to see which are applied. Nothing was changed",
+    ),
+    Cause(
         "UnknownSavepoint", "there is no such savepoint", TERMINAL,
         "choose a savepoint that `sessionizer savepoint list` shows. Use `--in` for another folder",
     ),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from sessionizer.deployment.refusals import KEY_GROUPS, WHICH_SOURCE
+from sessionizer.deployment.refusals import KEY_GROUPS, MIGRATIONS, WHICH_SOURCE, only_forgets
 from sessionizer.errors import InvalidSpec
 from sessionizer.home.stamp import typed_digest
 from sessionizer.lineage.trial.judging import USUAL, approved_terms
+from sessionizer.migrations.compiled import describe_migration
+from sessionizer.migrations.pending import migration_digest
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, spec_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sessionizer.lineage.trial.judging import Terms
     from sessionizer.stream_spec.decisions import Change, Document
+    from sessionizer.stream_spec.document.migration import Migration
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 VERB: Final = "apply"
@@ -29,6 +32,7 @@ class Way(StrEnum):
     IN_PLACE = "in place"
     """The lineage continues, because open events are read by the names of the columns that they came with."""
     NEW_LINEAGE = "in a new lineage"
+    MIGRATION = "by migrating the open events into a new lineage"
     OTHER_VERB = "not by this command"
     NEVER = "never"
 
@@ -56,7 +60,7 @@ class ApplyPlan:
     """Plan that ``stream`` continues by the spec of a ``fingerprint``.
 
     It continues after ``batch_id`` of ``lineage`` or a later batch. ``anew``: in a new lineage, because a field needs
-    that or the user wants it. Such a lineage is on ``trial``.
+    that or the user wants it. Such a lineage is on ``trial``. ``migrations``: those that the open events get, in words.
     """
 
     stream: str
@@ -66,11 +70,12 @@ class ApplyPlan:
     fields: tuple[Taken, ...]
     anew: bool
     trial: Terms | None = USUAL
+    migrations: tuple[str, ...] = ()
 
     @property
     def changes_something(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.fields)
+        return bool(self.fields or self.migrations)
 
     @property
     def refused(self) -> tuple[Taken, ...]:
@@ -87,7 +92,9 @@ class ApplyPlan:
         """Digest of 16 hex digits, the same for the same decision on any machine."""
         decided = ("stream", "lineage", "fingerprint", "anew")
         on_trial = approved_terms(self.trial) if self.anew else {}
-        return typed_digest({**{name: value for name, value in asdict(self).items() if name in decided}, **on_trial})
+        migrated = {"migrations": self.migrations} if self.migrations else {}
+        chosen = {name: value for name, value in asdict(self).items() if name in decided}
+        return typed_digest({**chosen, **on_trial, **migrated})
 
     def require_possible(self) -> None:
         """Raise InvalidSpec for the first field that this command cannot change."""
@@ -115,6 +122,10 @@ class ApplyPlan:
             yield "  nothing of it can be applied before that is settled"
             return
         yield "  a canonical savepoint of what is open is made first"
+        for migration in self.migrations:
+            yield f"  migrates open events by {migration}"
+        if self.migrations:
+            yield f"  see what it does to them: `sessionizer migration check {self.stream} --deep`"
         if self.anew:
             yield f"  from  lineage {self.lineage}, after batch {self.batch_id}; it is left, and kept"
             yield "  to    a new lineage with every open session"
@@ -142,9 +153,20 @@ def plan_apply(
     return ApplyPlan(stream, lineage, batch_id, spec_fingerprint(spec), fields, anew or needed, trial)
 
 
+def add_migrations(plan: ApplyPlan, pending: Sequence[Migration]) -> ApplyPlan:
+    """Add the ``pending`` migrations, which need a new lineage, to a plan."""
+    migrations = tuple(f"{each.id} ({migration_digest(each)}): {describe_migration(each)}" for each in pending)
+    return replace(plan, anew=plan.anew or bool(pending), migrations=migrations)
+
+
 def _taken(stream: str, change: Change) -> Taken:
     if change.field == KEY_GROUPS:
         return Taken(change.field, str(change), Way.NEW_LINEAGE, "the state is divided anew")
+    if change.field == MIGRATIONS:
+        now = [each["id"] for each in change.now or []]
+        before = [each["id"] for each in change.before or []]
+        way = Way.IN_PLACE if only_forgets(change) else Way.MIGRATION
+        return Taken(change.field, f"{change.field}: {before} → {now}", way)
     if change.field in WHICH_SOURCE:
         other = f"`sessionizer switch {stream} --start-at …`, which says where the other source begins"
         return Taken(change.field, str(change), Way.OTHER_VERB, other)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.decisions import Change
 
 KEY_GROUPS: Final = "key_groups"
+MIGRATIONS: Final = "migrations"
 WHICH_SOURCE: Final = ("source.format", "source.path", "source.topic")
 """Fields that select the events. Brokers may move, and the format of rows may change."""
 
@@ -36,6 +37,9 @@ def require_continuable(changes: Iterable[Change]) -> None:
         raise InvalidSpec(
             KEY_GROUPS, groups.now, f"Run `sessionizer rescale`, because the state has {groups.before} key groups"
         )
+    if MIGRATIONS in changed and not only_forgets(changed[MIGRATIONS]):
+        named = [each["id"] for each in changed[MIGRATIONS].now or []]
+        raise InvalidSpec(MIGRATIONS, named, "Run `sessionizer apply` to migrate the open events into a new lineage")
     for field in WHICH_SOURCE:
         if field in changed:
             found = changed[field]
@@ -46,7 +50,15 @@ def require_continuable(changes: Iterable[Change]) -> None:
 def verbs_needed(changes: Iterable[Change]) -> dict[str, str]:
     """Return the command for each field that no running lineage can take. It is empty if a start is enough."""
     verbs = {KEY_GROUPS: "rescale", **dict.fromkeys(WHICH_SOURCE, "switch")}
-    return {change.field: verbs[change.field] for change in changes if change.field in verbs}
+    found = {change.field: verbs[change.field] for change in changes if change.field in verbs}
+    migrates = any(change.field == MIGRATIONS and not only_forgets(change) for change in changes)
+    return {**found, **({MIGRATIONS: "apply"} if migrates else {})}
+
+
+def only_forgets(change: Change) -> bool:
+    """Whether a change of the migrations removes only the oldest ones, whose effect is in the state."""
+    before, now = change.before or [], change.now or []
+    return bool(now == before[len(before) - len(now) :])
 
 
 def require_whole(changes: Iterable[Change], half_written: int | None) -> None:

@@ -27,6 +27,7 @@
     │   ├── DataElsewhere        a lineage whose data is in another data root
     │   ├── HalfWrittenBatch     a batch that must be finished before the state can go elsewhere
     │   ├── UnfaithfulState      a new lineage that differs from the state that it was given
+    │   ├── MigrationRefused     a migration that was edited once applied, or that does not fit the open events
     │   ├── StreamBegun          a stream that has begun already, so no history can precede it
     │   ├── NoWayBack            a lineage to whose predecessor the stream cannot go back
     │   ├── LineageUnfit         a lineage that did not pass its trial: a user decides
@@ -92,6 +93,7 @@ from sessionizer.errors.state_errors import (
     HalfWrittenBatch,
     LineageLeft,
     LineageUnfit,
+    MigrationRefused,
     NotAccepted,
     NothingToSave,
     NothingToShow,
@@ -150,6 +152,7 @@ __all__ = [
     "LeaseLost",
     "LineageLeft",
     "LineageUnfit",
+    "MigrationRefused",
     "Misfits",
     "NoWayBack",
     "NotAccepted",

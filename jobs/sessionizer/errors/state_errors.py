@@ -160,6 +160,16 @@ class UnusableSavepoint(TerminalError):
         super().__init__(f"savepoint {savepoint} cannot be used: {cause}")
 
 
+class MigrationRefused(TerminalError):
+    """The ``migration`` of ``stream`` cannot be applied: ``cause``. ``to_do`` says what to do, in the imperative."""
+
+    exit_code = 62
+
+    def __init__(self, stream: str, migration: str, cause: str, to_do: str) -> None:
+        self.stream, self.migration, self.cause, self.to_do = stream, migration, cause, to_do
+        super().__init__(f"migration {migration!r} of stream {stream!r} cannot be applied: {cause}. {to_do}")
+
+
 class NoWayBack(TerminalError):
     """The predecessor of ``lineage`` of ``stream`` cannot be resumed: ``cause``."""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 ANNOUNCED_TIMEOUTS: Final = "announced_timeouts.json"
 LEFT_OUT: Final = "left_out.json"
 CHECKPOINT_RECORD: Final = "checkpoint.json"
+MIGRATIONS: Final = "migrations.json"
 SOURCE_IDS: Final = "source.json"
 TYPES: Final = "types.json"
 
@@ -56,6 +57,11 @@ class LineageHome:
     def fingerprint(self) -> ControlPath:
         """The release, the code and the versions that it runs by."""
         return self.records / "fingerprint.json"
+
+    @property
+    def migrations(self) -> ControlPath:
+        """The migrations that its open events have had."""
+        return self.records / MIGRATIONS
 
     @property
     def drained(self) -> ControlPath:

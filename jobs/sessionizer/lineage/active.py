@@ -17,6 +17,7 @@ from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.lineage_home import TYPES
 from sessionizer.home.names import is_identifier, minted_id
 from sessionizer.home.stream_home import LINEAGES
+from sessionizer.lineage.applied_migrations import begin_applied
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, write_checkpoint_record
 from sessionizer.lineage.fingerprint import present_fingerprint, write_fingerprint
 from sessionizer.lineage.kept_spec import write_lineage_spec
@@ -96,6 +97,7 @@ def make_lineage(home: StreamHome, spec: LineageSpec | None) -> str:
     write_fingerprint(home, lineage, present_fingerprint())
     if spec is not None:
         write_lineage_spec(home, lineage, spec)
+        begin_applied(home, lineage, spec)
     return lineage
 
 

@@ -48,8 +48,8 @@ def decisions_of(spec: StreamSpec) -> Decisions:
 
 
 def decided_by(document: Mapping[str, Any]) -> Decisions:
-    """Return all decisions of a spec as JSON, also of one that this release would refuse."""
-    return {field: value for field, value in leaves(document) if field not in WITHOUT_EFFECT}
+    """Return all decisions of a spec as JSON, also of one that this release would refuse. An empty list is none."""
+    return {field: value for field, value in leaves(document) if field not in WITHOUT_EFFECT and value != []}
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Change, ...]:

@@ -13,8 +13,8 @@ from support.places import REPOSITORY
 OF_COMMANDS: Final = "it ends a command that somebody has typed, which tells them itself: no supervisor sees it"
 SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
-    "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft", "DriverStillRuns",
-    "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
+    "MigrationRefused", "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft",
+    "DriverStillRuns", "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
     "SourceFileUnfit",
 )  # fmt: skip
 LOOKING: Final = ("NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint")

@@ -43,6 +43,7 @@ EXAMPLES: list[SessionizerError] = [
     errors.NoWayBack("clicks", "20261121T105501-3fa9c2", "it began without the state of another"),
     errors.LineageUnfit("clicks", "20261121T105501-3fa9c2", None, "80% of its rows were refused, 1% before"),
     errors.LineageLeft("clicks", "20261121T105501-3fa9c2", "20261121T105501-000000", "3 of its drivers ended"),
+    errors.MigrationRefused("clicks", "users", "it is applied, and was edited since", "Restore its text"),
     errors.PlanChanged("clicks", "0123456789abcdef", "fedcba9876543210"),
     errors.StreamMovedOn("clicks", "0123456789abcdef", "lineage a was left"),
     errors.OperationPastReturn("clicks", "restore", "taken_back", "sessionizer restore clicks a --approve 1"),

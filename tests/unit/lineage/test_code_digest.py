@@ -47,7 +47,7 @@ def test_a_change_elsewhere_does_not(package: Path, module: str) -> None:
 
 
 def test_a_module_more_and_another_name_change_it(package: Path) -> None:
-    (package / "migrations").mkdir()
+    (package / "migrations").mkdir(exist_ok=True)
     (package / "migrations" / "one.py").write_text("STEP = 1\n")
     more = digest_of(package)
     (package / "migrations" / "one.py").rename(package / "migrations" / "two.py")

@@ -44,6 +44,7 @@ FILLED: dict[str, Any] = {
     "measures/pages": "count(page)",
     "rules/client_timeouts": {"app": "90 seconds", "ünï.☃😀": "1 day"},
     "rules/max_duration": None,
+    "migrations": [{"id": "users", "key": "user_id"}],
 }
 
 

@@ -22,7 +22,8 @@ from sessionizer.cli.state_commands.operations import (
 from sessionizer.cli.state_commands.typed import Shared, command_line
 from sessionizer.cli.terminal import say
 from sessionizer.control.operation import new_operation
-from sessionizer.deployment.apply_plan import VERB, plan_apply
+from sessionizer.deployment.apply_plan import VERB, add_migrations, plan_apply
+from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.state.commands.apply import Apply
 from sessionizer.state.downtime import downtime_of
 from sessionizer.state.lineages.standing import standing_of
@@ -52,7 +53,9 @@ def run(command: Apply, shared: Shared) -> None:
     if record is None:
         standing = standing_of(where)
         at = (standing.lineage, standing.batch_id)
+        waiting = waiting_migrations(where, standing.lineage, spec)
         first = plan_apply(stream, at, standing.spec, spec, anew=command.anew, trial=terms)
+        first = add_migrations(first, waiting)
         if not first.changes_something and carried_out(where, VERB, approve):
             return
         if not first.is_possible:  # nothing for Spark to look at

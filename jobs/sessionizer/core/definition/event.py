@@ -9,7 +9,9 @@ from sessionizer.core.definition.plain_values import written
 from sessionizer.core.definition.rules import NEVER_MS, SessionRules
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
+
+    from sessionizer.core.definition.stretch import AdmittedEvent
 
 BYTES_OF_VALUE: Final = 8
 """Bytes that each value counts, without its text or bytes. Null counts 0."""
@@ -80,7 +82,8 @@ class Batch:
     ``arrived_at_ms`` is the wall clock of the batch, higher than that of the batch before. A punctuation in the batch
     may carry ``timeout_changes``, the new gap timeout (ms) of each client named, and ``floor_ms``, a watermark. On an
     arrival clock only the floor that drains (``NEVER_MS``) counts. ``rules`` are the new rules from this batch on, or
-    None if they stay.
+    None if they stay. ``migrate`` changes the events that are open before the batch, and returns None for an event that
+    leaves.
     """
 
     events: tuple[Event, ...]
@@ -88,6 +91,7 @@ class Batch:
     floor_ms: int | None = None
     timeout_changes: Mapping[str, int] = field(default_factory=dict)
     rules: SessionRules | None = None
+    migrate: Callable[[AdmittedEvent], AdmittedEvent | None] | None = None
 
 
 def drain_at(arrived_at_ms: int) -> Batch:

@@ -3,7 +3,7 @@
 Every other path (micro-batches, Arrow, Spark SQL, a restored state) must equal it. It is written to be read, in plain
 Python, with one rule per function. Only tests and tools run it.
 
-A batch is taken in four steps:
+A batch is taken in four steps, after the migration of the open events, if it brings one (``_migrate``):
 
 1. its changes of timeouts come into force (``_timeout_in_force``);
 2. late events and duplicates are put aside (``_admit``);
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sessionizer.core.definition.identity import session_id
 from sessionizer.core.definition.plain_values import order_of
@@ -25,11 +25,14 @@ from sessionizer.core.definition.rules import NEVER_MS, TimeMode
 from sessionizer.core.definition.stretch import AdmittedEvent, Stretch, cut, order_in_key
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from sessionizer.core.definition.event import Batch, Event
     from sessionizer.core.definition.reasons import CloseReason
     from sessionizer.core.definition.rules import SessionRules
+
+_NO_THRESHOLD_MS: Final = -NEVER_MS
+"""A threshold at or before which no event is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ def sessionize(batches: Iterable[Batch], rules: SessionRules) -> Outcome:
         client_timeouts_ms = {**rules.client_timeouts_ms, **changed_timeouts_ms}
         seen.floor_ms = max(seen.floor_ms, batch.floor_ms or 0)
         bounds = _bounds(batch, seen, rules)
+        if batch.migrate is not None:
+            _migrate(batch.migrate, outcome)
         arrivals = [_arrival(event, batch, client_timeouts_ms, rules) for event in batch.events]
         _admit(arrivals, bounds.late_by_ms, outcome)
         _close(bounds.final_by_ms, outcome)
@@ -175,6 +180,8 @@ def _canonical_order(arrival: AdmittedEvent) -> tuple[Hashable, ...]:
         _nulls_first(event.client),
         tuple(order_of(value) for _, value in sorted(event.named_payload.items())),
         arrival.timeout_ms,
+        # alike within a batch, but not among migrated events
+        *(_nulls_first(cap) for cap in (arrival.max_events, arrival.max_duration_ms, arrival.max_bytes)),
     )
 
 
@@ -214,6 +221,16 @@ def _events_by_id(open_events: Iterable[AdmittedEvent], late_by_ms: int) -> dict
         if stretch.due_ms > late_by_ms
         for admitted in stretch.events
     }
+
+
+def _migrate(migrate: Callable[[AdmittedEvent], AdmittedEvent | None], outcome: Outcome) -> None:
+    """Replace the open events by their migrated ones, as if one batch had brought all of them.
+
+    Events of two keys may get one key. If they have one id, the first stays, and the others are duplicates.
+    """
+    migrated = [after for after in map(migrate, outcome.open_events) if after is not None]
+    outcome.open_events = []
+    _admit(migrated, _NO_THRESHOLD_MS, outcome)
 
 
 # Which sessions are final

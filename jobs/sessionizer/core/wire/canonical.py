@@ -27,7 +27,7 @@ from sessionizer.core.definition.rules import Caps
 from sessionizer.core.wire import schema
 from sessionizer.core.wire.alignment import aligned_table, united
 from sessionizer.core.wire.alike import is_identical
-from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted
+from sessionizer.core.wire.codec import admitted_after, admitted_with, continues, mark_admitted, mark_continued
 from sessionizer.core.wire.wide import log_tables, narrowed, widened
 
 if TYPE_CHECKING:
@@ -90,14 +90,19 @@ def _admission_of(table: pa.Table) -> dict[str, Any]:
 def log_of(rows: pa.Table) -> list[pa.Table]:
     """Return the log of one group that ``rows`` by ``canonical_schema`` make.
 
-    The rows may come in any order and from any groups.
+    The rows may come in any order and from any groups. Rows of one turn and one threshold stay one batch, even if their
+    caps or columns put them into several tables.
     """
     events = widened(_inside(rows))
-    return [
-        piece
-        for positions in _batches(rows)
-        for piece in log_tables(_admitted(events, positions, rows.column(ADMISSION)[int(positions[0])].as_py()))
-    ]
+    log: list[pa.Table] = []
+    before: tuple[int, int] | None = None
+    for positions in _batches(rows):
+        admission = rows.column(ADMISSION)[int(positions[0])].as_py()
+        first, *others = log_tables(_admitted(events, positions, admission))
+        batch = (admission["turn"], admission["late_before_ms"])
+        log += [mark_continued(first) if batch == before else first, *others]
+        before = batch
+    return log
 
 
 def taken(rows: pa.Table, positions: Int64s) -> pa.Table:

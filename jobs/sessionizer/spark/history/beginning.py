@@ -22,14 +22,14 @@ from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS
 from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.sink_folders import sink_folders
 from sessionizer.lineage.trial.batch_log import BatchLog, table_key
-from sessionizer.spark.history.first_batch import open_events_in
 from sessionizer.spark.ingest.timeout_table import announcement
 from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
 from sessionizer.spark.sinks.own_tables import have_tables, streamed_tables
 from sessionizer.spark.sinks.table_shapes import STREAMED
 from sessionizer.spark.sinks.write import Sinks
+from sessionizer.spark.state.emitted_rows import open_events_in
 from sessionizer.spark.state.lineages.seeding import Seeding
-from sessionizer.spark.state.open_events import open_payload
+from sessionizer.spark.state.open_events import open_event_schema
 from sessionizer.spark.state.restores.table_rows import change_rows, count_changes
 from sessionizer.state.lineages.handover import Handover, Step, settle
 from sessionizer.state.lineages.origin import Origin, activated_by, origins_of
@@ -122,7 +122,7 @@ class Beginning:
             timeouts=taken.timeouts,
             records={ANNOUNCED_TIMEOUTS: announcement(taken.timeouts)} if taken.timeouts else {},
         )
-        return seeding.run(open_events_in(taken.frame(taking.spark), open_payload(taken.kept)), handover)
+        return seeding.run(open_events_in(taken.frame(taking.spark), open_event_schema(taken.kept)), handover)
 
     def _finish_step(self, step: Step) -> None:
         """Delete the stream's rows so far when the new lineage is whole, just before it becomes active."""

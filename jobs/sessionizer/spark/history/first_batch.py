@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.core.key_group.admission import admit
 from sessionizer.core.key_group.append_or_merge import NO_PLAN, Step
 from sessionizer.core.key_group.merging import merge
 from sessionizer.core.wire import rows, schema
-from sessionizer.core.wire.canonical import canonical_schema, typed_rows
-from sessionizer.core.wire.codec import opened
+from sessionizer.core.wire.canonical import typed_rows
 from sessionizer.core.wire.wide import pieces
 from sessionizer.spark.ingest.guard import EVENT_TIME, REASON
 from sessionizer.spark.query.assembly import group_of
 from sessionizer.spark.query.processor import Output
+from sessionizer.spark.state.emitted_rows import emitted_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,7 +85,7 @@ class FirstBatch:
             events = events.filter(pc.invert(later))
         if events.num_rows:
             self._decide(events, output)
-        return _emitted(output)
+        return emitted_table(output)
 
     def _decide(self, events: pa.Table, output: Output) -> None:
         admitted = admit(events, _NOBODY_IS_LATE, self.rules, {}).admitted
@@ -110,25 +109,6 @@ def look(guarded: Guarded) -> Looked:
     return Looked(0, None, refused) if events is None else Looked(events["rows"], events["latest_ms"], refused)
 
 
-def open_events_in(taken: DataFrame, kept: schema.Payload) -> DataFrame:
-    """Return the open events among rows of ``FirstBatch.taken``, by ``canonical_schema``."""
-    shape = canonical_schema(schema.event_schema(kept, TimeMode.EVENT_TIME))
-
-    def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for blob in batch.column("blob"):
-                yield from opened(blob.as_buffer())
-
-    blobs = taken.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
-    return blobs.mapInArrow(open_blobs, from_arrow_schema(shape, prefer_timestamp_ntz=False))
-
-
-def counts_in(taken: DataFrame) -> dict[str, int]:
-    """Return the number of rows of each kind."""
-    counted = taken.groupBy("kind").agg(F.sum("row_count").alias("rows")).collect()
-    return {row["kind"]: row["rows"] for row in counted}
-
-
 def _taker(first: FirstBatch) -> Callable[[pa.Table], pa.Table]:
     def take(share: pa.Table) -> pa.Table:
         return first.take(share.drop_columns([_SHARE]).replace_schema_metadata(None))
@@ -140,9 +120,4 @@ def _refuse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         output = Output(0)
         output.table(rows.QUARANTINE, batch)
-        yield from _emitted(output).to_batches()
-
-
-def _emitted(output: Output) -> pa.Table:
-    columns = {"kind": pa.string(), "key_group": pa.int32(), "row_count": pa.int32(), "blob": pa.binary()}
-    return pa.Table.from_pylist([row.asDict() for row in output.rows], pa.schema(columns))
+        yield from emitted_table(output).to_batches()

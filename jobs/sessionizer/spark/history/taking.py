@@ -16,10 +16,11 @@ from sessionizer.home.names import minted_id
 from sessionizer.home.stamp import stamped
 from sessionizer.lineage.checkpoint import SeenFile
 from sessionizer.lineage.kept_types import KeptTypes
-from sessionizer.spark.history.first_batch import FirstBatch, counts_in, look
+from sessionizer.spark.history.first_batch import FirstBatch, look
 from sessionizer.spark.history.past_rows import FIELD, Place, read_to_now, rows_of_past
 from sessionizer.spark.history.read import client_timeouts, rules_in_force
 from sessionizer.spark.ingest.kept_types import require_in_reach, types_of
+from sessionizer.spark.state.emitted_rows import counts_in
 from sessionizer.spark.state.open_events import open_payload
 from sessionizer.state.seeds.seed_plan import BEGINNING, NOW, SOURCE, Figures
 

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 REASON = "reason"
 EVENT_TIME = "event_time"
-_INTEGERS = ("byte", "short", "integer", "long")
+INTEGERS: Final = ("byte", "short", "integer", "long")
 _TYPED: Final = {
     "event_time": (("timestamp", "timestamp_ntz", "date"), "For epoch milliseconds write timestamp_millis(...)"),
     "closes": (("boolean",), "For example: type = 'logout'"),
-    "timeout_ms": (_INTEGERS, "It is in milliseconds, for example cast(timeout_s * 1000 as bigint)"),
+    "timeout_ms": (INTEGERS, "It is in milliseconds, for example cast(timeout_s * 1000 as bigint)"),
 }
 """Fields of a mapping that must have one of some types, and an example."""
 _READ: Final = frozenset({RAW, POSITION, FAULT})

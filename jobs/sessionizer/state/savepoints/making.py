@@ -15,6 +15,7 @@ from sessionizer.home.disk.room import first_line, unwritable
 from sessionizer.home.names import minted_id
 from sessionizer.home.savepoint_home import SavepointHome
 from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.applied_migrations import read_applied
 from sessionizer.lineage.checkpoint import committed_batches
 from sessionizer.lineage.fingerprint import present_fingerprint
 from sessionizer.lineage.sink_folders import sink_folders
@@ -137,6 +138,7 @@ class Making:
             files=tuple(data_files(self.home)),
             former_sinks=tuple(self._former_sinks()),
             source_ids=read_source_ids(self.stream, standing.lineage),
+            migrations=read_applied(self.stream, standing.lineage),
         )
         write_manifest(self.home, manifest)
         add_mark(self.stream, self._mark(manifest))

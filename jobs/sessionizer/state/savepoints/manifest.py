@@ -17,6 +17,7 @@ from sessionizer.home.data_files import examine_data_json, publish_json
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.stamp import json_digest, require_known_format, stamped
 from sessionizer.lineage.fingerprint import Fingerprint
+from sessionizer.migrations.pending import AppliedMigration
 from sessionizer.state.lineages.standing import Position
 from sessionizer.stream_spec.loading.spec_file import recorded_spec
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
 FORMAT: Final = 1
+_LATER_FIELDS: Final = frozenset({"source_ids", "migrations"})
+"""Fields that earlier releases did not write. An empty one is left out."""
 CHECKSUM: Final = "sha256"
 """Field with the SHA-256 of the manifest's other fields."""
 
@@ -98,7 +101,8 @@ class Manifest:
     never. A native savepoint was not counted: it has neither ``counts`` nor ``earliest_due_ms``.
 
     ``payload_types``: each column's types so far, oldest first, as Spark writes them in JSON. ``live``: made while the
-    stream ran. ``source_ids``: of the topics that were read, empty in savepoints of earlier releases.
+    stream ran. ``source_ids``: of the topics that were read. ``migrations``: those that the open events have had. Both
+    are empty in savepoints of earlier releases.
     """
 
     id: str
@@ -124,6 +128,7 @@ class Manifest:
     files: tuple[DataFile, ...] = field(default_factory=tuple)
     former_sinks: tuple[FormerSink, ...] = field(default_factory=tuple)
     source_ids: Mapping[str, str] = field(default_factory=dict)
+    migrations: tuple[AppliedMigration, ...] = field(default_factory=tuple)
 
     @property
     def versions(self) -> Mapping[tuple[str | None, str], int | None]:
@@ -145,9 +150,8 @@ class Manifest:
     def to_json(self) -> dict[str, Any]:
         """Return its fields as JSON values."""
         told = {**asdict(self), "kind": str(self.kind), "files": [asdict(file) for file in self.files]}
-        if not self.source_ids:  # as the manifests of earlier releases, whose digests were approved
-            del told["source_ids"]
-        return told
+        # as the manifests of earlier releases, whose digests were approved
+        return {name: value for name, value in told.items() if value or name not in _LATER_FIELDS}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Manifest:
@@ -219,5 +223,6 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "fingerprint": partial(_part, Fingerprint),
     "files": partial(_parts, DataFile),
     "former_sinks": partial(_parts, FormerSink),
+    "migrations": partial(_parts, AppliedMigration),
 }
 """Decoders of fields whose values are not plain JSON."""

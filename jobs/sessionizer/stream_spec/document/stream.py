@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sessionizer.core.definition.rules import TimeMode
 from sessionizer.stream_spec.document.duration import SECOND, Duration
 from sessionizer.stream_spec.document.mapping import Mapping
+from sessionizer.stream_spec.document.migration import Migration, check_unique_ids
 from sessionizer.stream_spec.document.names import COLUMN_NAMES_SCHEMA, ColumnName, Expression, Name, Text
 from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.savepoints import Savepoints
@@ -43,6 +44,10 @@ class StreamSpec(Section):
     savepoints: Savepoints = Field(
         default_factory=lambda: Savepoints.model_validate({}),
         description="Savepoints that are made by themselves.",
+    )
+    migrations: list[Migration] = Field(
+        default_factory=list,
+        description="What happens to open events once, in this order, when the stream goes on by a changed spec.",
     )
     key_groups: int = Field(
         default=16,
@@ -86,6 +91,11 @@ class StreamSpec(Section):
                 raise refusal(
                     expression, "Rename the measure, because a payload column has that name", "measures", name
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _migrations_are_told_apart(self) -> Self:
+        check_unique_ids(self.migrations)
         return self
 
 

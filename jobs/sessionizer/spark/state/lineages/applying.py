@@ -6,20 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
-from sessionizer.deployment.apply_plan import VERB, plan_apply
+from sessionizer.deployment.apply_plan import VERB, add_migrations, plan_apply
 from sessionizer.deployment.refusals import require_whole
 from sessionizer.deployment.running_spec import new_record
 from sessionizer.errors import PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
 from sessionizer.lineage.kept_spec import write_lineage_spec
-from sessionizer.spark.ingest.kept_types import require_readable_state
+from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
 from sessionizer.spark.sinks.examine import examine
 from sessionizer.spark.sinks.half_written import half_written_batch
 from sessionizer.spark.sinks.own_tables import have_tables, require_own_tables_fit
 from sessionizer.spark.sinks.table_shapes import STREAMED
+from sessionizer.spark.state.lineages.finished_rows import write_finished_rows
+from sessionizer.spark.state.lineages.migrated_events import MigratedEvents
 from sessionizer.spark.state.lineages.reseeding import Reseeding
 from sessionizer.spark.state.lineages.seeding import Seeding
 from sessionizer.spark.state.savepoints.savepoint import make_savepoint
@@ -67,7 +70,7 @@ class Applying:
         standing = standing_of(self.home)
         plan = self._plan_of(standing)
         if plan.is_possible:
-            self._examined(standing)
+            self._examined(standing, self._migrated(standing, self.home.seeds))
         return plan
 
     def run(
@@ -82,6 +85,7 @@ class Applying:
         if lineage is None:
             with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
                 lineage = self._carried_out(operation, permit, after)
+        write_finished_rows(self.spark, self.home, lineage, self._folder(operation), permit)
         return operation.finish(lineage)
 
     def _applied_in_place(self, record: OperationRecord) -> str | None:
@@ -96,7 +100,8 @@ class Applying:
         if plan.digest != operation.record.digest:
             raise PlanChanged(self.home.name, operation.record.digest, plan.digest)
         plan.require_possible()
-        examined = self._examined(standing)
+        migrated = self._migrated(standing, self._folder(operation))
+        examined = self._examined(standing, migrated)
         operation.reached(Reached.STOPPED)
         asked = SavepointRequest(
             self.savepoints, f"before {VERB} {operation.record.id}", f"{VERB}-{operation.record.id}", live=False
@@ -105,7 +110,7 @@ class Applying:
         operation.reached(Reached.SAVED)
         have_tables(self.spark, self.home, self.spec, examined.shapes(self.spec))
         if plan.anew:
-            return self._go_on_anew(standing, examined, permit, after)
+            return self._go_on_anew(standing, examined, migrated, permit, after)
         self._require_whole(standing)
         permit()
         write_lineage_spec(self.home, standing.lineage, new_record(self.home, self.spec))
@@ -113,7 +118,12 @@ class Applying:
         return standing.lineage
 
     def _go_on_anew(
-        self, standing: Standing, examined: Examined, permit: Callable[[], None], after: Callable[[str], None]
+        self,
+        standing: Standing,
+        examined: Examined,
+        migrated: MigratedEvents | None,
+        permit: Callable[[], None],
+        after: Callable[[str], None],
     ) -> str:
         partitions = partitions_of(standing.settings[PARTITIONS], self.spec.key_groups)
         seeding = Seeding(
@@ -127,15 +137,27 @@ class Applying:
             trial=self.trial,
         )
         origin = Origin(VERB, epoch_ms(), standing.lineage, standing.batch_id)
-        return Reseeding(seeding, standing, new_record(self.home, self.spec), origin).run()
+        return Reseeding(seeding, standing, new_record(self.home, self.spec), origin, migrated=migrated).run()
 
     def _plan_of(self, standing: Standing) -> ApplyPlan:
         at = (standing.lineage, standing.batch_id)
-        return plan_apply(self.home.name, at, standing.spec, self.spec, anew=self.anew, trial=self.trial)
+        pending = waiting_migrations(self.home, standing.lineage, self.spec)
+        plan = plan_apply(self.home.name, at, standing.spec, self.spec, anew=self.anew, trial=self.trial)
+        return add_migrations(plan, pending)
 
-    def _examined(self, standing: Standing) -> Examined:
+    def _migrated(self, standing: Standing, folder: DataPath) -> MigratedEvents | None:
+        pending = waiting_migrations(self.home, standing.lineage, self.spec)
+        return MigratedEvents(self.spark, self.home, standing, pending, folder) if pending else None
+
+    def _folder(self, operation: Operation) -> DataPath:
+        return self.home.seeds / operation.record.id
+
+    def _examined(self, standing: Standing, migrated: MigratedEvents | None) -> Examined:
         examined = examine(self.spark, self.spec, self.home.platform)
-        require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+        if migrated is None:
+            require_readable_state(self.home, standing.lineage, self.spec, examined.guarded.payload)
+        else:
+            require_in_reach(examined.guarded.payload, migrated.kept)
         require_own_tables_fit(self.spark, self.home, self.spec, examined.shapes(self.spec))
         return examined
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS, LEFT_OUT, SOURCE_IDS
+from sessionizer.home.lineage_home import ANNOUNCED_TIMEOUTS, LEFT_OUT, MIGRATIONS, SOURCE_IDS
+from sessionizer.lineage.applied_migrations import record_of_applied
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.kept_spec import LineageSpec
 from sessionizer.lineage.kept_types import KeptTypes
@@ -134,6 +135,7 @@ class Restoring:
             # what the groups keep was passed on: else a client that the table has lost would keep its own for ever
             records={
                 **({ANNOUNCED_TIMEOUTS: announcement(timeouts)} if timeouts else {}),
+                MIGRATIONS: record_of_applied(manifest.migrations),
                 **({LEFT_OUT: self.left_out.record()} if self.left_out else {}),
                 **({SOURCE_IDS: record_of_ids(manifest.source_ids)} if manifest.source_ids else {}),
             },

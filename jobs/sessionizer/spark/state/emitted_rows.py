@@ -1,0 +1,44 @@
+"""Rows by ``rows.EMITTED`` that no query emitted: the results of a history, or of a state that is migrated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sessionizer.core.wire import rows
+from sessionizer.core.wire.canonical import canonical_schema
+from sessionizer.core.wire.codec import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from sessionizer.spark.query.processor import Output
+
+
+def emitted_table(output: Output) -> pa.Table:
+    """Return an output as a table by ``rows.EMITTED``."""
+    columns = {"kind": pa.string(), "key_group": pa.int32(), "row_count": pa.int32(), "blob": pa.binary()}
+    return pa.Table.from_pylist([row.asDict() for row in output.rows], pa.schema(columns))
+
+
+def open_events_in(emitted: DataFrame, events: pa.Schema) -> DataFrame:
+    """Return the emitted open events by ``canonical_schema``. ``events``: their columns in the state."""
+
+    def open_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column("blob"):
+                yield from opened(blob.as_buffer())
+
+    blobs = emitted.where(F.col("kind") == rows.OPEN_EVENTS).select("blob")
+    return blobs.mapInArrow(open_blobs, from_arrow_schema(canonical_schema(events), prefer_timestamp_ntz=False))
+
+
+def counts_in(emitted: DataFrame) -> dict[str, int]:
+    """Return the number of rows of each kind."""
+    counted = emitted.groupBy("kind").agg(F.sum("row_count").alias("rows")).collect()
+    return {row["kind"]: row["rows"] for row in counted}

@@ -1,0 +1,80 @@
+"""Rows that a migration leaves as they are: sessions that were over before it, and conflicting duplicates.
+
+They are kept in a folder of the command until the new lineage is active. Then they are written into the tables that the
+old spec names, as batch 0 of the new lineage. A table takes that batch once, so a killed command does it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from sessionizer.core.wire import rows
+from sessionizer.errors import DamagedFile
+from sessionizer.home.data_files import names_in, remove_tree
+from sessionizer.home.data_root import uri_of
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.lineage.trial.batch_log import BatchLog, table_key
+from sessionizer.spark.ingest.guard import arrow_fields
+from sessionizer.spark.sinks.guarded_aggregates import GuardedAggregates
+from sessionizer.spark.sinks.own_tables import streamed_tables
+from sessionizer.spark.sinks.write import Sinks
+from sessionizer.state.lineages.origin import lineage_before
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.wire import schema
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.lineage.kept_types import KeptTypes
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+DECIDED: Final = "decided"
+"""Folder with rows of ``rows.EMITTED``: what the key groups came to before the migration."""
+_SEED_BATCH: Final = 0
+
+
+def payload_so_far(spec: StreamSpec, kept: KeptTypes) -> schema.Payload:
+    """Return the payload columns of the ``spec`` so far, in the newest of the types that each had."""
+    types = {name: kept.payload[name][-1] for name in spec.mapping.payload if name in kept.payload}
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
+    return arrow_fields(StructType.fromJson({"type": "struct", "fields": fields}))
+
+
+def write_finished_rows(
+    spark: SparkSession, home: StreamHome, lineage: str, folder: DataPath, permit: Callable[[], None]
+) -> None:
+    """Write the finished rows in ``folder`` as batch 0 of ``lineage``, then remove the folder.
+
+    Without a folder nothing is left to do. Raises DamagedFile, LeaseLost, and the errors of the tables.
+    """
+    if not names_in(folder):
+        return
+    before = lineage_before(home, lineage)
+    record = read_lineage_spec(home, before) if before else None
+    kept = read_kept_types(home, before) if before else None
+    if record is None or kept is None:
+        raise DamagedFile(home.lineage(before or lineage).root, "it lacks spec.json or types.json")
+    spec = recorded_spec(record.document, home.lineage(lineage).spec)
+    sinks = Sinks(
+        lineage,
+        streamed_tables(home, spec),
+        payload_so_far(spec, kept),
+        GuardedAggregates.of(spark, spec.measures),
+        spec.sink.keep_events,
+        permit,
+        stream=spec.name,
+        begun=_SEED_BATCH,
+    )
+    decided = spark.read.schema(rows.EMITTED).parquet(uri_of(folder / DECIDED))
+    counts = sinks.write(decided.where(F.col("kind").isin(rows.SESSIONS, rows.QUARANTINE)), _SEED_BATCH)
+    written = [table_key(spec.sink.path, table) for table in counts.tables]
+    BatchLog(home.lineage(lineage).batches).note_rows(_SEED_BATCH, written)
+    remove_tree(folder)

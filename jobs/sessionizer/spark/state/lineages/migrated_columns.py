@@ -1,0 +1,147 @@
+"""Migrations of canonical open events in Spark: each is a projection, whose SQL passes the guard of mappings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.core.wire import schema
+from sessionizer.core.wire.canonical import ADMISSION
+from sessionizer.migrations.compiled import compile_migration
+from sessionizer.spark.ingest.expressions import checked_type, require_keepable, require_type
+from sessionizer.spark.ingest.guard import INTEGERS
+from sessionizer.spark.ingest.payload_types import normalize_type
+from sessionizer.spark.ingest.years import find_beyond_years
+from sessionizer.spark.internals.trying import never_failing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from sessionizer.migrations.compiled import Assignment, CompiledMigration
+    from sessionizer.stream_spec.document.migration import Migration
+
+_ROW: Final = "_row"
+_PREFIX: Final = f"{schema.PAYLOAD}_"
+_CLOCK: Final = "clock_ms"
+_TIE: Final = "tie_ms"
+_TIMEOUT: Final = schema.TIMEOUT
+_EVENT: Final = frozenset({schema.KEY, schema.CLIENT, _CLOCK, _TIE, schema.EVENT_ID, schema.CLOSES, _TIMEOUT})
+
+
+def migrated_rows(stream: str, rows: DataFrame, migrations: Iterable[Migration]) -> DataFrame:
+    """Return canonical open events after ``migrations``, one after the other. Other columns of ``rows`` stay.
+
+    Nothing is evaluated. A key is null where its expression gave none, and a timeout is below 1 where its was none.
+    Raises InvalidSpec for SQL that does not fit, and MigrationRefused.
+    """
+    for migration in migrations:
+        compiled = compile_migration(stream, migration, payload_names(rows.columns))
+        rows = _migrated(rows, compiled)
+    return rows
+
+
+def payload_names(columns: Sequence[str]) -> list[str]:
+    """Return the names that a spec has for the payload ``columns`` of canonical rows."""
+    return [name.removeprefix(_PREFIX) for name in columns if name.startswith(_PREFIX)]
+
+
+def payload_of(rows: DataFrame) -> StructType:
+    """Return the payload columns of canonical rows with their types, by the names of the spec."""
+    found = StructType()
+    for name in payload_names(rows.columns):
+        found = found.add(name, rows.schema[f"{_PREFIX}{name}"].dataType)
+    return found
+
+
+def shown_events(rows: DataFrame) -> list[Column]:
+    """Return the columns of an open event as a migration sees them."""
+    payload = payload_names(rows.columns)
+    at = F.nullif(F.col(_TIE), F.lit(0)) if _TIE in rows.columns else F.col(_CLOCK)
+    own = {
+        schema.KEY: F.col(schema.KEY),
+        schema.CLIENT: F.col(schema.CLIENT),
+        "event_time": F.timestamp_millis(at),
+        schema.EVENT_ID: F.col(schema.EVENT_ID),
+        schema.CLOSES: F.col(schema.CLOSES),
+        _TIMEOUT: F.col(_TIMEOUT),
+    }
+    # a payload column of the same name is meant, because only that one is the user's
+    ours = [column.alias(name) for name, column in own.items() if name not in payload]
+    return [*ours, *(F.col(f"`{_PREFIX}{name}`").alias(name) for name in payload)]
+
+
+def _migrated(rows: DataFrame, compiled: CompiledMigration) -> DataFrame:
+    view = rows.select(F.struct(*(F.col(f"`{name}`") for name in rows.columns)).alias(_ROW), *shown_events(rows))
+    set_by_it = {
+        schema.KEY: _text(view, compiled.key),
+        schema.CLIENT: _text(view, compiled.client),
+        _TIMEOUT: _timeout(view, compiled.timeout_ms),
+        ADMISSION: _admission(compiled),
+    }
+    payload = {f"{_PREFIX}{each.column}": _payload(view, each) for each in compiled.payload}
+    stays = _condition(view, compiled.where)
+    kept = view if stays is None else view.where(stays)
+    own = [name for name in rows.columns if not name.startswith(_PREFIX)]
+    # the payload columns stay between those of the event and the two that canonical rows end with
+    ordered = [name for name in own if name in _EVENT], list(payload), [name for name in own if name not in _EVENT]
+    found = {**set_by_it, **payload}
+    columns = [(name, found.get(name)) for names in ordered for name in names]
+    return kept.select(*((_kept(name) if column is None else column).alias(name) for name, column in columns))
+
+
+def _kept(name: str) -> Column:
+    return F.col(f"{_ROW}.`{name}`")
+
+
+def _text(view: DataFrame, assignment: Assignment) -> Column | None:
+    if assignment.sql is None:
+        return None
+    checked_type(view, assignment.field, assignment.sql)
+    return never_failing(view.sparkSession, assignment.sql).cast("string")
+
+
+def _timeout(view: DataFrame, assignment: Assignment) -> Column | None:
+    """Return the timeout, 0 for none, at most ``NEVER_MS``."""
+    if assignment.sql is None:
+        return None
+    require_type(view, assignment.field, assignment.sql, INTEGERS, "It is in milliseconds, for example 1800 * 1000L")
+    found = never_failing(view.sparkSession, assignment.sql).cast("bigint")
+    return F.least(F.coalesce(found, F.lit(0).cast("bigint")), F.lit(NEVER_MS))
+
+
+def _condition(view: DataFrame, assignment: Assignment) -> Column | None:
+    if assignment.sql is None:
+        return None
+    require_type(view, assignment.field, assignment.sql, ("boolean",), "For example: client <> 'test'")
+    return F.coalesce(never_failing(view.sparkSession, assignment.sql), F.lit(False))  # noqa: FBT003  lit has no keyword
+
+
+def _payload(view: DataFrame, assignment: Assignment) -> Column:
+    if assignment.sql is None:
+        return _kept(f"{_PREFIX}{assignment.column}")
+    kind = normalize_type(require_keepable(view, assignment.field, assignment.sql))
+    found = never_failing(view.sparkSession, assignment.sql).cast(kind)
+    beyond = find_beyond_years(found, kind)
+    # a moment that Arrow or Delta cannot keep would end the stream at the next merge
+    return found if beyond is None else F.when(~F.coalesce(beyond, F.lit(False)), found)  # noqa: FBT003  lit has no keyword
+
+
+def _admission(compiled: CompiledMigration) -> Column | None:
+    """Return the admission with the names of the columns that an event has from now on."""
+    if not compiled.set_columns and not compiled.dropped:
+        return None
+    names = _kept(ADMISSION)["columns"]
+    if compiled.dropped:
+        names = F.array_except(names, _names(compiled.dropped))
+    if compiled.set_columns:
+        names = F.array_union(names, _names(compiled.set_columns))
+    return F.col(f"{_ROW}.{ADMISSION}").withField("columns", F.array_sort(names))
+
+
+def _names(columns: Iterable[str]) -> Column:
+    return F.array(*(F.lit(f"{_PREFIX}{name}") for name in columns))

@@ -1,0 +1,151 @@
+"""Open events of a stopped stream for a new lineage: decided by the rules so far, then migrated (docs/migrations.md).
+
+Sessions that are over, and duplicates that wait undecided, are not migrated (``finished_rows``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.key_group.append_or_merge import NO_PLAN, GroupRules, Step
+from sessionizer.core.key_group.decided import decided_rows
+from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire.canonical import canonical_schema
+from sessionizer.core.wire.codec import decode
+from sessionizer.core.wire.group_labels import group_numbers
+from sessionizer.errors import MigrationRefused
+from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import remove_tree
+from sessionizer.home.data_root import uri_of
+from sessionizer.lineage.applied_migrations import read_applied, record_of_applied
+from sessionizer.lineage.checkpoint import planned_batch
+from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.migrations.pending import applied_now
+from sessionizer.spark.ingest.kept_types import types_of
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.query.processor import Output
+from sessionizer.spark.state.emitted_rows import counts_in, emitted_table, open_events_in
+from sessionizer.spark.state.lineages.finished_rows import DECIDED, payload_so_far
+from sessionizer.spark.state.lineages.migrated_columns import migrated_rows, payload_of
+from sessionizer.spark.state.open_events import kept_state, log_blobs, logs_in, reading_state
+from sessionizer.stream_spec.loading.spec_file import recorded_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sessionizer.home.data_root import DataPath
+    from sessionizer.home.json_record import JsonObject
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.spark.state.open_events import KeptState
+    from sessionizer.state.lineages.standing import Standing
+    from sessionizer.stream_spec.document.migration import Migration
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+MIGRATED: Final = "migrated"
+
+
+@dataclass(frozen=True)
+class MigratedEvents:
+    """The open events of the stream of ``home`` after ``standing``, and the ``pending`` migrations that they get.
+
+    ``folder``: where the results of this command are. It survives a kill, and ``decide`` makes it anew.
+    """
+
+    spark: SparkSession
+    home: StreamHome
+    standing: Standing
+    pending: tuple[Migration, ...]
+    folder: DataPath
+
+    @cached_property
+    def kept(self) -> KeptTypes:
+        """The types that the migrated events have. Raises InvalidSpec, MigrationRefused. Reads no event."""
+        shape = from_arrow_schema(canonical_schema(self._state.events), prefer_timestamp_ntz=False)
+        after = migrated_rows(self.home.name, self.spark.createDataFrame([], shape), self.pending)
+        return KeptTypes(self.standing.kept.time_mode).add_payload(types_of(payload_of(after)))
+
+    def decide(self) -> None:
+        """Decide the log of each key group by the rules so far, and keep the results. Reads the state once."""
+        remove_tree(self.folder)
+        with reading_state(self.spark):
+            decided = log_blobs(self.spark, self._state).mapInArrow(self._decider(), rows.EMITTED)
+            decided.write.parquet(uri_of(self.folder / DECIDED))
+
+    def migrate(self) -> DataFrame:
+        """Return the migrated open events, by ``canonical_schema``, kept in the folder. ``decide`` comes first.
+
+        Raises MigrationRefused if an event would have no key or no timeout.
+        """
+        after = migrated_rows(self.home.name, self.decided_events(), self.pending)
+        after.write.parquet(uri_of(self.folder / MIGRATED))
+        found = self.spark.read.schema(after.schema).parquet(uri_of(self.folder / MIGRATED))
+        self.require_whole(found)
+        return found
+
+    def decided_events(self) -> DataFrame:
+        """Read the open events before their migration, by ``canonical_schema``."""
+        return open_events_in(self._decided(), self._state.events)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of decided rows of each kind."""
+        return counts_in(self._decided())
+
+    def require_whole(self, migrated: DataFrame) -> None:
+        """Raise MigrationRefused if an event has no key, or no timeout of at least 1 ms."""
+        wrong = {"key": F.col(schema.KEY).isNull(), "timeout_ms": F.col(schema.TIMEOUT) < 1}
+        found = migrated.agg(*(F.count_if(each).alias(name) for name, each in wrong.items())).first()
+        for name in wrong:
+            if found is not None and found[name]:
+                by = next((each.id for each in self.pending if getattr(each, name)), self.pending[-1].id)
+                cause = f"{found[name]} open events would have no {name}"
+                to_do = f"Write coalesce(…, {name}), or leave these events out by where"
+                raise MigrationRefused(self.home.name, by, cause, to_do)
+
+    def record(self) -> JsonObject:
+        """Return the content of ``migrations.json`` for a lineage that begins with the migrated events."""
+        before = read_applied(self.home, self.standing.lineage)
+        return record_of_applied((*before, *applied_now(self.pending, epoch_ms())))
+
+    @cached_property
+    def _state(self) -> KeptState:
+        return kept_state(self.home, self.standing)
+
+    @cached_property
+    def _spec(self) -> StreamSpec:
+        """The spec that the lineage ran by so far."""
+        return recorded_spec(self.standing.spec, self.home.lineage(self.standing.lineage).spec)
+
+    def _decided(self) -> DataFrame:
+        return self.spark.read.schema(rows.EMITTED).parquet(uri_of(self.folder / DECIDED))
+
+    def _final_by_ms(self) -> int:
+        """Return the moment (epoch ms) up to which sessions were over in the newest batch."""
+        standing = self.standing
+        if standing.kept.time_mode != TimeMode.EVENT_TIME:
+            return standing.batch_at
+        return planned_batch(self.home.checkpoint(standing.lineage), standing.batch_id).watermark_ms
+
+    def _decider(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        spec, state, final_by_ms = self._spec, self._state, self._final_by_ms()
+        key_groups, events = state.key_groups, state.events
+        shared = GroupRules(rules_of(spec), payload_so_far(spec, self.standing.kept), key_groups)
+
+        def decide_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            numbers = group_numbers(key_groups)
+            for label, blobs in logs_in(batches):
+                found = decided_rows([decode(blob) for blob in blobs], numbers[label], shared, final_by_ms, events)
+                output = Output(numbers[label])
+                output.step(Step(NO_PLAN, merged=found.merged))
+                output.table(rows.OPEN_EVENTS, found.rows)
+                yield from emitted_table(output).to_batches()
+
+        return decide_groups

@@ -1,0 +1,253 @@
+"""A stream whose open events are migrated: the tables are those of old rules up to the cut, and new ones after it.
+
+One stream, edited in four ways at once: a column renamed, another key, a type narrowed, events that leave.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import Ending
+from sessionizer.core.definition.event import Batch, Event
+from sessionizer.core.definition.oracle import Outcome, sessionize
+from sessionizer.core.definition.rules import NEVER_MS
+from sessionizer.deployment.apply_plan import VERB
+from sessionizer.errors import MigrationRefused
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
+from sessionizer.lineage.trial.judging import Terms
+from sessionizer.spark.query.assembly import rules_of
+from sessionizer.spark.state.lineages.applying import Applying
+from sessionizer.spark.state.savepoints.savepoint import make_savepoint
+from sessionizer.state.lineages.handover import Step
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.state.savepoints.making import SavepointRequest
+from support.expected.checkpoint_log import CheckpointLog
+from support.processes.in_process import catch_up, drain
+from support.streams.changing_stream import records_of
+from support.streams.stage import Stage, clicks_spec
+from support.verbs.reseeded_stream import SEED_BATCH, Killed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sessionizer.core.definition.stretch import AdmittedEvent
+
+START_MS = 1_750_000_000_000
+Click = tuple[str, str | None, int, str, str, str, float, str]
+"""device, user, second, id, type, page, amount, client."""
+
+BEFORE: Sequence[Sequence[Click]] = (
+    (
+        ("phone", "ann", 0, "a1", "view", "/", 1.25, "web"),
+        ("phone", "ann", 1, "a2", "view", "/x", 2.0, "web"),
+        ("tablet", "ann", 5, "t1", "view", "/", 0.5, "web"),
+        ("kiosk", None, 3, "k1", "view", "/", 9.0, "web"),
+        ("lab", "tim", 2, "l1", "view", "/", 7.0, "test"),
+    ),
+    (
+        ("phone", "ann", 52, "a3", "view", "/y", 3.5, "web"),
+        ("tablet", "ann", 55, "t2", "buy", "/z", 4.75, "web"),
+        ("pc", "bob", 56, "b1", "view", "/", 1.0, "web"),
+        ("lab", "tim", 57, "l2", "view", "/", 7.0, "test"),
+        ("pc", "eve", 58, "e1", "view", "/", 1.0, "web"),
+    ),
+    (
+        ("phone", "ann", 60, "s", "view", "/same", 1.0, "web"),
+        ("tablet", "ann", 60, "s", "view", "/same", 1.0, "web"),
+        ("phone", "ann", 61, "c", "view", "/one", 1.0, "web"),
+        ("tablet", "ann", 61, "c", "view", "/two", 1.0, "web"),
+        ("phone", "ann", 52, "a3", "view", "/y", 3.5, "web"),
+        ("pc", "bob", 56, "b1", "view", "/other", 1.0, "web"),
+    ),
+)
+AFTER: Sequence[Sequence[Click]] = (
+    (
+        ("car", "ann", 70, "n1", "view", "/", 1.0, "web"),
+        ("pc", "bob", 71, "b2", "view", "/", 0.125, "web"),
+        ("kiosk", None, 72, "k2", "view", "/", 0.0, "web"),
+    ),
+    (("car", "ann", 150, "n2", "view", "/", 1.0, "web"), ("pc", "eve", 151, "e2", "view", "/", 1.0, "web")),
+)
+IDS = ["users-instead-of-devices", "kind-from-type", "cents"]
+OLD_COLUMNS = ("type", "page", "amount", "who")
+NEW_COLUMNS = ("page", "amount", "who", "kind")
+
+
+def old_spec() -> dict[str, Any]:
+    spec = clicks_spec(emit_every="5 minutes")
+    payload = {"type": "type", "page": "page", "amount": "amount", "who": "user_id"}
+    mapping = {"key": "device", "client": "client", "event_time": "timestamp_millis(ts)", "event_id": "event_id"}
+    return {**spec, "mapping": {**mapping, "payload": payload}, "measures": {"total": "sum(amount)"}}
+
+
+def new_spec() -> dict[str, Any]:
+    spec = old_spec()
+    payload = {"page": "page", "amount": "cast(amount * 100 as bigint)", "who": "user_id", "kind": "type"}
+    mapping = {**spec["mapping"], "key": "coalesce(user_id, device)", "payload": payload}
+    migrations = [
+        {"id": "users-instead-of-devices", "key": "coalesce(who, key)"},
+        {"id": "kind-from-type", "columns": {"kind": "type"}, "drop": ["type"]},
+        {"id": "cents", "columns": {"amount": "cast(amount * 100 as bigint)"}, "where": "client <> 'test'"},
+    ]
+    # a column of another type needs another table
+    return {**spec, "mapping": mapping, "migrations": migrations, "sink": {"path": "second"}, "key_groups": 3}
+
+
+def cents(amount: float) -> int:
+    return int(amount * 100)
+
+
+def event_of(click: Click, *, new: bool) -> Event:
+    device, user, second, event_id, kind, page, amount, client = click
+    at = START_MS + 1000 * second
+    if new:
+        payload: tuple[Any, ...] = (page, cents(amount), user, kind)
+        return Event(user or device, client, at, event_id, payload=payload, columns=NEW_COLUMNS)
+    return Event(device, client, at, event_id, payload=(kind, page, amount, user), columns=OLD_COLUMNS)
+
+
+def migrate(admitted: AdmittedEvent) -> AdmittedEvent | None:
+    """What the three migrations do to an open event."""
+    event = admitted.event
+    kind, page, amount, who = event.payload
+    if event.client == "test":
+        return None
+    payload = (page, cents(float(str(amount))), who, kind)
+    return replace(admitted, event=replace(event, key=str(who or event.key), payload=payload, columns=NEW_COLUMNS))
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """The stream after its migration and its end."""
+
+    stage: Stage
+    lineages: tuple[str, str]
+    files: dict[str, Sequence[Click]]
+    saved: tuple[str, ...]
+
+    def expected(self) -> Outcome:
+        batches: list[Batch] = []
+        for number, lineage in enumerate(self.lineages):
+            for batch in CheckpointLog(self.stage.stream_home.checkpoint(lineage)).committed():
+                if number and batch.batch_id == SEED_BATCH:
+                    continue
+                clicks = [click for name in sorted(batch.files) for click in self.files.get(name, ())]
+                events = tuple(event_of(click, new=bool(number)) for click in clicks)
+                begins = bool(number) and not any(batch.migrate for batch in batches)
+                batches.append(Batch(events, batch.at_ms, migrate=migrate if begins else None))
+        batches.append(Batch((), batches[-1].arrived_at_ms + 1, floor_ms=NEVER_MS))
+        return sessionize(batches, rules_of(self.stage.spec()))
+
+    def records(self, spark: SparkSession, table: str) -> list[dict[str, Any]]:
+        home = self.stage.stream_home
+        places = (table_locations(home, None)[table], table_locations(home, "second")[table])
+        return [row for place in places for row in records_of(spark, place)]
+
+
+def write(stage: Stage, number: int, clicks: Iterable[Click]) -> str:
+    rows = [
+        {
+            "device": device, "user_id": user, "ts": START_MS + 1000 * second, "event_id": event_id, "type": kind,
+            "page": page, "amount": amount, "client": client,
+        }
+        for device, user, second, event_id, kind, page, amount, client in clicks
+    ]  # fmt: skip
+    name = f"clicks-{number}.json"
+    (stage.feed / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return name
+
+
+@pytest.fixture(scope="module")
+def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Migrated:
+    stage = Stage.begun(tmp_path_factory.mktemp("migrated"), old_spec())
+    home, before = stage.stream_home, stage.lineage
+    assert before
+    files = {write(stage, number, clicks): clicks for number, clicks in enumerate(BEFORE)}
+    catch_up(spark, stage)
+    stage.write_spec(new_spec())
+    applying = Applying(spark, home, stage.spec(), home.savepoints, trial=Terms())
+    plan = applying.plan()
+    assert [line.partition(" ")[0] for line in plan.migrations] == [
+        "users-instead-of-devices",
+        "kind-from-type",
+        "cents",
+    ]
+    record = new_operation(home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
+    operation = Operation(home, record, lambda: None)
+
+    def die(step: str) -> None:
+        if step == f"new lineage: {Step.ACTIVATED}":
+            raise Killed
+
+    with pytest.raises(Killed):
+        applying.run(operation, lambda: None, die)
+    done = applying.run(operation, lambda: None)
+    assert done.outcome is Ending.DONE
+    assert done.lineage_to == stage.lineage != before
+    assert not applying.plan().changes_something
+    request = SavepointRequest(home.savepoints, "after", "after")
+    manifest = make_savepoint(spark, home, standing_of(home), request, lambda _: None)
+    for number, clicks in enumerate(AFTER, len(files)):
+        files[write(stage, number, clicks)] = clicks
+        catch_up(spark, stage)
+    drain(spark, stage)
+    assert stage.lineage
+    return Migrated(stage, (before, stage.lineage), files, tuple(each.id for each in manifest.migrations))
+
+
+def test_the_tables_are_those_of_the_definition(spark: SparkSession, migrated: Migrated) -> None:
+    expected, found = migrated.expected(), migrated.records(spark, "sessions")
+    assert not expected.open_events
+    assert Counter(
+        (row["key"], row["started_at"] // 1000, row["ended_at"] // 1000, row["event_count"], row["session_id"])
+        for row in found
+    ) == Counter(
+        (each.key, each.started_at_ms, each.ended_at_ms, each.event_count, each.session_id) for each in expected.closed
+    )
+    assert Counter(str(event["event_id"]) for row in found for event in row["events"]) == Counter(
+        event.event_id for each in expected.closed for event in each.events
+    )
+
+
+def test_the_events_have_their_migrated_columns(spark: SparkSession, migrated: Migrated) -> None:
+    second = table_locations(migrated.stage.stream_home, "second")["sessions"]
+    (ann,) = (
+        row for row in records_of(spark, second) if row["key"] == "ann" and row["ended_at"] < (START_MS + 80_000) * 1000
+    )
+    shown = {event["event_id"]: (event["kind"], event["amount"]) for event in ann["events"]}
+    assert shown["t2"] == ("buy", 475)
+    assert shown["a3"] == ("view", 350)
+    assert ann["total"] == sum(amount for _, amount in shown.values())
+
+
+def test_what_was_over_and_what_conflicted_is_written_once(spark: SparkSession, migrated: Migrated) -> None:
+    expected, (_, after) = migrated.expected(), migrated.lineages
+    first = table_locations(migrated.stage.stream_home, None)
+    over = [row for row in records_of(spark, first["sessions"]) if row["lineage"] == after]
+    assert {row["batch_id"] for row in over} == {SEED_BATCH}
+    conflicting = [row for row in migrated.records(spark, "quarantine") if row["reason"] == "conflicting_duplicate"]
+    assert len(conflicting) == len(expected.conflicting) == 2
+    assert not any(migrated.stage.stream_home.seeds.iterdir()), "nothing of the command is left"
+
+
+def test_the_lineage_and_its_savepoints_keep_which_were_applied(migrated: Migrated) -> None:
+    home, (before, after) = migrated.stage.stream_home, migrated.lineages
+    assert [each.id for each in read_applied(home, after)] == IDS
+    assert read_applied(home, before) == ()
+    assert list(migrated.saved) == IDS
+    assert waiting_migrations(home, after, migrated.stage.spec()) == ()
+    edited = new_spec()
+    edited["migrations"][0]["key"] = "who"
+    migrated.stage.write_spec(edited)
+    with pytest.raises(MigrationRefused, match="edited"):
+        waiting_migrations(home, after, migrated.stage.spec())
+    migrated.stage.write_spec(new_spec())

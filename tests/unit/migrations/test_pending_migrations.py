@@ -1,0 +1,155 @@
+"""Migrations of a stream: which are pending, and which edits of the list are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sessionizer.deployment.apply_plan import Way, add_migrations, plan_apply
+from sessionizer.deployment.refusals import require_continuable
+from sessionizer.errors import InvalidSpec, MigrationRefused
+from sessionizer.migrations.compiled import compile_migration, describe_migration
+from sessionizer.migrations.pending import AppliedMigration, applied_now, migration_digest, pending_migrations
+from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
+from sessionizer.stream_spec.document.migration import Migration
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.streams.stage import clicks_spec
+
+A, B, C, D = (
+    {"id": "a", "key": "coalesce(page, key)"},
+    {"id": "b", "columns": {"device": "upper(device)"}},
+    {"id": "c", "drop": ["page"]},
+    {"id": "d", "where": "client <> 'test'"},
+)
+
+
+def migrations(*described: dict[str, Any]) -> list[Migration]:
+    return [Migration.model_validate(each) for each in described]
+
+
+def applied(*described: dict[str, Any]) -> tuple[AppliedMigration, ...]:
+    return applied_now(migrations(*described), 7)
+
+
+@pytest.mark.parametrize(
+    ("declared", "had", "pending"),
+    [
+        ([], [], []),
+        ([A, B], [], ["a", "b"]),
+        ([A, B, C], [A], ["b", "c"]),
+        ([A, B], [A, B], []),
+        ([B, C, D], [A, B], ["c", "d"]),
+        ([C, D], [A, B], ["c", "d"]),
+        ([], [A, B], []),
+        ([{**A, "drop": [], "columns": {}}], [A], []),
+    ],
+)
+def test_those_that_wait_follow_those_that_were_applied(
+    declared: list[dict[str, Any]], had: list[dict[str, Any]], pending: list[str]
+) -> None:
+    found = pending_migrations("clicks", migrations(*declared), applied(*had))
+    assert [each.id for each in found] == pending
+
+
+@pytest.mark.parametrize(
+    ("declared", "had", "refused", "told"),
+    [
+        ([{**A, "key": "page"}, B], [A], "a", "edited"),
+        ([A, C], [A, B], "b", "removed"),
+        ([A, C], [A, B, C], "b", "removed"),
+        ([B, A], [A, B], "a", "moved"),
+        ([D, A], [A], "d", "before 'a'"),
+        ([A, D, B], [A, B], "d", "before 'b'"),
+    ],
+)
+def test_an_applied_migration_stays_as_it_was(
+    declared: list[dict[str, Any]], had: list[dict[str, Any]], refused: str, told: str
+) -> None:
+    with pytest.raises(MigrationRefused) as raised:
+        pending_migrations("clicks", migrations(*declared), applied(*had))
+    assert (raised.value.migration, raised.value.exit_code) == (refused, 62)
+    assert told in raised.value.cause
+
+
+def test_the_record_of_an_applied_migration_comes_back() -> None:
+    (record,) = applied(A)
+    assert AppliedMigration.from_json(record.to_json()) == record
+    assert migration_digest(migrations(A)[0]) == record.digest != migration_digest(migrations({**A, "key": "page"})[0])
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"id": "a"},
+        {"id": "A", "key": "page"},
+        {"id": "a", "columns": {"page": "upper(page)"}, "drop": ["page"]},
+        {"id": "a", "columns": {"key": "page"}},
+        {"id": "a", "clouds": "page"},
+    ],
+)
+def test_a_migration_that_says_nothing_or_two_things_is_refused(described: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Migration.model_validate(described)
+
+
+def test_a_migration_becomes_assignments_to_every_column() -> None:
+    (migration,) = migrations({"id": "m", "columns": {"kind": "type", "page": "lower(page)"}, "drop": ["type"]})
+    found = compile_migration("clicks", migration, ["type", "page", "device"])
+    assert [(each.column, each.sql) for each in found.payload] == [
+        ("page", "lower(page)"),
+        ("device", None),
+        ("kind", "type"),
+    ]
+    assert (found.set_columns, found.dropped, found.key.sql) == (("kind", "page"), ("type",), None)
+    assert describe_migration(migration) == "kind = type; page = lower(page); drops type"
+    with pytest.raises(MigrationRefused, match="it drops 'type'"):
+        compile_migration("clicks", migration, ["page"])
+
+
+def spec(*described: dict[str, Any]) -> StreamSpec:
+    return StreamSpec.model_validate({**clicks_spec(), "name": "clicks", "migrations": list(described)})
+
+
+def test_a_spec_without_migrations_is_the_spec_that_it_was() -> None:
+    document = document_of(spec())
+    document.pop("migrations")
+    assert changes_between(decided_by(document), decisions_of(spec())) == ()
+    assert spec_fingerprint(spec()) != spec_fingerprint(spec(A))
+    with pytest.raises(ValidationError, match="no other migration"):
+        spec(A, {**B, "id": "a"})
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "way"),
+    [
+        ([], [A], Way.MIGRATION),
+        ([A], [A, B], Way.MIGRATION),
+        ([A, B], [B], Way.IN_PLACE),
+        ([A], [], Way.IN_PLACE),
+    ],
+)
+def test_a_start_takes_no_migration_and_apply_does(
+    before: list[dict[str, Any]], now: list[dict[str, Any]], way: Way
+) -> None:
+    pending = pending_migrations("clicks", migrations(*now), applied(*before))
+    plan = plan_apply("clicks", ("20261123T143621-abe542", 7), document_of(spec(*before)), spec(*now), anew=False)
+    plan = add_migrations(plan, pending)
+    assert [(taken.field, taken.way) for taken in plan.fields] == [("migrations", way)]
+    assert (plan.anew, plan.is_possible, len(plan.migrations)) == (bool(pending), True, len(pending))
+    changes = changes_between(decisions_of(spec(*before)), decisions_of(spec(*now)))
+    if way is Way.MIGRATION:
+        with pytest.raises(InvalidSpec, match="Run `sessionizer apply`"):
+            require_continuable(changes)
+    else:
+        require_continuable(changes)
+
+
+def test_the_digest_of_a_plan_covers_its_migrations() -> None:
+    at = ("20261123T143621-abe542", 7)
+    plan = plan_apply("clicks", at, document_of(spec(A)), spec(A), anew=False)
+    assert not plan.changes_something
+    migrating = add_migrations(plan, migrations(A))
+    assert migrating.is_possible
+    assert migrating.digest != plan.digest
