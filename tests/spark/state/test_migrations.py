@@ -6,6 +6,7 @@ One stream, edited in four ways at once: a column renamed, another key, a type n
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -161,9 +162,10 @@ def write(stage: Stage, number: int, clicks: Iterable[Click]) -> str:
         }
         for device, user, second, event_id, kind, page, amount, client in clicks
     ]  # fmt: skip
-    name = f"clicks-{number}.json"
-    (stage.feed / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return name
+    file = stage.feed / f"clicks-{number}.json"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(file, (START_MS / 1000 + number,) * 2)  # a source reads the oldest first
+    return file.name
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,8 @@ OF_LINEAGE = {
     "checkpoint": "checkpoint", "punctuations": "punctuations", "spec": "spec.json", "types": "types.json",
     "drained": "drained.json", "open_sessions": "open_sessions.json", "unreadable_files": "unreadable_files.json",
     "announced_timeouts": "announced_timeouts.json", "left_out": "left_out.json", "source_ids": "source.json",
-    "checkpoint_record": "checkpoint.json", "origin": "origin.json",
+    "checkpoint_record": "checkpoint.json", "fingerprint": "fingerprint.json", "origin": "origin.json",
+    "migrations": "migrations.json",
     "no_events": "no_events", "first_log": "first_log", "rehearsal": "rehearsal",
     "batches": "batches.json", "table_changes": "table_changes.json", "trial": "trial.json",
 }  # fmt: skip
