@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from sessionizer.cli.bundle import bundle
 from sessionizer.cli.diff import diff
 from sessionizer.cli.history import history, report
 from sessionizer.cli.home import home
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 for command in (
     run, stop, apply, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status, timeline, tables,
-    history, report, home, page,
+    history, report, home, page, bundle,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

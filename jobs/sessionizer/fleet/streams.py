@@ -21,6 +21,7 @@ from sessionizer.fleet.health.read_facts import health_of
 from sessionizer.fleet.operation_words import abandoned_line
 from sessionizer.fleet.stream_view import StreamView
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.control_store import is_there
 from sessionizer.home.stream_home import StreamHome, stream_homes
 from sessionizer.lineage.active import read_lineage
 from sessionizer.lineage.drained import examine_drain
@@ -69,6 +70,26 @@ def one_stream(platform: Path, specs: Path, name: str) -> StreamView:
         if view.is_orphan:
             return view
         raise
+
+
+def find_view(platform: Path, specs: Path, name: str) -> StreamView:
+    """Return the stream ``name``, also one with a broken spec, or with a home only.
+
+    Raises UnknownStream, InvalidSpec for a name that is none, ControlUnreachable.
+    """
+    try:
+        return one_stream(platform, specs, name)
+    except UnknownStream:
+        home = StreamHome.of(platform, name)
+        if not is_there(home.control):
+            raise
+        return view_home(home)
+    except SessionizerError as error:
+        # only the look at all files shows a stream whose spec is broken
+        views = (view for view in all_streams(platform, specs) if view.name == name)
+        if (view := next(views, None)) is None:
+            raise error from None
+        return view
 
 
 def view_spec(spec: StreamSpec, platform: Path) -> StreamView:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.control.history.files import KEPT_MS, History, read_history, read_marks
 from sessionizer.errors import SessionizerError, UnknownStream
-from sessionizer.fleet.streams import all_streams, one_stream, view_home
+from sessionizer.fleet.streams import all_streams, find_view
 from sessionizer.home.clock import epoch_ms
-from sessionizer.home.control_store import is_there
 from sessionizer.home.names import is_name
-from sessionizer.home.stream_home import StreamHome
 from sessionizer.page.documents import stream_document, stream_row
 from sessionizer.state.lineages.origin import origins_of
 
@@ -54,23 +52,13 @@ class PageReader:
         """
         if not is_name(name):
             return None
-        view, now = self._view(name), epoch_ms()
-        if view is None:
+        try:
+            view, now = find_view(self.home, self.streams, name), epoch_ms()
+        except UnknownStream:
             return None
         span = min(max(span, LEAST_SPAN_MS), KEPT_MS)
         marks = _marks(view, now)
         return stream_document(view, _history(view, now - span, now), marks, _lineages(view), now, span)
-
-    def _view(self, name: str) -> StreamView | None:
-        try:
-            return one_stream(self.home, self.streams, name)
-        except UnknownStream:
-            home = StreamHome.of(self.home, name)
-            return view_home(home) if is_there(home.control) else None
-        except SessionizerError:
-            # its spec is broken: only the look at all files shows such a stream
-            views = (view for view in all_streams(self.home, self.streams) if view.name == name)
-            return next(views, None)
 
 
 def _history(view: StreamView, since: int, now: int) -> History:
