@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
 
 LONGEST_SENTENCE: Final = 30
 """Words in one sentence of an error or a remedy. Names and paths in it are counted, too."""
@@ -36,6 +37,16 @@ def progress_in(files: Iterable[Path]) -> Iterator[str]:
     """Yield each line of progress or of a log, with ``{names}`` for what it fills in."""
     for file in files:
         yield from _texts_of(file, dict.fromkeys(_PROGRESS, 0))
+
+
+def help_of(command: Any, name: str) -> Iterator[str]:
+    """Yield the help of a command of Click, of its options, and of the commands below it."""
+    yield f"{name}: {' '.join((command.help or '').split())}"
+    for parameter in command.params:
+        yield f"{name} {parameter.opts[0]}: {getattr(parameter, 'help', None) or ''}"
+    for word, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield from help_of(below, f"{name} {word}")
 
 
 def is_sentence(text: str) -> bool:

@@ -6,13 +6,16 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.main import get_command
 
 from sessionizer.causes.cause import name_stream
 from sessionizer.causes.remedies import remedy_for
 from sessionizer.causes.table import CAUSES
+from sessionizer.cli.app import app
+from sessionizer_airflow.operating.verbs import form_fields
 from support.expected.error_examples import EXAMPLES
 from support.places import REPOSITORY
-from support.sentences import IMPERATIVES, findings_of_sentence, is_sentence, progress_in, refusals_in
+from support.sentences import IMPERATIVES, findings_of_sentence, help_of, is_sentence, progress_in, refusals_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,6 +38,8 @@ FAMILIES = {
     "causes": CAUSE_LINES,
     "refusals": REFUSALS,
     "progress": PROGRESS,
+    "help": list(help_of(get_command(app), "sessionizer")),
+    "form": [f"{name}: {option.title}: {option.help}" for name, (option, _) in form_fields().items()],
 }
 
 

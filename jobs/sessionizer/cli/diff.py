@@ -30,7 +30,7 @@ _NEEDED: Final = (SPECS, PACKAGE, LOCK, "pyproject.toml")
 
 
 def diff(
-    stream: Annotated[str | None, typer.Argument(help="Name of a stream; all if not given.")] = None,
+    stream: Annotated[str | None, typer.Argument(help="Name of a stream. Default: all.")] = None,
     *,
     against: Annotated[str, typer.Option(help="Git ref of the repository of the specs, or a folder.")],
     as_json: AsJson = False,

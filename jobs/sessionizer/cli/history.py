@@ -37,9 +37,11 @@ def history(  # noqa: PLR0913  one parameter per option
     *,
     folder: Annotated[Path, typer.Option("--input", help="Folder of the history: files as the source, or Delta.")],
     until: Annotated[
-        str | None, typer.Option(help="Only sessions final at this time (ISO 8601; UTC if it names no zone).")
+        str | None, typer.Option(help="Only sessions that are final at this time (ISO 8601, UTC by default).")
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="New folder for the Delta tables; without it, only counts.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="New folder for the Delta tables. Default: print only counts.")
+    ] = None,
     streams: Streams = None,
     home: Home = None,
     master: Master = None,

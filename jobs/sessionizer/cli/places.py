@@ -33,7 +33,7 @@ Data: TypeAlias = Annotated[
     typer.Option(help="The data root, a path or a URI such as hdfs://… [env SESSIONIZER_DATA, default the home]."),
 ]
 Master: TypeAlias = Annotated[
-    str | None, typer.Option(help="Spark master; spark-submit's if run by it, else local[*] [env SESSIONIZER_MASTER].")
+    str | None, typer.Option(help="Spark master [env SESSIONIZER_MASTER, default that of spark-submit, else local[*]].")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def prove(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     *,
-    batches: Annotated[int, typer.Option(help="How many recorded batches to replay.", min=1)] = BATCHES,
+    batches: Annotated[int, typer.Option(help="Number of recorded batches to replay.", min=1)] = BATCHES,
     first: Annotated[
         int | None, typer.Option("--from", help="The first batch to replay. Default: the newest batches.", min=1)
     ] = None,

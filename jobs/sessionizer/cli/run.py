@@ -43,16 +43,15 @@ def run(  # noqa: PLR0913  one parameter per option
     streams: Streams = None,
     home: Home = None,
     data: Data = None,
-    uid: Annotated[str | None, typer.Option(help="Id of this driver; made up if not given.")] = None,
+    uid: Annotated[str | None, typer.Option(help="Id of this driver. Default: a new one.")] = None,
     until: Annotated[
-        Until, typer.Option(help="When to end by itself; drained is for good: no later run goes on.")
+        Until,
+        typer.Option(help="When to end by itself. drained closes every session for good, so no later run can resume."),
     ] = Until.STOPPED,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Run by the spec as its file is now, if it was changed.")
-    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Apply the spec's file as it is now.")] = False,
     accept_tables: Annotated[
         bool,
-        typer.Option("--accept-tables", help="Go on with the tables as they are; one that is gone is made anew."),
+        typer.Option("--accept-tables", help="Continue with the tables as they are, and make missing tables again."),
     ] = False,
     every: Annotated[float, typer.Option(help="Seconds between two lines of progress.", min=0)] = 10.0,
     master: Master = None,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.state.savepoints.manifest import Manifest
 
-savepoint = typer.Typer(no_args_is_help=True, help="Make, show and look after savepoints: what is open, as tables.")
+savepoint = typer.Typer(no_args_is_help=True, help="Make, show, check and remove savepoints of the open state.")
 
 
 @savepoint.command()
@@ -47,20 +47,20 @@ def create(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     *,
     id: Annotated[  # noqa: A002  the option's name
-        str | None, typer.Option(help="Its id; made up if not given. One that is complete is not made again.")
+        str | None, typer.Option(help="Its id. Default: a new one. A complete savepoint is not made again.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="The batch; the newest that is over if not given.")] = None,
+    batch: Annotated[int | None, typer.Option(help="The batch. Default: the newest committed one.")] = None,
     stopping: Annotated[
-        bool, typer.Option("--stop", help="Stop the stream first: it reads nothing more after what is saved.")
+        bool, typer.Option("--stop", help="Stop the stream first, so that it reads nothing after the savepoint.")
     ] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the stop.", min=1)] = 60.0,
     native: Annotated[
-        bool, typer.Option("--native", help="Copy the checkpoint's files: quick, and for this line of Spark only.")
+        bool, typer.Option("--native", help="Copy the checkpoint's files: fast, for this line of Spark only.")
     ] = False,
     hurry: Annotated[
-        bool, typer.Option("--hurry", help="Take as much of the machine as the stream does, which then feels it.")
+        bool, typer.Option("--hurry", help="Use the same priority as the stream, which slows it down.")
     ] = False,
-    why: Annotated[str, typer.Option(help="The reason, for whoever asks later.")] = "sessionizer savepoint create",
+    why: Annotated[str, typer.Option(help="The reason, which is kept.")] = "sessionizer savepoint create",
     folder: Folder = None,
     as_json: AsJson = False,
     streams: Streams = None,

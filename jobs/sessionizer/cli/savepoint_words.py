@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Folder: TypeAlias = Annotated[
     str | None,
-    typer.Option("--in", help="Folder or URI that holds a folder of savepoints per stream; else the stream's home."),
+    typer.Option("--in", help="Folder or URI with a folder of savepoints per stream. Default: the stream's data."),
 ]
 Id: TypeAlias = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Id of the savepoint.")]
 
@@ -55,7 +55,7 @@ def savepoint_line(found: Savepoint, now: int) -> str:
 def savepoint_facts(found: Savepoint) -> Sequence[tuple[str, str]]:
     """Return all facts about a savepoint, with a name for each."""
     directory = ("directory", uri_of(found.home.root))
-    why = ("why", found.begun.why if found.begun else "it does not say")
+    why = ("why", found.begun.why if found.begun else "no reason given")
     made = found.manifest
     if made is None:
         return [directory, why]

@@ -16,16 +16,16 @@ from sessionizer.stream_spec.loading.folder import find_stream, placed, spec_fil
 if TYPE_CHECKING:
     from sessionizer.stream_spec.document.stream import StreamSpec
 
-spec = typer.Typer(no_args_is_help=True, help="Check stream specs; print the JSON Schema that editors complete from.")
+spec = typer.Typer(no_args_is_help=True, help="Check stream specs, and print their JSON Schema for editors.")
 
 NOT_LOOKED_AT: Final = "  (columns and SQL are not checked: add --deep)"
 
 
 @spec.command()
 def check(
-    stream: Annotated[str | None, typer.Argument(help="Name of a stream; all if not given.")] = None,
+    stream: Annotated[str | None, typer.Argument(help="Name of a stream. Default: all.")] = None,
     *,
-    deep: Annotated[bool, typer.Option("--deep", help="Also have Spark resolve columns and SQL.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Also resolve columns and SQL, with Spark.")] = False,
     streams: Streams = None,
     home: Home = None,
     master: Master = None,
@@ -45,7 +45,7 @@ def check(
 
 
 @spec.command()
-def schema(write: Annotated[Path | None, typer.Option(help="File to write it to instead.")] = None) -> None:
+def schema(write: Annotated[Path | None, typer.Option(help="File to write instead of printing.")] = None) -> None:
     """Print the JSON Schema of stream specs."""
     if write is None:
         typer.echo(stream_schema_text(), nl=False)

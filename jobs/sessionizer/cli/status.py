@@ -52,7 +52,7 @@ _WIDTH_OF_A_FILE: Final = 200
 
 
 def status(
-    stream: Annotated[str | None, typer.Argument(help="Name of a stream; all if not given.")] = None,
+    stream: Annotated[str | None, typer.Argument(help="Name of a stream. Default: all.")] = None,
     *,
     as_json: AsJson = False,
     streams: Streams = None,
@@ -90,8 +90,8 @@ def _lines(view: StreamView) -> list[str]:
         lines.append(view.trial_line)
     if view.late_backlog is not None:
         lines.append(view.late_backlog)
-    lines += [f"leaves out of its source: {each}" for each in view.left_out]
-    lines += [f"rows changed, not by this stream: {change}" for change in view.table_changes]
+    lines += [f"excludes from its source: {each}" for each in view.left_out]
+    lines += [f"rows changed by another writer: {change}" for change in view.table_changes]
     if view.changes:
         lines.append(pending_line(view.name, view.changes))
     return lines

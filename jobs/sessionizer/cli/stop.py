@@ -33,8 +33,8 @@ _POLL_S: Final = 0.2
 def stop(
     stream: Stream,
     *,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the driver's end; 0: do not.", min=0)] = 60.0,
-    why: Annotated[str, typer.Option(help="The reason, for whoever asks later.")] = "sessionizer stop",
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the driver's end. 0: do not wait.", min=0)] = 60.0,
+    why: Annotated[str, typer.Option(help="The reason, which is kept.")] = "sessionizer stop",
     streams: Streams = None,
     home: Home = None,
 ) -> None:
@@ -83,7 +83,7 @@ def _tell_end(stream: str, uid: str, seen: Observation, wait: float) -> None:
 def _ended(seen: Observation) -> str:
     record = seen.exit_record
     if record is None:
-        silent = {State.NEVER_STARTED: "it never started", State.VANISHED: "its process is gone without a word"}
+        silent = {State.NEVER_STARTED: "it never started", State.VANISHED: "its process is gone without an exit record"}
         return silent.get(seen.state, "it gave up its lease")
     because = f": {redacted(record.message).splitlines()[0]}" if record.message else ""
     after = "" if record.batch_id is None else f" after batch {record.batch_id}"

@@ -60,7 +60,7 @@ def _describe_driver(home: StreamHome, newest: NewestDriver, *, supervised: bool
 
 def _describe_operation(unfinished: UnfinishedOperation) -> str:
     """Say how far the command is, and how a user continues it."""
-    standing = f"{unfinished.standing}; no driver starts before it is over"
+    standing = f"{unfinished.standing}; no driver starts before it is finished"
     how = "if that process is killed" if unfinished.is_at_work else "what to do"
     return f"{standing}; {how}: {unfinished.go_on}"
 
@@ -86,7 +86,7 @@ def _describe_supervisor(name: str, seen: Observation, record: SupervisionRecord
 def _describe_overdue_start(name: str, record: SupervisionRecord) -> str:
     """Repeat the supervisor's last failure after its wait is over. Its record knows best how the driver ended."""
     how = f"{_unpause(name)}, if it is paused"
-    return f"{record.last_failure}; what to do: {record.remedy}; to go on where it was: {how}"
+    return f"{record.last_failure}; what to do: {record.remedy}; to resume: {how}"
 
 
 def _unpause(name: str) -> str:
@@ -112,7 +112,7 @@ def _cause(seen: Observation, problem: StartProblem | None) -> tuple[Cause, str]
     if problem is not None:
         return problem.cause, f"it did not start: {_first_line(problem.said)}"
     if record is None:
-        return KILLED, "its process is gone without a word"
+        return KILLED, "its process is gone without an exit record"
     message = _first_line(record.message or "no message")
     return cause_of(
         record.error_type, record.message or "", terminal=record.terminal
@@ -135,7 +135,7 @@ def _going_on(name: str, cause: Cause, *, supervised: bool) -> str:
     how = f"{_unpause(name)}, if it is paused" if supervised else f"`sessionizer run {name}`"
     if cause.verdict is Verdict.TERMINAL:
         return f", then {how}"
-    return f"; to go on where it was: {how}"
+    return f"; to resume: {how}"
 
 
 def _describe_stall(home: StreamHome, seen: Observation) -> str:

@@ -108,7 +108,7 @@ class StreamView:
         process = f" (pid {lease.pid} on {lease.host})" if lease else ""
         return (
             f"driver {self.owner.uid}{process} of stream {self.name} runs, but no spec describes it (renamed or "
-            f"removed?): `{self.stop_command}` ends it, or put the spec back"
+            f"removed?): run `{self.stop_command}`, or put the spec back"
         )
 
     @property

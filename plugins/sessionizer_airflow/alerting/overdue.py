@@ -84,8 +84,8 @@ def alert_on_overdue_watch(stream: str, run: dict[str, Any], seen: Observation) 
     return Alert(
         stream=stream,
         kind=Kind.UNWATCHED,
-        reason=f"run {run.get('dag_run_id')} should have ended; the stream itself is {seen.state}",
-        what_to_do=f"see that Airflow's triggerer and scheduler are up; `sessionizer status {stream}` needs neither",
+        reason=f"run {run.get('dag_run_id')} should have ended, and the stream itself is {seen.state}",
+        what_to_do=f"check that Airflow's triggerer and scheduler run (`sessionizer status {stream}` needs neither)",
         lineage=beat.lineage if beat else None,
         batch_id=beat.batch_id if beat else None,
     )

@@ -100,7 +100,7 @@ class ApprovePlan(ApprovalOperator):
             request = Request.parse_form(context["run_id"], context["params"])
             return request, require_plan(self.project.home_of(request.stream), request.id)
         except TerminalError as error:
-            raise PersonNeeded(str(error), "run this DAG again: a run has the plan that was made in it") from None
+            raise PersonNeeded(str(error), "run this DAG again, because a run keeps its first plan") from None
 
 
 class TellApprovers(BaseNotifier):
@@ -144,9 +144,9 @@ def body_of(plan: PlanRecord, why: str, patience_ms: int) -> str:
     listed = "\n".join(f"- {_plain(line)}" for line in lines)
     return (
         f"**{_plain(told)}**\n\n{listed}\n\n"
-        f"Digest `{plan.digest}`. **Approve** carries out this plan: the stream is stopped at its next batch boundary, "
-        "and then runs again, unless it was stopped before. If by then the plan would be another one, nothing is done, "
-        f"and the run says so. **Reject** does nothing; so does no answer within {format_duration(patience_ms)}.\n"
+        f"Digest `{plan.digest}`. **Approve** runs this plan: the stream is stopped at its next batch boundary, "
+        "and runs again afterwards, unless it was stopped before. If the plan has changed by then, the stream is not "
+        f"changed, and the run fails. **Reject**, or no answer in {format_duration(patience_ms)}, changes nothing.\n"
     )
 
 
@@ -158,6 +158,6 @@ def _plain(line: str) -> str:
 def name_of(user: Any) -> str:  # noqa: ANN401  what Airflow says of a user
     """Return the name of the user who answered. An answer that Airflow gave itself has no user."""
     if user is None:
-        return "nobody: the time was up"
+        return "no user: the time was up"
     name = user.get("name") if isinstance(user, dict) else getattr(user, "name", None)
     return str(name or "an unnamed user")

@@ -58,7 +58,7 @@ def failure_alert(request: Request, error: object, left: Left) -> Alert:
     ``left``: the stream after the failure.
     """
     reason = error.reason if isinstance(error, PersonNeeded) else str(error or "its worker was lost")
-    unknown = f"read the log of the task; {left.how_to_go_on(request.stream)}"
+    unknown = f"read the log of the task, {left.how_to_go_on(request.stream)}"
     return Alert(
         stream=request.stream,
         kind=Kind.OPERATION_FAILED,
@@ -78,10 +78,10 @@ class Left:
     def standing(self) -> str:
         """Condition of the stream, in words."""
         if self.pending is not None:
-            return f"it had come to {self.pending.step}, and the stream is down until it is over"
+            return f"it had reached {self.pending.step}, and the stream is down until it is finished"
         if self.in_maintenance:
-            return "it had not begun, and the stream stays stopped until it is over"
-        return "the stream goes on as it was"
+            return "it had not begun, and the stream stays stopped until it is finished"
+        return "the stream continues as before"
 
     def how_to_go_on(self, stream: str) -> str:
         """Return the next step after the cause is mended.
@@ -92,7 +92,7 @@ class Left:
             return RUN_AGAIN
         is_past_return = self.pending is not None and self.pending.is_past_return
         given_up = "" if is_past_return else f", or give it up: `{abandon_command(stream)}`"
-        return f"then clear the task carry_out of this run: it goes on where it was{given_up}"
+        return f"then clear the task carry_out of this run: it resumes where it was{given_up}"
 
 
 def left_by(home: StreamHome) -> Left:

@@ -202,7 +202,7 @@ def requested(context: Context) -> Request:
     try:
         return Request.parse_form(context["run_id"], context["params"])
     except TerminalError as error:
-        raise PersonNeeded(str(error), "run this DAG again, and fill the form in so") from None
+        raise PersonNeeded(str(error), "run this DAG again, and fill in the form as it says") from None
 
 
 def operation_of(operations: list[OperationRecord], approved: Approved) -> OperationRecord | None:

@@ -68,7 +68,7 @@ def report_orphans(
 
 def what_to_do(orphan: StreamView) -> str:
     """Return the remedy: end the orphan, or put its spec back."""
-    return f"`{orphan.stop_command}`, or put the spec of {orphan.name} back"
+    return f"run `{orphan.stop_command}`, or put the spec of {orphan.name} back"
 
 
 def _alert(orphan: StreamView) -> Alert:

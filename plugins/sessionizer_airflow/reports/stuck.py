@@ -70,4 +70,4 @@ def report_stuck(
     if found:
         lines = [f"stream {name}: {unfinished.standing}" for name, unfinished in found.items()]
         raise StuckOperations(lines, "; ".join(unfinished.go_on for unfinished in found.values()))
-    say("every command that has a stream is carried out")
+    say("every unfinished command has a process")

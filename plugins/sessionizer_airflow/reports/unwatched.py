@@ -49,13 +49,13 @@ class UnwatchedStream:
     def line(self) -> str:
         """The problem in one line."""
         what = f"stream {self.name} should run, but its driver {self.seen.uid} is {self.seen.state.lower()}"
-        return f"{what}, and nobody has done anything about it for {describe_duration(self.silence)}"
+        return f"{what}, and no supervisor has acted for {describe_duration(self.silence)}"
 
     @property
     def what_to_do(self) -> str:
         """The remedy: resume supervision, or set the desired state to stopped."""
-        watch = f"unpause {dag_id(self.name, Verb.SUPERVISE)} and see that Airflow's scheduler and triggerer are up"
-        return f"{watch}, or run {dag_id(self.name, Verb.STOP)} if it shall not run"
+        watch = f"unpause {dag_id(self.name, Verb.SUPERVISE)} and check that Airflow's scheduler and triggerer run"
+        return f"{watch}, or run {dag_id(self.name, Verb.STOP)} if it should not run"
 
 
 class ReportUnwatched(BaseOperator):

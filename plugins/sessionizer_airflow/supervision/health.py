@@ -79,10 +79,10 @@ def alert_on_change(
 def _words(stream: str, before: Health, after: Health, beat: Heartbeat | None, now_ms: int) -> tuple[Kind, str, str]:
     if after.ailment is Ailment.STALE:
         silence = describe_duration(now_ms - after.worked_at)
-        return Kind.STALE, f"no sign of work for {silence}", f"`sessionizer status {stream}` says what it is doing"
+        return Kind.STALE, f"no progress for {silence}", f"run `sessionizer status {stream}` to see what it is doing"
     if after.ailment is Ailment.LAGGING:
         behind = describe_duration((beat.watermark_lag_ms if beat else None) or 0)
-        remedy = "compare batch time and trigger interval: give it more cores, or let a batch bring more"
+        remedy = "compare the batch time with the trigger interval, then add cores or make batches larger"
         return Kind.LAGGING, f"its watermark is {behind} behind the clock", remedy
     return Kind.RECOVERED, f"it was {before.ailment} for {describe_duration(now_ms - (before.since or now_ms))}", ""
 

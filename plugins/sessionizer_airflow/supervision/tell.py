@@ -40,7 +40,7 @@ def describe(decision: Decision, situation: Situation | None, now_ms: int) -> st
         case GiveUp(reason, remedy):
             return f"giving up: {reason}. What to do: {remedy}"
         case StandBy(why, stop=stop):
-            asked = f"; driver {stop} is asked to stop" if stop else ""
+            asked = f", and driver {stop} is asked to stop" if stop else ""
             return f"standing by: {why}{asked}"
 
 
@@ -146,7 +146,7 @@ def _named(failure: Failure, reason: str) -> str:
 def alert_on_waiting(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
     """Make the alert on a transient cause that has lasted. It is sent once."""
     reason = f"{_what_for(record)}, for {_lasted(record, now_ms)}: {record.last_failure}"
-    return _alert(stream, Kind.WAITING, reason, f"{record.remedy}. It is tried again until then", driver)
+    return _alert(stream, Kind.WAITING, reason, f"{record.remedy}. The supervisor retries until then", driver)
 
 
 def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: Driver | None) -> Alert:
@@ -156,14 +156,14 @@ def alert_on_work(stream: str, record: SupervisionRecord, now_ms: int, driver: D
 
 def alert_on_unattended(stream: str, unfinished: UnfinishedOperation) -> Alert:
     """Make the alert on a command that has the stream without a process. It is sent once."""
-    reason = f"{unfinished.standing}. The stream is down until it is over"
+    reason = f"{unfinished.standing}. The stream is down until it is finished"
     return Alert(stream=stream, kind=Kind.OPERATION_STUCK, reason=reason, what_to_do=unfinished.go_on)
 
 
 def alert_on_surprise(stream: str, error: Exception) -> Alert:
     """Make the alert on an unexpected error by which the task fails for good."""
     reason = f"its supervision failed: {type(error).__name__}: {first_line(str(error))}"
-    return _alert(stream, Kind.GAVE_UP, reason, f"read the task's log; {GO_ON}", None)
+    return _alert(stream, Kind.GAVE_UP, reason, f"read the task's log, {GO_ON}", None)
 
 
 def _what_for(record: SupervisionRecord) -> str:

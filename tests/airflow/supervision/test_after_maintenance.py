@@ -86,5 +86,5 @@ def test_people_are_told_once_of_a_restore_that_was_killed_half_way(
     (alert,) = alerts
     assert alert.kind is Kind.OPERATION_STUCK
     assert "sessionizer restore clicks monday --approve" in alert.what_to_do
-    assert "no process has carried it out since" in said[-1]
+    assert "no process has worked on it since" in said[-1]
     assert look_at(home, supervisor.policy).about == subject(decision)

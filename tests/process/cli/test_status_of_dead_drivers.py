@@ -29,7 +29,7 @@ def test_a_vanished_driver_is_noticed(platform: Platform) -> None:
     driver.join()
     result = platform.call("status")
     assert "VANISHED" in result.stdout
-    assert "to go on where it was: `sessionizer run visits`" in result.stdout
+    assert "to resume: `sessionizer run visits`" in result.stdout
 
 
 def test_a_hang_that_was_ended_keeps_its_cause_when_the_wait_is_over(platform: Platform) -> None:

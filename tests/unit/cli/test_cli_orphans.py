@@ -58,7 +58,7 @@ def test_status_shows_it_with_the_command(platform: Platform) -> None:
     (platform.streams / "visits.yaml").rename(platform.streams / "visitors.yaml")
     result = platform.call("status")
     assert "visits: ORPHAN: driver driver-1" in result.stdout
-    assert "`sessionizer stop visits` ends it" in result.stdout
+    assert "run `sessionizer stop visits`" in result.stdout
     (one,) = json.loads(platform.call("status", "visits", "--json").stdout)
     assert one["advice"].startswith("ORPHAN")
 

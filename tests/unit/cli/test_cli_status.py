@@ -140,7 +140,7 @@ def test_a_restore_that_is_not_over_is_shown_with_how_to_end_it(platform: Platfo
     platform.drive("clicks")
     write_operation(home, begun_restore())
     shown = " ".join(platform.call("status").stdout.split())
-    assert "clicks: restore to nightly, approved by alice, has come to approved" in shown
+    assert "clicks: restore to nightly, approved by alice, has reached approved" in shown
     assert "`sessionizer restore clicks nightly --approve 0123456789abcdef`" in shown
 
 
@@ -161,7 +161,7 @@ def test_what_has_no_savepoint_is_shown_with_what_it_was_given(platform: Platfor
     options = Seed(history="/lake/old clicks", backfill=True).recorded()
     write_operation(home, new_operation(home, "seed", "0123456789abcdef", "alice", ("", -1), options=options))
     shown = " ".join(platform.call("status").stdout.split())
-    assert "clicks: seed, approved by alice, has come to approved" in shown
+    assert "clicks: seed, approved by alice, has reached approved" in shown
     assert "`sessionizer seed clicks --history '/lake/old clicks' --backfill --approve 0123456789abcdef`" in shown
 
 
@@ -213,7 +213,7 @@ def test_a_lineage_that_leaves_something_out_says_so(platform: Platform) -> None
     lineage = start_lineage(home)
     assert "leaves out" not in platform.call("status").stdout
     write_json(home.lineage(lineage).left_out, LeftOut((LeftOutRange("a*.json", files=("file:/a1.json",)),)).record())
-    assert "visits: leaves out of its source: a*.json (1 file)" in platform.call("status").stdout
+    assert "visits: excludes from its source: a*.json (1 file)" in platform.call("status").stdout
     (status,) = json.loads(platform.call("status", "--json").stdout)
     assert status["left_out"] == ["a*.json (1 file)"]
 

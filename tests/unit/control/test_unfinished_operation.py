@@ -127,8 +127,8 @@ def test_a_stream_that_no_command_has() -> None:
 def test_people_read_how_to_go_on() -> None:
     unfinished = found(replace(DEAD, heartbeat=beat(LONG_AGO)))
     assert "`sessionizer restore clicks monday --approve 13a24ec4dd774b6d`" in unfinished.go_on
-    assert "restore to monday, approved by olga, has come to taken_back" in unfinished.standing
-    assert "no process has carried it out since" in unfinished.standing
+    assert "restore to monday, approved by olga, has reached taken_back" in unfinished.standing
+    assert "no process has worked on it since" in unfinished.standing
     assert "clicks.start" in found(DEAD, None).go_on
 
 

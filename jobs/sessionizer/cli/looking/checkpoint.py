@@ -16,7 +16,7 @@ from sessionizer.home.data_root import folder_at, is_local
 if TYPE_CHECKING:
     from sessionizer.inspection.inspecting import Inspection
 
-checkpoint = typer.Typer(no_args_is_help=True, help="Look into a checkpoint of Spark's, whoever made it.")
+checkpoint = typer.Typer(no_args_is_help=True, help="Look at any checkpoint of Spark.")
 
 
 @checkpoint.callback()
@@ -31,8 +31,8 @@ def inspect_checkpoint(
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every file of the state, not only those of the newest batch.")
     ] = False,
-    rows: Annotated[bool, typer.Option("--rows", help="Also have Spark count the rows of the state.")] = False,
-    settings: Annotated[bool, typer.Option("--settings", help="Also the settings that are pinned.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Also count the rows of the state, with Spark.")] = False,
+    settings: Annotated[bool, typer.Option("--settings", help="Also show the pinned settings.")] = False,
     as_json: AsJson = False,
     master: Master = None,
 ) -> None:

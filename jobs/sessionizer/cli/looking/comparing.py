@@ -44,7 +44,7 @@ def compare(  # noqa: PLR0913  one parameter per option
     before: _Which,
     now: _Which,
     *,
-    most: Annotated[int, typer.Option(help="How many of the keys that differ most.", min=0)] = 10,
+    most: Annotated[int, typer.Option(help="Number of keys with the most differences.", min=0)] = 10,
     folder: Folder = None,
     as_json: AsJson = False,
     home: Home = None,

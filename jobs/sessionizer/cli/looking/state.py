@@ -18,19 +18,19 @@ from sessionizer.errors import InvalidSpec
 from sessionizer.home.data_root import is_local
 from sessionizer.state.lineages.retained import retained_batch
 
-state = typer.Typer(no_args_is_help=True, help="Look into what is open in a stream; nothing is changed.")
+state = typer.Typer(no_args_is_help=True, help="Look at the open sessions of a stream. Nothing is changed.")
 
-Batch = Annotated[int | None, typer.Option(help="A batch that is kept; the newest that is over if not given.")]
+Batch = Annotated[int | None, typer.Option(help="A kept batch. Default: the newest committed one.")]
 
 
 @state.command()
 def show(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     *,
-    key: Annotated[str | None, typer.Option(help="Only what is open of this key, event by event.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only the open sessions of this key, event by event.")] = None,
     group: Annotated[int | None, typer.Option(help="Only this key group, with its heaviest keys.", min=0)] = None,
     batch: Batch = None,
-    heaviest: Annotated[int, typer.Option(help="How many of the heaviest groups and keys.", min=1)] = 10,
+    heaviest: Annotated[int, typer.Option(help="Number of the heaviest groups and keys.", min=1)] = 10,
     as_json: AsJson = False,
     home: Home = None,
     data: Data = None,

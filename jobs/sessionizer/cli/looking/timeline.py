@@ -39,11 +39,14 @@ _NOTHING: Final = "–"
 def timeline(  # noqa: PLR0913  one parameter per option
     stream: Stream,
     *,
-    last: Annotated[int, typer.Option(help="So many of the newest batches.", min=1)] = 20,
+    last: Annotated[int, typer.Option(help="Number of the newest batches.", min=1)] = 20,
     with_open: Annotated[
-        bool, typer.Option("--open", help="Also have Spark count what was open after each: a second or so a batch.")
+        bool,
+        typer.Option(
+            "--open", help="Also count the open events after each batch, with Spark: about a second per batch."
+        ),
     ] = False,
-    lineage: Annotated[str | None, typer.Option(help="Another lineage than the active one.")] = None,
+    lineage: Annotated[str | None, typer.Option(help="Lineage. Default: the active one.")] = None,
     as_json: AsJson = False,
     home: Home = None,
     data: Data = None,

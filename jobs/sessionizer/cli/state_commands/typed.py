@@ -27,7 +27,7 @@ def _checked_digest(typed: str | None) -> str | None:
     return typed
 
 
-By: TypeAlias = Annotated[str | None, typer.Option(help="Who approves; else you.")]
+By: TypeAlias = Annotated[str | None, typer.Option(help="User who approves. Default: you.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +37,13 @@ class Shared:
     stream: Stream
     approve: Annotated[
         str | None,
-        typer.Option(metavar="DIGEST", help="Carry the plan of this digest out.", callback=_checked_digest),
+        typer.Option(metavar="DIGEST", help="Run the plan with this digest.", callback=_checked_digest),
     ] = None
     wait: Annotated[float, typer.Option(help="Seconds to wait for the running batch to end.", min=1)] = 300.0
     by: By = None
     keep_plan: Annotated[
         str | None,
-        typer.Option(metavar="REQUEST", help="Keep the plan under this name, for an approval elsewhere."),
+        typer.Option(metavar="REQUEST", help="Keep the plan under this name, so that it can be approved elsewhere."),
     ] = None
     as_json: AsJson = False
     streams: Streams = None

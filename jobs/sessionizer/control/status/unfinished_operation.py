@@ -60,7 +60,7 @@ class UnfinishedOperation:
             return f"{self.process} has the stream's lease"
         since = clock_time(self.last_sign_ms)
         if self.process is None:
-            return f"no process has carried it out since {since}"
+            return f"no process has worked on it since {since}"
         return f"{self.process}, which has the stream's lease, has given no sign since {since}"
 
     def to_json(self) -> JsonObject:
@@ -105,8 +105,8 @@ def unfinished_operation(
 
 def _title(pending: OperationRecord) -> str:
     to = f" to {pending.savepoint}" if pending.savepoint else ""
-    come = f"has come to {pending.step} at {clock_time(pending.step_at)}"
-    failed = f" (its last try failed of {pending.failure})" if pending.failure else ""
+    come = f"has reached {pending.step} at {clock_time(pending.step_at)}"
+    failed = f" (its last try failed: {pending.failure})" if pending.failure else ""
     return f"{pending.verb}{to}, approved by {pending.by}, {come}{failed}"
 
 
@@ -141,11 +141,11 @@ def _last_sign(pending: OperationRecord | None, owner: Observation) -> int:
 
 def _go_on(stream: str, pending: OperationRecord | None) -> str:
     if pending is None:
-        start = f"or run {dag_id(stream, Verb.START)} if the stream shall run as it is"
+        start = f"or run {dag_id(stream, Verb.START)} to run the stream as it is"
         return f"run its command again, {start}; to give it up: `{abandon_command(stream)}`"
     given_up = "" if pending.is_past_return else f"; to give it up: `{abandon_command(stream)}`"
     typed = f"`{pending.command}`"
-    return f"clear its task carry_out in Airflow, or type {typed}: it goes on where it was{given_up}"
+    return f"clear its task carry_out in Airflow, or run {typed}: it resumes where it was{given_up}"
 
 
 def abandon_command(stream: str) -> str:

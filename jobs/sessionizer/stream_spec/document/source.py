@@ -152,7 +152,7 @@ class KafkaSource(SourceWithOptions):
     )
     starting_offsets: Literal["earliest", "latest"] = Field(
         default="earliest",
-        description="Where a new checkpoint begins; one that exists goes on where it was.",
+        description="Where a new checkpoint begins. An existing one resumes at its position.",
     )
     encoding: Literal["json", "text"] = Field(
         description="How a record's value is written: json (an object), or text (in the column `value`).",

@@ -48,9 +48,9 @@ def test_the_body_shows_the_plan_line_by_line_and_nothing_in_it_is_markup() -> N
         "**stream clicks goes back to savepoint s1**\n\n"
         "- sessions\\: 3 rows are deleted\n"
         "- why\\: a bad deployment \\# \\*\\*Approve\\*\\* me\n\n"
-        "Digest `0123456789abcdef`. **Approve** carries out"
+        "Digest `0123456789abcdef`. **Approve** runs"
     )
-    assert "no answer within 4 hours" in body
+    assert "no answer in 4 hours" in body
 
 
 def waiting(project: Project, monkeypatch: pytest.MonkeyPatch) -> ApprovePlan:
@@ -118,7 +118,7 @@ def test_a_rejection_hands_on_nothing(user: object, project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("user", "name"),
-    [(None, "nobody: the time was up"), ({"id": "7", "name": "alice"}, "alice"), (SimpleNamespace(name="bob"), "bob")],
+    [(None, "no user: the time was up"), ({"id": "7", "name": "alice"}, "alice"), (SimpleNamespace(name="bob"), "bob")],
 )
 def test_who_answered_is_named(user: object, name: str) -> None:
     assert name_of(user) == name
@@ -149,22 +149,22 @@ def test_an_installation_names_who_may_answer_and_for_how_long(project: Project)
 @pytest.mark.parametrize(
     ("left", "standing", "go_on", "may_give_up"),
     [
-        (Left(), "the stream goes on as it was", "then run this DAG again", False),
+        (Left(), "the stream continues as before", "then run this DAG again", False),
         (
             Left(operation("1", "a", None, 1), in_maintenance=True),
-            "it had come to approved, and the stream is down until it is over",
+            "it had reached approved, and the stream is down until it is finished",
             "then clear the task carry_out of this run",
             True,
         ),
         (
             Left(replace(operation("1", "a", None, 1), step=Reached.TAKEN_BACK), in_maintenance=True),
-            "it had come to taken_back, and the stream is down until it is over",
+            "it had reached taken_back, and the stream is down until it is finished",
             "then clear the task carry_out of this run",
             False,
         ),
         (
             Left(in_maintenance=True),
-            "it had not begun, and the stream stays stopped until it is over",
+            "it had not begun, and the stream stays stopped until it is finished",
             "then clear the task carry_out of this run",
             True,
         ),
@@ -177,7 +177,7 @@ def test_a_failure_says_whether_the_stream_is_down(left: Left, standing: str, go
     assert known.what_to_do == "look again"
     unknown = failure_alert(request, None, left)
     assert unknown.reason == f"restore, {standing}: its worker was lost"
-    assert unknown.what_to_do.startswith(f"read the log of the task; {go_on}")
+    assert unknown.what_to_do.startswith(f"read the log of the task, {go_on}")
     assert ("sessionizer abandon clicks" in unknown.what_to_do) is may_give_up
 
 
@@ -187,7 +187,7 @@ def test_people_are_told_of_a_worker_that_was_lost(project: Project, notified: P
     tell_of_failure(context(RESTORE, task=task))
     (told_of,) = told(notified)
     assert told_of["kind"] == "operation_failed"
-    assert "the stream is down until it is over: its worker was lost" in told_of["text"]
+    assert "the stream is down until it is finished: its worker was lost" in told_of["text"]
 
 
 def test_telling_of_a_failure_is_no_second_failure(project: Project, notified: Path) -> None:

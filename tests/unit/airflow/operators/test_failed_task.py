@@ -31,7 +31,7 @@ def test_the_exception_says_only_what_happened() -> None:
     error = PersonNeeded.wrap(SparkConnectionMissing("spark_default"))
     assert isinstance(error, AirflowFailException), "it would be tried again"
     assert "What to do" not in str(error)
-    assert error.remedy.startswith("`airflow connections add spark_default")
+    assert error.remedy.startswith("run `airflow connections add spark_default")
 
 
 def test_failures_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,7 +31,7 @@ def test_orphan_is_reported_until_it_is_gone(platform: Platform, said: list[str]
     assert said.pop() == "every driver that runs has a spec"
     (platform.streams / "clicks.yaml").unlink()
     for _ in range(2):
-        with pytest.raises(OrphanedDrivers, match="`sessionizer stop clicks` ends it"):
+        with pytest.raises(OrphanedDrivers, match="run `sessionizer stop clicks`"):
             report_orphans(platform.home, platform.streams, said.append, alerts.append)
     assert len(said) == 2
     (alert,) = alerts

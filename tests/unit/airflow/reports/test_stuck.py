@@ -59,7 +59,7 @@ def test_a_command_that_nobody_carries_out_is_reported_and_told_once(
     assert (alert.kind, alert.stream) == (Kind.OPERATION_STUCK, "clicks")
     write_operation(home, replace(record, outcome=Ending.DONE))
     report_stuck(platform.home, platform.streams, PATIENCE, said, alerts.append)
-    assert said == ["every command that has a stream is carried out"]
+    assert said == ["every unfinished command has a process"]
 
 
 def test_a_command_that_is_carried_out_or_tried_again_soon_is_let_be(
@@ -87,6 +87,6 @@ def test_a_second_try_that_dies_is_told_anew(platform: Platform, said: Heard, al
 def test_status_says_that_nobody_carries_it_out(platform: Platform) -> None:
     begun(platform.add("clicks"), minutes_ago=20)
     shown = platform.call("status", "clicks").output
-    assert "no process has carried it out since" in shown
+    assert "no process has worked on it since" in shown
     assert "--approve 13a24ec4dd774b6d" in shown
     assert '"is_at_work": false' in platform.call("status", "clicks", "--json").output

@@ -90,7 +90,7 @@ def test_people_hear_of_each_change_once_however_many_watches_see_it(
             told.append((minute, found.alert))
     alerts = [(minute, alert.kind, alert.reason) for minute, alert in told if alert]
     assert alerts == [
-        (11, Kind.STALE, "no sign of work for 11 m"),
+        (11, Kind.STALE, "no progress for 11 m"),
         (30, Kind.RECOVERED, "it was stale for 19 m"),
     ]
     assert {(alert.lineage, alert.batch_id) for _, alert in told if alert} == {("old", 3)}
