@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 OLD = b"what it printed in the months before\n"
 
 
+@pytest.mark.long
 def test_a_driver_cuts_its_log_and_tells_where_its_spark_ui_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_this_machine(monkeypatch)
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))

@@ -228,7 +228,7 @@ REFUSALS = {
 
 QUICK = {
     "bad spec", "no spec", "broker away", "made by another release", "a restore that was cut short",
-    "an unfit lineage", "data of another home", "a state that is too old", "lineage.json damaged",
+    "drained", "an unfit lineage", "data of another home", "a state that is too old", "lineage.json damaged",
     "a file where a folder must be", "refused", "away", "unforeseen",
 }  # fmt: skip
 """One of each kind: what runs in `make test`."""

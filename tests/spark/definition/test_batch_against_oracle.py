@@ -52,6 +52,8 @@ RULES = {
     "both caps": rules(max_events=3, max_duration_ms=30, gap_timeout_ms=50),
     "no time": rules(TimeMode.NONE, max_events=5, max_duration_ms=60),
 }
+QUICK = {"client timeouts", "all caps", "no time"}
+"""They have each cap between them: what runs in `make test`."""
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +127,9 @@ def epoch_ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in RULES]
+)
 def test_closed_sessions_and_open_events_are_those_of_the_definition(
     history: DataFrame, past: tuple[Event, ...], name: str
 ) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 STREAMS = 32
 SPREAD = 3
-QUICK = 2
+QUICK = 1
 """So many run with all other tests."""
 DRIVERS = 4
 AT_A_TIME = 2

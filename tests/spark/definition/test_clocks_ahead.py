@@ -6,6 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sessionizer.spark.ingest import punctuation
 from support.expected.landed import epoch_ms, table_rows
 from support.faults.bad_clicks import click
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 MINUTE_MS = 60_000
 
 
+@pytest.mark.long
 def test_a_clock_within_the_tolerance_ahead_makes_nobody_late(spark: SparkSession, tmp_path: Path) -> None:
     """At the defaults: ten minutes of delay, and as much of tolerance."""
     stage = Stage.set_up(tmp_path, clicks_spec(watermark_delay="10 minutes", gap_timeout="30 minutes"))

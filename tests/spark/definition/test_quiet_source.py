@@ -89,6 +89,7 @@ def test_event_time_goes_on_by_itself_even_over_a_restart(tmp_path: Path) -> Non
     assert lag_ms(stage, "bob", SLOW_GAP_MS) >= 0
 
 
+@pytest.mark.long
 def test_processing_time_closes_within_the_gap_and_a_trigger(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, quiet_spec("processing_time"))
     with DriverProcess.start(stage, "a", until="stopped") as driver:
@@ -99,6 +100,7 @@ def test_processing_time_closes_within_the_gap_and_a_trigger(tmp_path: Path) -> 
         assert 0 <= lag_ms(stage, key, GAP_MS) <= EMIT_EVERY_MS + TRIGGER_MS + BATCH_MS
 
 
+@pytest.mark.long
 def test_without_a_timeout_what_is_closed_comes_out_and_the_rest_stays(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, quiet_spec("none", max_events=2))
     with DriverProcess.start(stage, "a", until="stopped") as driver:

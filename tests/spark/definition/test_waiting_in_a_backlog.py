@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sessionizer.core.wire import rows
 from sessionizer.spark.ingest.guarded_source import guarded_source
 from sessionizer.spark.query.assembly import session_query
@@ -43,6 +45,7 @@ def test_what_waits_in_a_backlog_comes_out_with_the_next_batch(spark: SparkSessi
     assert batch_of == {"user-0": 2, "user-1": 4, "user-2": 4, "user-3": 6, "user-4": 6}
 
 
+@pytest.mark.long
 def test_a_replay_goes_by_the_clock_that_the_batch_had(spark: SparkSession, tmp_path: Path) -> None:
     """By today's clock the batch is one of a backlog; by that of its log, told otherwise here, it is up to date."""
     stage = stage_with_backlog(tmp_path, files=4)

@@ -170,6 +170,7 @@ def test_a_record_that_is_damaged_is_not_guessed(spark: SparkSession, stage: Sta
         go_on(spark, stage, {})
 
 
+@pytest.mark.long
 def test_a_driver_goes_by_what_it_had_until_told_and_refuses_what_it_cannot_take(stage: Stage) -> None:
     """A crash deploys nothing; ``--apply`` does, and what a lineage cannot take ends the driver before its query."""
     stage.write_spec({**clicks_spec(), **OTHER_GROUPS, **OTHER_GAP})

@@ -101,6 +101,7 @@ def test_nothing_runs_any_more_when_the_exit_record_is_written(
     assert not committed_batches(stage.checkpoint)
 
 
+@pytest.mark.long
 def test_a_batch_that_fails_while_its_driver_is_to_stop_is_a_failure(spark: SparkSession, stage: Stage) -> None:
     def say(line: str) -> None:
         if line.startswith("stop requested"):

@@ -34,6 +34,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, arabic: pytest.MonkeyPatch) 
     return its
 
 
+@pytest.mark.long
 def test_the_files_of_a_table_are_named_in_ascii_digits(stage: Stage) -> None:
     logs = [entry.name for entry in (stage.table("sessions") / "_delta_log").iterdir()]
     assert f"{0:020}.json" in logs
@@ -41,6 +42,7 @@ def test_the_files_of_a_table_are_named_in_ascii_digits(stage: Stage) -> None:
     assert [(row["key"], row["event_count"]) for row in table_rows(stage.table("sessions"))] == [("ann", 1)]
 
 
+@pytest.mark.long
 def test_a_driver_tells_of_folders_that_it_does_not_look_into(stage: Stage) -> None:
     said = (stage.root / "driver-a.log").read_text(encoding="utf-8")
     assert said.count("not looked into: 1 folder in the source's folder: 2024") == 1

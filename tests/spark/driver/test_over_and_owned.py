@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.long
 def test_a_second_night_is_refused_and_so_is_a_second_home(tmp_path: Path) -> None:
     shared = tmp_path / "lake"
     spec = {**clicks_spec(), "sink": {"path": str(shared)}}

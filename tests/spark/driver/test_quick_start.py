@@ -24,6 +24,7 @@ def _has_done_a_step(stage: Stage) -> bool:
     return beat is not None and beat.phase is Phase.STARTING and beat.lineage is None and beat.progress_at is not None
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tuned")
 def test_classes_come_from_the_archive_and_all_workers_from_one_daemon(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=4))

@@ -64,6 +64,7 @@ def lose_newest_commit(table: Path) -> None:
     commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the commit
 
 
+@pytest.mark.long
 def test_an_old_home_a_lost_table_and_a_lost_commit_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     stage, lake = staged(tmp_path)
     streams, older, newer = stage.home / "streams", tmp_path / "older", tmp_path / "newer"

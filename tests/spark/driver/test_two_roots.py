@@ -35,6 +35,7 @@ def names_of_records(folder: ControlPath) -> set[str]:
     return {file.name for file in folder.glob("*/*.json")}
 
 
+@pytest.mark.long
 def test_a_home_of_an_earlier_release_goes_on_and_keeps_its_records_where_they_were(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(files_per_batch=9))
     files = write_click_files(stage.feed, 2)

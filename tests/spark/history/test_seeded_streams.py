@@ -264,7 +264,7 @@ def delta(spark: SparkSession, tmp_path: Path) -> tuple[dict[str, Any], Callable
     return {"format": "delta", "path": str(table)}, append
 
 
-@pytest.mark.parametrize("kind", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["delta", pytest.param("kafka", marks=pytest.mark.long)])
 def test_what_the_source_has_is_taken_at_once_and_what_it_gets_is_streamed(
     spark: SparkSession, tmp_path: Path, everything: Everything, kind: str, request: pytest.FixtureRequest
 ) -> None:

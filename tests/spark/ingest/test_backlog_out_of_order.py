@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from sessionizer.fleet.streams import one_stream
@@ -22,6 +23,7 @@ USERS, HOURS = 4, 24
 BEGIN_MS = START_MS - HOURS * HOUR_MS
 
 
+@pytest.mark.long
 def test_a_table_of_a_file_for_each_user_is_told_of(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, DELTA_CLICKS)
     for user in range(USERS):

@@ -125,6 +125,7 @@ def test_an_unreachable_broker(place: Place) -> None:
     assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
 
 
+@pytest.mark.long
 def test_a_topic_that_is_not_there_or_must_not_be_read_is_named(
     place: Place, kafka_broker: KafkaBroker, kafka_topic: str
 ) -> None:
@@ -166,7 +167,8 @@ def test_an_unwritable_sink_leaves_an_exit_record_and_nothing_else(place: Place)
     assert place.begun() == {"control/exit.launched.json", "control/heartbeat.json"}
 
 
-@pytest.mark.parametrize("plain", ["0", pytest.param("1", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("plain", ["0", "1"])
 def test_the_deep_check_names_every_misfit_in_one_go(place: Place, monkeypatch: pytest.MonkeyPatch, plain: str) -> None:
     monkeypatch.setenv(PLAIN_SPARK, plain)
     environment = "(select max(value) from text.`/proc/self/environ`)"

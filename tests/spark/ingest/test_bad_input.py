@@ -145,6 +145,7 @@ def test_bad_csv_is_quarantined_for_the_right_reason(spark: SparkSession, tmp_pa
     assert all(raw), "each can be looked at"
 
 
+@pytest.mark.long
 def test_a_csv_whose_header_has_another_order_is_put_aside_and_says_where(spark: SparkSession, tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, csv_spec())
     (stage.feed / "1.csv").write_bytes(CSV_HEADER + b"\n1,ann,%d,/," % START_S)
@@ -161,6 +162,7 @@ def test_a_csv_whose_header_has_another_order_is_put_aside_and_says_where(spark:
     assert sizes_of_sessions(stage) == {"ann": [2]}
 
 
+@pytest.mark.long
 def test_log_lines_that_are_none_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:
     spec = yaml.safe_load(ACCESS_LOG.read_text())
     spec["source"]["path"] = "feed"

@@ -60,7 +60,9 @@ def test_a_default_limit_makes_several_batches_of_what_is_there(
     assert_as_defined(stage, files)
 
 
-@pytest.mark.parametrize(("options", "reads_it"), [({}, True), ({"maxFileAge": "7d"}, False)])
+@pytest.mark.parametrize(
+    ("options", "reads_it"), [({}, True), pytest.param({"maxFileAge": "7d"}, False, marks=pytest.mark.long)]
+)
 def test_a_file_is_read_though_it_is_a_month_older_than_the_newest(
     spark: SparkSession, tmp_path: Path, options: dict[str, str], *, reads_it: bool
 ) -> None:
@@ -81,7 +83,7 @@ def on_arrival(time_mode: str) -> dict[str, object]:
     return clicks_spec(time_mode=time_mode, gap_timeout="1 second", max_events=2)
 
 
-@pytest.mark.parametrize("time_mode", ["processing_time", "none"])
+@pytest.mark.parametrize("time_mode", ["processing_time", pytest.param("none", marks=pytest.mark.long)])
 def test_on_arrival_a_query_ends_when_it_has_caught_up(spark: SparkSession, tmp_path: Path, time_mode: str) -> None:
     stage = Stage.set_up(tmp_path, on_arrival(time_mode))
     files = write_click_files(stage.feed, 2)

@@ -56,6 +56,7 @@ def test_a_file_that_is_gone_unread_is_named(
     assert [row["event_count"] for row in table_rows(stage.table("sessions"))] == [3]
 
 
+@pytest.mark.long
 def test_an_empty_file_of_its_name_lets_the_stream_go_on(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

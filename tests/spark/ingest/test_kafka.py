@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka import Producer
 
 from sessionizer.control.records.exit_record import read_exit
@@ -133,6 +134,7 @@ def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
             assert quarantined[f"{kafka_topic}-{partition}-{offset}"] == row.value.decode(errors="replace")
 
 
+@pytest.mark.long
 def test_a_topic_made_anew_is_refused_by_name_however_long_it_is(
     kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from sessionizer.spark.state.lineages.source_beginning import unread_of
 from sessionizer.state.lineages.standing import standing_of
 from support.expected.landed import table_rows
@@ -48,6 +50,7 @@ def test_an_aborted_transaction_brings_no_event(
     assert sessions(stage) == {"u1": ["c1", "c2", "c3"]}
 
 
+@pytest.mark.long
 def test_whoever_wants_uncommitted_records_gets_them(
     spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, kafka_topic: str
 ) -> None:

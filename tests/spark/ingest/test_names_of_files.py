@@ -35,6 +35,7 @@ def read(spark: SparkSession, home: Path, path: str) -> list[str]:
     return sorted(row["value"] for row in read_source(spark, source, home, 1_000, stream=False).collect())
 
 
+@pytest.mark.long
 def test_each_file_is_read_whatever_it_is_called(spark: SparkSession, tmp_path: Path) -> None:
     spec: dict[str, Any] = clicks_spec(files_per_batch=100)
     spec["source"]["path"] = "feed/a [b]{c}*"

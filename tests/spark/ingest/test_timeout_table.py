@@ -115,6 +115,7 @@ def bring(stage: Stage, driver: DriverProcess, number: int) -> None:
     driver.wait_for(lambda: any(name in batch.files for batch in CheckpointLog(stage.checkpoint).committed()), name)
 
 
+@pytest.mark.long
 def test_a_driver_goes_on_while_the_table_cannot_be_read(tmp_path: Path) -> None:
     stage = Stage.set_up(tmp_path, clicks_spec(client_timeouts_table="timeouts"))
     set_timeouts(stage.home, {"acme": 60_000})

@@ -39,6 +39,7 @@ def test_a_stream_goes_on_the_other_way(spark: SparkSession, tmp_path: Path, mon
     assert table_rows(stage.table("late_events")) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("turns", ["010", "101"])
 def test_drivers_take_up_a_checkpoint_of_the_other_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: str

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import os
 from pyspark.sql import SparkSession
@@ -30,6 +32,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_both_ways_count_alike() -> None:
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ})

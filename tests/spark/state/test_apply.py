@@ -75,7 +75,8 @@ def rich_log(batches: int) -> Log:
     )
 
 
-@pytest.mark.parametrize(("drivers", "batches"), [(2, 4), pytest.param(4, 8, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("drivers", "batches"), [(2, 4), (4, 8)])
 def test_a_stream_that_goes_on_by_changed_specs_equals_the_definition(
     spark: SparkSession, tmp_path: Path, drivers: int, batches: int
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -73,6 +73,11 @@ def case_of(log: Log, chance: random.Random) -> Case:
 CASES = cases()
 
 
+def in_the_long_run(number: int) -> Any:
+    """All logs but the first of each mode."""
+    return pytest.param(number, marks=pytest.mark.long if number % LOGS_OF_A_MODE else ())
+
+
 @pytest.fixture(scope="module")
 def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[Streamed, Path]]:
     done: dict[int, tuple[Streamed, Path]] = {}
@@ -92,7 +97,7 @@ def test_the_logs_have_something_open() -> None:
     assert {case.log.rules.time_mode for case in CASES} == set(ALL_MODES)
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", [in_the_long_run(number) for number in range(len(CASES))])
 def test_the_rows_of_a_batch_are_what_is_open_after_it(
     spark: SparkSession, streamed: Callable[[int], tuple[Streamed, Path]], number: int
 ) -> None:
@@ -129,7 +134,7 @@ def assert_open(spark: SparkSession, outcome: Streamed, case: Case, state: KeptS
     assert timeouts == ({} if case.log.rules.time_mode is TimeMode.NONE else changed)
 
 
-@pytest.mark.parametrize("number", range(LOGS_OF_A_MODE))
+@pytest.mark.parametrize("number", [in_the_long_run(number) for number in range(LOGS_OF_A_MODE)])
 def test_a_commit_tells_the_watermark_of_the_next_batch(
     streamed: Callable[[int], tuple[Streamed, Path]], number: int
 ) -> None:

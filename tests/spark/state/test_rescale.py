@@ -160,6 +160,7 @@ def test_killed_no_driver_starts_and_a_second_run_finishes(spark: SparkSession, 
     assert stopped.lineage != before
 
 
+@pytest.mark.long
 def test_what_fails_is_abandoned_and_the_stream_is_wanted_as_before(spark: SparkSession, stopped: Stage) -> None:
     home, before = stopped.stream_home, stopped.lineage
 

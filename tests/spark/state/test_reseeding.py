@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sessionizer.core.definition.rules import TimeMode
 from support.streams.changing_stream import (
     conflicts_defined,
     conflicts_in,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sessionizer.core.definition.rules import TimeMode
     from support.streams.strategies import Log
 
 OF_EACH_MODE = 2
@@ -45,12 +45,18 @@ def is_rich(log: Log) -> bool:
     return len(events) >= 20 and len(events) - len(ids) >= 5 and len(log.batches) >= 7
 
 
-NUMBERS = [(0, 2), *(pytest.param(number, 4, marks=pytest.mark.long) for number in range(OF_EACH_MODE))]
+NUMBERS = [(0, 2), *((number, 4) for number in range(OF_EACH_MODE))]
 """Which log, and how many drivers go through it, each but the first in a lineage that was seeded."""
+QUICK = (TimeMode.EVENT_TIME, 0, 2)
+"""What runs in `make test`."""
+CASES = [
+    pytest.param(mode, *number, marks=() if (mode, *number) == QUICK else pytest.mark.long)
+    for mode in ALL_MODES
+    for number in NUMBERS
+]
 
 
-@pytest.mark.parametrize(("number", "drivers"), NUMBERS)
-@pytest.mark.parametrize("mode", ALL_MODES)
+@pytest.mark.parametrize(("mode", "number", "drivers"), CASES)
 def test_a_stream_that_was_reseeded_equals_the_definition(
     spark: SparkSession, tmp_path: Path, mode: TimeMode, number: int, drivers: int
 ) -> None:

@@ -55,6 +55,7 @@ def restored(spark: SparkSession, tmp_path: Path) -> Restored:
     return Restored.set_up(spark, tmp_path)
 
 
+@pytest.mark.long
 def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(restored: Restored) -> None:
     stage, tables = restored.stage, landed(restored.stage)
     plan = plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
@@ -77,6 +78,7 @@ def test_the_plan_says_what_leaves_and_what_comes_again_and_changes_nothing(rest
         plan_restore(restored.spark, stage.stream_home, restored.savepoint, restored.manifest)
 
 
+@pytest.mark.long
 def test_a_native_savepoint_is_gone_back_to_from_a_copy_of_its_files(spark: SparkSession, tmp_path: Path) -> None:
     restored = Restored.set_up(spark, tmp_path, native=True)
     home = restored.stage.stream_home

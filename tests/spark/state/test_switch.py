@@ -85,6 +85,7 @@ def switch_to(spark: SparkSession, stage: Stage, source: dict[str, Any], start: 
     return plan
 
 
+@pytest.mark.long
 def test_from_one_broker_to_another(
     spark: SparkSession, tmp_path: Path, kafka_broker: KafkaBroker, other_broker: KafkaBroker
 ) -> None:
@@ -243,6 +244,7 @@ def test_what_would_lose_events_is_refused(spark: SparkSession, tmp_path: Path) 
     assert switching.carry_out(plan.digest, lambda: None, leave_unread=True) == stage.lineage
 
 
+@pytest.mark.long
 def test_a_source_that_is_gone_can_be_left(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "clicks_table"
     lines = tmp_path / "lines.json"

@@ -304,6 +304,7 @@ def test_queries_of_the_session_run_on_while_a_state_is_read(spark: SparkSession
     assert committed_batch(stage.checkpoint) is not None
 
 
+@pytest.mark.long
 def test_two_at_once_do_not_meet(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         making = [pool.submit(save, spark, streamed, name, folder=tmp_path) for name in ("a", "b")]
