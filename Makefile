@@ -1,6 +1,6 @@
 # The commands are `make demo`, `make quick` and `make test`. Everything they need is made here, inside this folder.
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test test-long lint bench jars wheel lock clean
+.PHONY: help demo quick test test-long lint bench jars wheel sbom stack test-matrix lock clean
 
 PYTHON  ?= python3.11
 BIN     := .venv/bin
@@ -18,6 +18,9 @@ help:
 	@echo "make test-long  soaks and the full fault matrix"
 	@echo "make bench      the benchmarks, one table and one plot"
 	@echo "make wheel      the package that pip installs, in dist/"
+	@echo "make sbom       what the lock and the jars bring, as CycloneDX, in dist/"
+	@echo "make stack      the platform in containers: docker/compose.yaml"
+	@echo "make test-matrix  the wheel in other Pythons, Airflows and Sparks; prints a table"
 	@echo "make lock       resolve requirements.lock anew"
 
 .tools/java: docker/ensure-java
@@ -91,6 +94,25 @@ bench: .jars/.archived
 # what `pip install` installs
 wheel: .venv/.synced
 	$(BIN)/python -m hatchling build -t wheel -d dist
+
+# the exact packages and jars of a driver, without those of development
+sbom: wheel .jars/.fetched
+	$(UV) venv --quiet --clear --python $(PYTHON) dist/.sbom
+	$(UV) pip install --quiet --python dist/.sbom/bin/python --constraint requirements.lock "$$(ls dist/*.whl)[driver,kafka,s3,hdfs]"
+	$(UV) tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-file dist/sbom.json dist/.sbom/bin/python
+	$(BIN)/python release/bill_of_jars.py jobs/sessionizer/launch/jars.xml dist/sbom.json
+	rm -rf dist/.sbom
+
+test-matrix: wheel
+	$(BIN)/python release/matrix.py dist
+
+# the images, then PostgreSQL, Airflow, Kafka and a Spark cluster; COMPOSE may be docker-compose
+COMPOSE ?= docker compose
+stack:
+	$(PYTHON) docker/prepare_stack.py
+	set -a; . docker/.env; set +a; for target in airflow driver; do \
+	  docker build -f docker/Dockerfile --build-arg BASE=$$BASE_IMAGE --target $$target -t streaming-state-$$target . || exit 1; done
+	cd docker && $(COMPOSE) up --detach
 
 lock: | $(UV)
 	$(UV) pip compile pyproject.toml --extra driver --extra kafka --extra s3 --extra hdfs --group dev --generate-hashes \

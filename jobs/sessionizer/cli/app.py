@@ -10,6 +10,7 @@ import typer
 
 from sessionizer.cli.bundle import bundle
 from sessionizer.cli.diff import diff
+from sessionizer.cli.doctor import doctor
 from sessionizer.cli.history import history, report
 from sessionizer.cli.home import home
 from sessionizer.cli.jars import jars
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 for command in (
     run, stop, apply, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status, timeline, tables,
-    history, report, home, page, bundle,
+    history, report, home, page, bundle, doctor,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

@@ -1,0 +1,1 @@
+"""The check of an installation: facts about this machine, a finding for each, and a remedy for each problem."""

@@ -1,0 +1,56 @@
+"""The examination of an installation: every check, in the order in which problems are best mended."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sessionizer import __version__
+from sessionizer.doctor import facts, judging
+from sessionizer.errors import SessionizerError
+from sessionizer.home.control_root import control_root
+from sessionizer.home.data_root import uri_of
+from sessionizer.home.platform_home import HOME_VARIABLE
+from sessionizer.launch.installation import driver_python, jar_folder
+from sessionizer.launch.jars import files_in
+from sessionizer.stream_spec.loading.folder import survey_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessionizer.doctor.finding import Finding
+
+
+def examine(home: Path, streams: Path, master: str) -> Iterator[Finding]:
+    """Yield the finding of each check. Nothing is changed, but for a file in the home and one in the control store."""
+    python = driver_python()
+    versions = facts.package_versions(python, ("streaming-state", "pyspark-client", *judging.DRIVER_PACKAGES))
+    yield judging.judge_python((sys.version_info.major, sys.version_info.minor))
+    java = facts.java_program()
+    yield judging.judge_java(facts.java_version(java), java)
+    yield judging.judge_packages(python, versions)
+    yield judging.judge_release(__version__, versions)
+    yield judging.judge_jars(jar_folder(), files_in(jar_folder()))
+    yield judging.judge_home(os.environ.get(HOME_VARIABLE), home, facts.refusal_to_write(home))
+    yield _control(home)
+    yield _streams(streams)
+    yield judging.judge_variables(facts.airflow_variables())
+    yield judging.judge_plugin(facts.plugin_sources())
+    programs = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
+    version = facts.spark_version({**os.environ, "PATH": programs})
+    yield judging.judge_spark(version, master, facts.refusal_of_master(master))
+
+
+def _control(home: Path) -> Finding:
+    try:
+        root = control_root(home)
+    except SessionizerError as error:
+        return judging.judge_control("SESSIONIZER_CONTROL", str(error))
+    return judging.judge_control(uri_of(root), facts.refusal_to_write(root))
+
+
+def _streams(folder: Path) -> Finding:
+    found = survey_streams(folder)
+    return judging.judge_streams(folder, found.specs, [str(each) for each in found.problems])

@@ -1,0 +1,146 @@
+"""Findings from facts. Pure: nothing is opened or started here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sessionizer.doctor.finding import Finding, fine, problem, warning
+from sessionizer.launch.jars import jar_names, missing_jars, other_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+JAVA: Final = frozenset({17, 21})
+PYTHON: Final = ((3, 11), (3, 13))
+SPARK: Final = "4.2."
+WITH_DRIVER: Final = "pip install 'streaming-state[driver]'"
+DRIVER_PACKAGES: Final = ("pyspark", "delta-spark", "pyarrow", "pandas", "protobuf")
+SHARED: Final = (
+    "SESSIONIZER_HOME",
+    "SESSIONIZER_CONTROL",
+    "SESSIONIZER_DATA",
+    "SESSIONIZER_JARS",
+    "SESSIONIZER_PYTHON",
+)
+"""Variables that must be the same in all processes of Airflow."""
+
+
+def judge_python(version: tuple[int, int]) -> Finding:
+    """Judge the Python of this process."""
+    found = f"Python {version[0]}.{version[1]}"
+    if PYTHON[0] <= version <= PYTHON[1]:
+        return fine("python", found)
+    return problem("python", found, "use Python 3.11, 3.12 or 3.13")
+
+
+def judge_java(version: int | None, java: str) -> Finding:
+    """Judge the Java at ``java``. ``version`` is None if there is none."""
+    if version is None:
+        return problem("java", f"no Java at {java}", "install Java 17 or 21, and set JAVA_HOME or PATH")
+    if version in JAVA:
+        return fine("java", f"Java {version} ({java})")
+    return problem("java", f"Java {version} ({java})", "set JAVA_HOME to Java 17 or 21")
+
+
+def judge_packages(python: str, versions: Mapping[str, str] | None) -> Finding:
+    """Judge the packages in the drivers' Python. ``versions`` is None if that Python did not answer."""
+    if versions is None:
+        return problem("driver python", f"{python} does not run", "set SESSIONIZER_PYTHON to a Python 3.11 to 3.13")
+    missing = [name for name in ("streaming-state", *DRIVER_PACKAGES) if name not in versions]
+    if missing:
+        return problem("driver python", f"{python} lacks {', '.join(missing)}", f"{python} -m {WITH_DRIVER}")
+    spark, client = versions["pyspark"], versions.get("pyspark-client")
+    if client is not None and client != spark:
+        found = f"pyspark {spark} and pyspark-client {client} share one folder in {python}"
+        return problem("driver python", found, f"{python} -m pip install --force-reinstall pyspark-client=={spark}")
+    if not spark.startswith(SPARK):
+        return problem("driver python", f"pyspark {spark} in {python}", f"{python} -m {WITH_DRIVER}")
+    return fine("driver python", f"pyspark {spark}, delta-spark {versions['delta-spark']} in {python}")
+
+
+def judge_release(ours: str, versions: Mapping[str, str] | None) -> Finding:
+    """Judge whether drivers run the release of this process."""
+    theirs = (versions or {}).get("streaming-state", "none")
+    if theirs == ours:
+        return fine("release", ours)
+    return problem("release", f"{ours} here, {theirs} in the drivers' Python", "install the same release in both")
+
+
+def judge_jars(folder: Path, present: Sequence[str]) -> Finding:
+    """Judge the jars in ``folder``."""
+    missing, others = missing_jars(present), other_versions(present)
+    if missing:
+        remedy = f"`sessionizer jars fetch {folder}` with the drivers' Python"
+        return problem("jars", f"{folder} lacks {', '.join(missing)}", remedy)
+    if others:
+        return problem("jars", f"{folder} has {', '.join(others)}, too", "remove these: Java would load either version")
+    return fine("jars", f"{len(jar_names())} jars in {folder}")
+
+
+def judge_home(given: str | None, home: Path, cause: str) -> Finding:
+    """Judge the platform's home. ``cause``: why it cannot be written, or empty."""
+    if cause:
+        return problem("home", f"{home} cannot be written: {cause}", "make it writable, or set SESSIONIZER_HOME")
+    if not given:
+        return warning("home", f"{home}, because SESSIONIZER_HOME is not set", "set it for all processes of Airflow")
+    if not given.startswith(("/", "~")):
+        return problem("home", f"SESSIONIZER_HOME is {given}, which is relative", "set it to an absolute path")
+    return fine("home", str(home))
+
+
+def judge_control(place: str, cause: str) -> Finding:
+    """Judge the control store. ``cause``: why no record can be created there, or empty."""
+    if cause:
+        return problem("control store", f"{place}: {cause}", "see to the store, or set SESSIONIZER_CONTROL")
+    return fine("control store", place)
+
+
+def judge_streams(folder: Path, names: Iterable[str], problems: Sequence[str]) -> Finding:
+    """Judge the folder of specs: the ``names`` of sound ones, and the ``problems`` of the others."""
+    if problems:
+        return problem("streams", f"{folder}: {problems[0]}", "`sessionizer spec check` names every problem")
+    found = sorted(names)
+    if not found:
+        return warning("streams", f"{folder} has no spec", "put <name>.yaml there, or set SESSIONIZER_STREAMS")
+    return fine("streams", f"{len(found)} in {folder}: {', '.join(found)}")
+
+
+def judge_variables(processes: Mapping[str, Mapping[str, str]]) -> Finding:
+    """Judge the variables of Airflow's processes on this machine, by the name of each process."""
+    if not processes:
+        return warning("variables", "no process of Airflow is seen here", "run this where Airflow runs, as its user")
+    for variable in SHARED:
+        values = {name: each.get(variable) for name, each in processes.items()}
+        if len(set(values.values())) > 1:
+            said = ", ".join(f"{name}: {value or 'not set'}" for name, value in sorted(values.items()))
+            return problem("variables", f"{variable} differs ({said})", f"give all processes one {variable}")
+    if not next(iter(processes.values())).get("SESSIONIZER_HOME"):
+        return problem("variables", "SESSIONIZER_HOME is set in no process of Airflow", "set it, and restart Airflow")
+    return fine("variables", f"the same in {len(processes)} processes of Airflow")
+
+
+def judge_plugin(sources: Sequence[str] | None) -> Finding:
+    """Judge the plugin by the ``sources`` from which Airflow loads it. None: there is no Airflow in this Python."""
+    if sources is None:
+        return warning("plugin", "there is no Airflow in this Python", "none where only drivers run")
+    if not sources:
+        return problem("plugin", "Airflow does not load it", "install streaming-state into Airflow's own Python")
+    if len(sources) > 1:
+        return problem(
+            "plugin", f"Airflow finds it twice: {', '.join(sources)}", "remove the copy in the plugins folder"
+        )
+    return fine("plugin", sources[0])
+
+
+def judge_spark(version: str | None, master: str, refused: str) -> Finding:
+    """Judge the ``spark-submit`` of drivers, and whether ``master`` answers. ``refused``: why it does not, or empty."""
+    if version is None:
+        return problem("spark", "there is no spark-submit on the drivers' PATH", WITH_DRIVER)
+    if not version.startswith(SPARK):
+        return problem("spark", f"spark-submit is of Spark {version}", f"use Spark {SPARK}x; the jars are built for it")
+    if refused:
+        return problem(
+            "spark", f"Spark {version}, but {master} does not answer: {refused}", "start the cluster's master"
+        )
+    return fine("spark", f"Spark {version}, master {master}")

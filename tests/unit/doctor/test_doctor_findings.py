@@ -1,0 +1,127 @@
+"""Findings of the doctor, from made-up facts: each problem is found, and each has a remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.cli.doctor import UNFIT
+from sessionizer.doctor import examination, facts
+from sessionizer.doctor.finding import Finding, Level
+from sessionizer.doctor.judging import (
+    judge_control,
+    judge_home,
+    judge_jars,
+    judge_java,
+    judge_packages,
+    judge_plugin,
+    judge_python,
+    judge_release,
+    judge_spark,
+    judge_streams,
+    judge_variables,
+)
+from sessionizer.launch.jars import jar_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.processes.fabricated_platform import Platform
+
+HOME, JARS, STREAMS = Path("/srv/home"), Path("/srv/jars"), Path("/srv/streams")
+GOOD = {
+    "streaming-state": "0.1.0", "pyspark": "4.2.0", "pyspark-client": "4.2.0", "delta-spark": "4.4.0",
+    "pyarrow": "26.0", "pandas": "2.3.3", "protobuf": "7.0",
+}  # fmt: skip
+OLD_JAR = "delta-spark_4.2_2.13-4.3.1.jar"
+AIRFLOW = {"SESSIONIZER_HOME": "/srv/home", "PATH": "/bin"}
+ELSEWHERE = {"SESSIONIZER_HOME": "/srv/other", "PATH": "/bin"}
+
+FINE = [
+    judge_python((3, 11)),
+    judge_java(21, "/java"),
+    judge_packages("/python", GOOD),
+    judge_packages("/python", {name: version for name, version in GOOD.items() if name != "pyspark-client"}),
+    judge_release("0.1.0", GOOD),
+    judge_jars(JARS, jar_names()),
+    judge_home("/srv/home", HOME, ""),
+    judge_control("hdfs://namenode:8020/control", ""),
+    judge_streams(STREAMS, {"clicks"}, []),
+    judge_variables({"scheduler (1)": AIRFLOW, "triggerer (2)": AIRFLOW}),
+    judge_plugin(["streaming-state==0.1.0"]),
+    judge_spark("4.2.1", "spark://one:7077", ""),
+]
+PROBLEMS = {
+    "too old a Python": judge_python((3, 10)),
+    "no Java": judge_java(None, "java"),
+    "an old Java": judge_java(11, "java"),
+    "no Python of drivers": judge_packages("/python", None),
+    "no Spark in it": judge_packages("/python", {"streaming-state": "0.1.0"}),
+    "two packages in one folder": judge_packages("/python", {**GOOD, "pyspark-client": "4.2.1"}),
+    "another line of Spark": judge_packages("/python", {**GOOD, "pyspark": "4.1.0", "pyspark-client": "4.1.0"}),
+    "two releases": judge_release("0.2.0", GOOD),
+    "no jars": judge_jars(JARS, []),
+    "jars of two versions": judge_jars(JARS, [*jar_names(), OLD_JAR]),
+    "a home that cannot be written": judge_home("/srv/home", HOME, "Read-only file system"),
+    "a relative home": judge_home("home", HOME, ""),
+    "a store that does not answer": judge_control("s3://bucket/control", "no answer"),
+    "a broken spec": judge_streams(STREAMS, {"clicks"}, ["mapping.kee is 'k'"]),
+    "homes that differ": judge_variables({"scheduler (1)": AIRFLOW, "triggerer (2)": ELSEWHERE}),
+    "no home at all": judge_variables({"scheduler (1)": {"PATH": "/bin"}}),
+    "no plugin": judge_plugin([]),
+    "two plugins": judge_plugin(["streaming-state==0.1.0", "$PLUGINS_FOLDER/sessionizer_plugin.py"]),
+    "no Spark": judge_spark(None, "local[*]", ""),
+    "an old Spark": judge_spark("4.1.1", "local[*]", ""),
+    "a master that is down": judge_spark("4.2.0", "spark://one:7077", "Connection refused"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("finding", FINE, ids=lambda finding: finding.name)
+def test_what_is_right_is_told_as_right(finding: Finding) -> None:
+    assert (finding.level, finding.remedy) == (Level.OK, "")
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_each_problem_has_a_remedy(case: str) -> None:
+    assert PROBLEMS[case].level is Level.PROBLEM
+    assert PROBLEMS[case].remedy
+
+
+def test_what_may_be_meant_is_a_warning() -> None:
+    found = [judge_home(None, HOME, ""), judge_plugin(None), judge_variables({}), judge_streams(STREAMS, (), [])]
+    assert {each.level for each in found} == {Level.WARNING}
+
+
+def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
+    assert facts.refusal_to_write(tmp_path / "a" / "b") == ""
+    (tmp_path / "file").touch()
+    assert facts.refusal_to_write(tmp_path / "file") != ""
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_problem_is_the_exit_code(
+    main: Callable[..., int], platform: Platform, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform.add("visits")
+    monkeypatch.setattr(examination, "facts", Made())
+    places = ("--home", str(platform.home), "--streams", str(platform.streams), "--json")
+    assert main("doctor", *places) == UNFIT
+    found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
+    assert found["java"] == "problem"
+    assert found["streams"] == "ok"
+
+
+class Made:
+    """Facts of a machine without Java."""
+
+    package_versions = staticmethod(lambda *_: GOOD)
+    java_program = staticmethod(lambda: "java")
+    java_version = staticmethod(lambda _: None)
+    refusal_to_write = staticmethod(lambda _: "")
+    airflow_variables = staticmethod(lambda: dict.fromkeys(("scheduler (1)",), AIRFLOW))
+    plugin_sources = staticmethod(lambda: None)
+    spark_version = staticmethod(lambda _: "4.2.0")
+    refusal_of_master = staticmethod(lambda _: "")
