@@ -15,15 +15,16 @@ SAVING_AND_RESTORING: Final = (
     "UnknownSavepoint", "UnusableSavepoint", "NothingToSave", "BatchOutrun", "HalfWrittenBatch", "UnfaithfulState",
     "MigrationRefused", "StreamBegun", "PlanChanged", "EventsGone", "EventsUnread", "NoWayBack", "RowsGone", "RowsLeft",
     "DriverStillRuns", "StreamMovedOn", "OperationPastReturn", "StreamRunsAgain",
-    "SourceFileUnfit",
+    "SourceFileUnfit", "NotAccepted",
 )  # fmt: skip
+INSTALLING: Final = ("JarsNotFetched",)
 LOOKING: Final = ("NothingToShow", "NothingToProve", "ReplayDiffers", "DamagedCheckpoint")
 ON_CLUSTERS: Final = "it takes a cluster: tests/e2e/cluster makes the real one and reads what people are told"
 WHEN_BUSY: Final = (
     "Spark makes it on a machine that is busy for ten seconds: tests/unit/spark/test_failure.py has its words"
 )
 OTHERS: Final = {
-    **dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING), OF_COMMANDS),
+    **dict.fromkeys((*SAVING_AND_RESTORING, *LOOKING, *INSTALLING), OF_COMMANDS),
     **dict.fromkeys(("HomeNotShared", "ExecutorsUnfit"), ON_CLUSTERS),
     "python_worker_late": WHEN_BUSY,
 }

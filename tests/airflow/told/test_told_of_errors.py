@@ -21,6 +21,7 @@ from sessionizer.home.stream_home import StreamHome
 from sessionizer.lineage.active import start_lineage
 from sessionizer.lineage.data_owner import claim_data
 from sessionizer.lineage.drained import begin_drain, end_drain
+from sessionizer.lineage.fingerprint import SPARK, Fingerprint, present_fingerprint, write_fingerprint
 from sessionizer.lineage.trial.batch_log import BatchLog
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer_airflow.supervision.decide import Adopt, Wait
@@ -91,6 +92,13 @@ def made_by_another_release(watched: WatchedStream) -> None:
     watched.platform.add("clicks")
     file = watched.home.lineage(start_lineage(watched.home)).checkpoint_record
     file.write_text(json.dumps({**json.loads(file.read_text()), "checkpoint_format": 99}))
+
+
+def made_by_another_engine(watched: WatchedStream) -> None:
+    watched.platform.add("clicks")
+    now = present_fingerprint()
+    versions = {**now.versions, SPARK: "4.1.9"}
+    write_fingerprint(watched.home, start_lineage(watched.home), Fingerprint(now.code, versions))
 
 
 def lineage_damaged(watched: WatchedStream) -> None:
@@ -206,6 +214,7 @@ REFUSALS = {
     "broker away": Refusal("SourceUnreachable", "127.0.0.1:1", spec_of(KAFKA_AWAY)),
     "drained": Refusal("StreamDrained", "every session is closed", drained_before),
     "made by another release": Refusal("UnreadableLineage", "has format 99", made_by_another_release),
+    "made by another engine": Refusal("EngineChanged", "was made by spark 4.1.9", made_by_another_engine),
     "a restore that was cut short": Refusal("OperationPending", "'clicks' to nightly", restore_cut_short),
     "an unfit lineage": Refusal("LineageUnfit", "3 of its drivers ended before", trial_failed),
     "an unfit lineage that is left": Refusal("LineageLeft", "rolls back to lineage", trial_failed_by_one_who_goes_back),
@@ -227,9 +236,9 @@ REFUSALS = {
 }
 
 QUICK = {
-    "bad spec", "no spec", "broker away", "made by another release", "a restore that was cut short",
-    "drained", "an unfit lineage", "data of another home", "a state that is too old", "lineage.json damaged",
-    "a file where a folder must be", "refused", "away", "unforeseen",
+    "bad spec", "no spec", "broker away", "made by another release", "made by another engine", "drained",
+    "a restore that was cut short", "an unfit lineage", "data of another home", "a state that is too old",
+    "lineage.json damaged", "a file where a folder must be", "refused", "away", "unforeseen",
 }  # fmt: skip
 """One of each kind: what runs in `make test`."""
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in REFUSALS]
