@@ -50,6 +50,11 @@ def send_gauges(stream: str, beat: Heartbeat) -> None:
         triggerer_stats.gauge(name, value)
 
 
+def send_health(stream: str, severity: int) -> None:
+    """Send the health of a stream from the triggerer: 0 (healthy) to 4 (down), as in ``status --json``."""
+    triggerer_stats.gauge(full_name(stream, "health"), severity)
+
+
 def count(stream: str, name: str) -> None:
     """Count one more, from a worker. ``name`` is one of ``COUNTERS``."""
     # Airflow has two instances of one module: a worker sets up the SDK's, the triggerer the core's.

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from sessionizer.control.records.supervision_record import SupervisionRecord
+from sessionizer.errors import SessionizerError
+from sessionizer.fleet.health.verdict import SEVERITY
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.stream_home import StreamHome
+from sessionizer_airflow.alerting.noted_alert import health_now
 from sessionizer_airflow.alerting.notification import notify_from_triggerer
-from sessionizer_airflow.metrics import send_gauges
+from sessionizer_airflow.metrics import send_gauges, send_health
+from sessionizer_airflow.project import Project
 from sessionizer_airflow.supervision.health import Doctor
 from sessionizer_airflow.supervision.policy import SupervisionPolicy
 from sessionizer_airflow.supervision.tell import level_of_alert
@@ -21,7 +25,10 @@ from sessionizer_airflow.supervision.watch import look_at
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from sessionizer.fleet.health.verdict import StreamHealth
+
 POLL_SECONDS = 2.0
+HEALTH_EVERY_MS = 30_000
 LEAST_WATCH_MS = 5_000
 """Ms before a trigger fires.
 
@@ -55,6 +62,7 @@ class StreamTrigger(BaseTrigger):
         self.watch_until = watch_until
         self.known = known
         self.unwritten = unwritten
+        self._health_due = 0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the import path and the arguments by which Airflow stores and remakes the trigger."""
@@ -106,12 +114,28 @@ class StreamTrigger(BaseTrigger):
         Return whether the task's label must change.
         """
         found = await asyncio.to_thread(doctor.look)
+        await self._send_health()
         if found.beat is not None:
             send_gauges(self.stream, found.beat)
         if found.alert is not None:
             self.log.log(level_of_alert(found.alert), "%s", found.alert.message)
             await notify_from_triggerer(found.alert, self.log.warning)
         return found.alert is not None and found.on_record
+
+    async def _send_health(self) -> None:
+        """Send the stream's word to metrics. It takes more files than a look at the driver, so it comes less often."""
+        if epoch_ms() < self._health_due:
+            return
+        self._health_due = epoch_ms() + HEALTH_EVERY_MS
+        health = await asyncio.to_thread(self._judge)
+        if health is not None:
+            send_health(self.stream, SEVERITY[health.word])
+
+    def _judge(self) -> StreamHealth | None:
+        try:
+            return health_now(Project.from_environment(), self.stream)
+        except SessionizerError:
+            return None
 
     def _home(self) -> StreamHome:
         return StreamHome.of(Path(self.platform_home), self.stream)

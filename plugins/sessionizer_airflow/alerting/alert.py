@@ -49,6 +49,8 @@ class Alert:
     what_to_do: str = ""
     lineage: str | None = None
     batch_id: int | None = None
+    health: str | None = None
+    """The stream in one word at the time of the alert, None if it is not known."""
 
     @property
     def message(self) -> str:

@@ -15,6 +15,7 @@ from asgiref.sync import sync_to_async
 from sessionizer.errors import InvalidSpec
 from sessionizer.redaction import redacted
 from sessionizer.stream_spec.document.section import Shown
+from sessionizer_airflow.alerting.noted_alert import note_alert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,6 +65,7 @@ class Notification:
 def notify(alert: Alert, say: Callable[[str], None]) -> None:
     """Send the alert from a worker. Never raises, because a failed notification must not stop the stream."""
     try:
+        alert = note_alert(alert)
         if (notification := Notification.from_environment()) is not None:
             _send(notification.notifier(), alert)
     except Exception as error:  # noqa: BLE001 - notifiers are other people's code
@@ -73,6 +75,7 @@ def notify(alert: Alert, say: Callable[[str], None]) -> None:
 async def notify_from_triggerer(alert: Alert, say: Callable[[str], None]) -> None:
     """Send the alert from the triggerer, without delaying its other triggers. Never raises."""
     try:
+        alert = await asyncio.to_thread(note_alert, alert)
         if (notification := Notification.from_environment()) is not None:
             await asyncio.wait_for(_send_async(notification.notifier(), alert), PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - as above

@@ -1,0 +1,49 @@
+"""An alert is a mark in the history of its stream, and carries the stream's word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.history.files import read_marks
+from sessionizer.control.history.mark import MarkKind
+from sessionizer.home.clock import epoch_ms
+from sessionizer_airflow.alerting.alert import Alert, Kind
+from sessionizer_airflow.alerting.noted_alert import health_now, note_alert
+from sessionizer_airflow.project import Project
+
+if TYPE_CHECKING:
+    from support.processes.fabricated_platform import Platform
+
+ALERT = Alert(stream="clicks", kind=Kind.WAITING, reason="password=hunter2 is wrong", what_to_do="mend it", batch_id=7)
+
+
+@pytest.fixture
+def _airflow(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SESSIONIZER_HOME", str(platform.home))
+    monkeypatch.setenv("SESSIONIZER_STREAMS", str(platform.streams))
+
+
+@pytest.mark.usefixtures("_airflow")
+def test_it_is_a_mark_without_credentials(platform: Platform) -> None:
+    home = platform.add("clicks")
+    platform.drive("clicks", batch_id=7)
+    noted = note_alert(ALERT)
+    (mark,) = read_marks(home, 0, epoch_ms() + 1)
+    assert (mark.kind, mark.what, mark.batch_id) == (MarkKind.ALERT, "waiting", 7)
+    assert "hunter2" not in mark.text
+    assert "mend it" in mark.text
+    assert noted.context()["health"] == "healthy"
+
+
+@pytest.mark.usefixtures("_airflow")
+def test_its_word_is_that_of_status(platform: Platform) -> None:
+    platform.add("clicks")
+    assert note_alert(ALERT).health == "unknown", "no driver ever ran"
+    assert health_now(Project.from_environment(), "nothing") is None
+
+
+def test_without_a_home_the_alert_goes_out_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SESSIONIZER_HOME", raising=False)
+    assert note_alert(ALERT) == ALERT
