@@ -22,8 +22,8 @@ TOLD_FOR_MS: Final = 24 * 3_600_000
 def stays_stopped(pending: OperationRecord) -> list[str]:
     """Say how to continue or give up a failed operation that stays pending."""
     lines = [
-        f"stream {pending.stream} stays stopped: its {pending.verb} has come to {pending.step}",
-        f"to go on: {pending.command}",
+        f"stream {pending.stream} stays stopped: its {pending.verb} has reached {pending.step}",
+        f"to resume: {pending.command}",
     ]
     if not pending.is_past_return:
         lines.append(f"to give it up: {abandon_command(pending.stream)}")
@@ -34,7 +34,7 @@ def stays_in_maintenance(record: OperationRecord) -> list[str]:
     """Say how to continue or give up a command that failed before it had the stream."""
     return [
         f"stream {record.stream} stays stopped, or stops after its batch: its {record.verb} has not begun",
-        f"to go on: {record.command}",
+        f"to resume: {record.command}",
         f"to give it up: {abandon_command(record.stream)}",
     ]
 
@@ -42,8 +42,8 @@ def stays_in_maintenance(record: OperationRecord) -> list[str]:
 def goes_on_as_it_was(record: OperationRecord, desired: Desired) -> list[str]:
     """Say that a failed command changed nothing."""
     if desired.state is DesiredState.STOPPED and record.never_ran:
-        return [f"stream {record.stream} is as it was, and stays stopped: it never ran"]
-    return [f"stream {record.stream} is as it was, and wanted {desired.state}"]
+        return [f"stream {record.stream} is unchanged, and stays stopped because it never ran"]
+    return [f"stream {record.stream} is unchanged, and its desired state is {desired.state}"]
 
 
 def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | None:
@@ -55,7 +55,7 @@ def abandoned_line(operations: Sequence[OperationRecord], now: int) -> str | Non
         return None
     return (
         f"{_named(newest)}, approved by {newest.by}, failed at {_failure_time(newest)} and was abandoned: "
-        f"{newest.failure}; the stream is as it was before"
+        f"{newest.failure}. The stream is unchanged"
     )
 
 
