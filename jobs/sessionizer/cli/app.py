@@ -22,7 +22,7 @@ from sessionizer.cli.run import run
 from sessionizer.cli.savepoint import savepoint
 from sessionizer.cli.spec import spec
 from sessionizer.cli.state_commands.abandon import abandon
-from sessionizer.cli.state_commands.apply import apply
+from sessionizer.cli.state_commands.apply import apply, upgrade
 from sessionizer.cli.state_commands.rescale import rescale
 from sessionizer.cli.state_commands.restore import restore
 from sessionizer.cli.state_commands.rollback import promote, rollback
@@ -50,8 +50,8 @@ app = typer.Typer(
     context_settings={"token_normalize_func": lambda name: EARLIER_NAMES.get(name, name)},
 )
 for command in (
-    run, stop, apply, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status, timeline, tables,
-    history, report, home, page, bundle, doctor,
+    run, stop, apply, upgrade, restore, rollback, promote, rescale, switch, seed, abandon, diff, prove, status,
+    timeline, tables, history, report, home, page, bundle, doctor,
 ):  # fmt: skip
     app.command()(command)
 app.command("batch", hidden=True)(history)  # its name in earlier releases

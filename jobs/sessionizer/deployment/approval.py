@@ -33,7 +33,8 @@ class Approval:
 def approved_spec(home: StreamHome, streams: Path, name: str) -> Approval:
     """Approve the current file of stream ``name`` in folder ``streams``.
 
-    Raises InvalidSpec if it is broken or the stream cannot take it, UnknownStream, DuplicateStream, DamagedFile.
+    Raises InvalidSpec if it is broken or the stream cannot take it, NotAccepted if open sessions would lack something,
+    UnknownStream, DuplicateStream, DamagedFile.
     """
     spec = find_stream(streams, name)
     require_appliable(home, spec)

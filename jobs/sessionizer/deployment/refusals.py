@@ -39,7 +39,7 @@ def require_continuable(changes: Iterable[Change]) -> None:
         )
     if MIGRATIONS in changed and not only_forgets(changed[MIGRATIONS]):
         named = [each["id"] for each in changed[MIGRATIONS].now or []]
-        raise InvalidSpec(MIGRATIONS, named, "Run `sessionizer apply` to migrate the open events into a new lineage")
+        raise InvalidSpec(MIGRATIONS, named, "Run `sessionizer upgrade` to migrate the open events into a new lineage")
     for field in WHICH_SOURCE:
         if field in changed:
             found = changed[field]
@@ -52,7 +52,7 @@ def verbs_needed(changes: Iterable[Change]) -> dict[str, str]:
     verbs = {KEY_GROUPS: "rescale", **dict.fromkeys(WHICH_SOURCE, "switch")}
     found = {change.field: verbs[change.field] for change in changes if change.field in verbs}
     migrates = any(change.field == MIGRATIONS and not only_forgets(change) for change in changes)
-    return {**found, **({MIGRATIONS: "apply"} if migrates else {})}
+    return {**found, **({MIGRATIONS: "upgrade"} if migrates else {})}
 
 
 def only_forgets(change: Change) -> bool:

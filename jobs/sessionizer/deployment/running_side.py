@@ -58,10 +58,9 @@ def open_state(home: StreamHome, lineage: str) -> OpenState:
     return OpenState(count, types.payload if types is not None else {})
 
 
-def sink_columns(home: StreamHome, lineage: str) -> SinkColumns:
-    """Read the columns of the stream's table of sessions, as far as its log tells at a glance."""
-    spec = read_lineage_spec(home, lineage)
-    location = table_locations(home, spec.sink if spec is not None else None)["sessions"]
+def sink_columns(home: StreamHome, spec: StreamSpec) -> SinkColumns:
+    """Read the columns of the table of sessions that ``spec`` writes to, as far as its log tells at a glance."""
+    location = table_locations(home, spec.sink.path)["sessions"]
     try:
         return _columns_of(folder_at(location))
     except (OSError, ValueError, KeyError, TypeError):  # Spark asks the table before the plan is carried out

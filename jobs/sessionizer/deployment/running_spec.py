@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.control.records.desired_state import examine_desired
 from sessionizer.deployment.refusals import KEY_GROUPS, require_continuable, verbs_needed
+from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.errors import SessionizerError
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.control_store import is_there
@@ -90,11 +91,12 @@ def new_record(home: StreamHome, spec: StreamSpec) -> LineageSpec:
 def require_appliable(home: StreamHome, spec: StreamSpec) -> None:
     """Raise InvalidSpec if the stream's lineage cannot continue by ``spec``, as far as the control records tell.
 
-    The driver checks the checkpoint itself.
+    The driver checks the checkpoint itself. Raises NotAccepted if open sessions would lack something.
     """
     lineage = active_lineage(home)
     if lineage is not None and is_there(home.lineage(lineage).open_sessions):  # since its first batch
         require_continuable(pending_changes(home, spec))
+        require_no_loss(home, lineage, spec)
 
 
 def pending_changes(home: StreamHome, spec: StreamSpec) -> tuple[Change, ...]:

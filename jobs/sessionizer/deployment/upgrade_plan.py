@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sessionizer.deployment.verdicts.verdict import Verdict
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from sessionizer.lineage.trial.judging import Terms
 
 UPGRADE: Final = "upgrade"
+APPLY: Final = "apply"
 IN_PLACE: Final = ("Stop", "WriteSavepoint", "WriteSpec")
 IN_A_NEW_LINEAGE: Final = ("Stop", "WriteSavepoint", "StartLineage", "Compare", "Activate", "Canary")
 _SAID: Final = {
     "Stop": "the driver finishes its batch and ends",
     "WriteSavepoint": "a canonical savepoint of the open sessions is made",
     "WriteSpec": "the lineage goes on by the file",
-    "Migrate": "the declared migrations change the open events",
+    "Migrate": "the declared migrations change the open events, see `sessionizer migration check … --deep`",
     "StartLineage": "a new lineage begins with every open session",
     "Compare": "its state is read back and compared",
     "Activate": "the new lineage becomes the active one",
@@ -33,12 +34,24 @@ _SAID: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class UpgradeRequest:
+    """Request of a user. ``verb``: ``apply`` is for the spec alone. ``accepted``: differences, by name.
+
+    ``anew``: a new lineage is wanted, whatever changes. ``trial``: the trial of a new lineage, None for no trial.
+    """
+
+    verb: str = UPGRADE
+    accepted: tuple[str, ...] = ()
+    anew: bool = False
+    trial: Terms | None = USUAL
+
+
+@dataclass(frozen=True, slots=True)
 class UpgradePlan:
     """Plan that ``stream`` goes on by a spec of ``fingerprint`` and by the programs that are installed here.
 
-    It goes on after ``batch_id`` of ``lineage`` or a later batch. ``accepted``: names of differences that a user
-    accepts. ``anew``: a new lineage is wanted, whatever changes. ``verb``: the command. ``migrations``: their ids.
-    ``ran_by``: versions of the lineage, which a rollback needs.
+    It goes on after ``batch_id`` of ``lineage`` or a later batch. ``migrations``: those that open events get, in words.
+    ``ran_by``: versions of the lineage, which a rollback needs. ``open_sessions``: at most, None if unseen.
     """
 
     stream: str
@@ -46,22 +59,15 @@ class UpgradePlan:
     batch_id: int
     fingerprint: str
     differences: tuple[Difference, ...]
-    accepted: tuple[str, ...] = ()
-    wants_new_lineage: bool = False
-    trial: Terms | None = USUAL
-    verb: str = UPGRADE
+    request: UpgradeRequest = field(default_factory=UpgradeRequest)
     migrations: tuple[str, ...] = ()
     ran_by: str = ""
-
-    @property
-    def changes(self) -> tuple[Difference, ...]:
-        """The differences with an effect."""
-        return tuple(each for each in self.differences if each.verdict is not Verdict.NONE)
+    open_sessions: int | None = None
 
     @property
     def changes_something(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.differences)
+        """Whether there is anything to do. A difference without effect is not written anywhere."""
+        return any(each.verdict is not Verdict.NONE for each in self.differences)
 
     @property
     def anew(self) -> bool:
@@ -71,7 +77,7 @@ class UpgradePlan:
         """
         other_engine = any(each.name in ENGINE and each.verdict is Verdict.UNKNOWN for each in self.differences)
         migrates = any(each.verdict is Verdict.MIGRATE for each in self.differences)
-        return self.wants_new_lineage or migrates or other_engine
+        return self.request.anew or migrates or other_engine
 
     @property
     def refused(self) -> tuple[Difference, ...]:
@@ -81,7 +87,9 @@ class UpgradePlan:
     @property
     def unaccepted(self) -> tuple[Difference, ...]:
         """The differences that a user must accept by name and has not."""
-        return tuple(each for each in self.differences if each.must_be_accepted and each.name not in self.accepted)
+        return tuple(
+            each for each in self.differences if each.must_be_accepted and each.name not in self.request.accepted
+        )
 
     @property
     def is_possible(self) -> bool:
@@ -95,7 +103,7 @@ class UpgradePlan:
             return ()
         if not self.anew:
             return IN_PLACE
-        steps = IN_A_NEW_LINEAGE if self.trial else IN_A_NEW_LINEAGE[:-1]
+        steps = IN_A_NEW_LINEAGE if self.request.trial else IN_A_NEW_LINEAGE[:-1]
         return (*steps[:2], "Migrate", *steps[2:]) if self.migrations else steps
 
     @property
@@ -105,24 +113,25 @@ class UpgradePlan:
         Counts are not in it, because the stream runs on: a verdict is judged again when the plan is carried out.
         """
         differing = [(each.name, str(each.before), str(each.now)) for each in self.differences]
-        on_trial = approved_terms(self.trial) if self.anew else {}
+        on_trial = approved_terms(self.request.trial) if self.anew else {}
         decided = {
-            "verb": self.verb,
+            "verb": self.request.verb,
             "stream": self.stream,
             "lineage": self.lineage,
             "fingerprint": self.fingerprint,
             "differences": sorted(differing),
-            "accepted": sorted(self.accepted),
-            "anew": self.wants_new_lineage,
+            "accepted": sorted(self.request.accepted),
+            "anew": self.request.anew,
         }
-        return typed_digest({**decided, **on_trial})
+        migrated = {"migrations": self.migrations} if self.migrations else {}
+        return typed_digest({**decided, **on_trial, **migrated})
 
     def require_possible(self) -> None:
         """Raise InvalidSpec for the first refused difference, and NotAccepted for those that lack a user's consent."""
         for each in self.refused:
             raise InvalidSpec(each.name, each.now, f"{each.before!r}, because {each.reason}. {each.remedy}")
         if self.unaccepted:
-            raise NotAccepted(self.stream, self.verb, [each.name for each in self.unaccepted])
+            raise NotAccepted(self.stream, self.request.verb, [each.name for each in self.unaccepted])
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON."""
@@ -130,8 +139,9 @@ class UpgradePlan:
             "stream": self.stream,
             "lineage": self.lineage,
             "batch_id": self.batch_id,
+            "open_sessions": self.open_sessions,
             "differences": [each.to_json() for each in self.differences],
-            "accepted": list(self.accepted),
+            "accepted": list(self.request.accepted),
             "unaccepted": [each.name for each in self.unaccepted],
             "anew": self.anew,
             "migrations": list(self.migrations),
@@ -152,7 +162,7 @@ class UpgradePlan:
     def lines(self) -> Iterator[str]:
         """Return the plan as lines for users."""
         if not self.changes_something:
-            yield f"stream {self.stream} runs by its file and the programs installed here: nothing to {self.verb}"
+            yield f"stream {self.stream} runs by its file and what is installed: nothing to {self.request.verb}"
             return
         yield f"stream {self.stream}, lineage {self.lineage}, after batch {self.batch_id} or later: {self._counted}"
         for each in self.differences:
@@ -160,6 +170,7 @@ class UpgradePlan:
         if not self.is_possible:
             yield from (f"  {line}" for line in self._hindrances())
             return
+        yield from (f"  migration {each}" for each in self.migrations)
         for number, step in enumerate(self.steps, start=1):
             yield f"  {number}. {step}: {_SAID[step]}"
         yield "  no row of a table is changed; no session is closed by it, and no event is read twice"

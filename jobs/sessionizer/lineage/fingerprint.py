@@ -92,6 +92,12 @@ def write_fingerprint(home: StreamHome, lineage: str, fingerprint: Fingerprint) 
         write_json(home.lineage(lineage).fingerprint, stamped(asdict(fingerprint)))
 
 
+def note_programs(home: StreamHome, lineage: str) -> None:
+    """Record that ``lineage`` goes on by the programs that are installed here. Raises UnwritablePath, DamagedFile."""
+    kept, now = kept_fingerprint(home, lineage), present_fingerprint()
+    write_fingerprint(home, lineage, Fingerprint(now.code, {**kept.versions, **now.versions}, kept.configuration))
+
+
 def require_same_engine(home: StreamHome, lineage: str) -> None:
     """Raise EngineChanged if another line of Spark or Delta made ``lineage``. Raises DamagedFile."""
     changed = other_line(kept_fingerprint(home, lineage).versions, _installed())

@@ -23,8 +23,8 @@ from sessionizer.state.lineages.origin import activated_by
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
 
-_GIVES_SPEC: Final = "apply"
-"""The command that may stay in the stream's lineage."""
+_GIVES_SPEC: Final = ("apply", "upgrade")
+"""The commands that may stay in the stream's lineage."""
 _BEGINS: Final = "seed"
 """The command for a stream that never ran."""
 
@@ -108,7 +108,7 @@ def _require_lineage(home: StreamHome, record: OperationRecord, active: str | No
 
 def _has_given_spec(home: StreamHome, record: OperationRecord) -> bool:
     """Whether the operation has already given its lineage another spec, which is the last step of an apply."""
-    if record.verb != _GIVES_SPEC or not record.has_done(Reached.SAVED):
+    if record.verb not in _GIVES_SPEC or not record.has_done(Reached.SAVED):
         return False
     kept = read_lineage_spec(home, record.lineage_from)
     return kept is not None and kept.since >= record.begun_at

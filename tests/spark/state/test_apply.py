@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,8 @@ from sessionizer.cli.state_commands.operations import carried_out
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import Ending, Reached, pending_operation
 from sessionizer.core.definition.rules import TimeMode
-from sessionizer.deployment.apply_plan import VERB
+from sessionizer.deployment.upgrade_plan import APPLY, UpgradeRequest
+from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import InvalidSpec, PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.active import start_lineage
@@ -44,14 +46,17 @@ if TYPE_CHECKING:
 
 
 def applying(spark: SparkSession, stage: Stage, *, anew: bool = False) -> Applying:
+    """Whatever open sessions lack is accepted."""
     home = stage.stream_home
-    return Applying(spark, home, stage.spec(), home.savepoints, anew, Terms())
+    found = Applying(spark, home, stage.spec(), home.savepoints, anew, Terms())
+    lacking = plan_upgrade(home, (stage.lineage or "", 0), found.spec, UpgradeRequest(APPLY)).unaccepted
+    return replace(found, accepted=tuple(each.name for each in lacking))
 
 
 def operation_of(found: Applying) -> Operation:
     """What has been approved."""
     plan = found.plan()
-    record = new_operation(found.home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
+    record = new_operation(found.home, APPLY, plan.digest, "ann", (plan.lineage, plan.batch_id))
     return Operation(found.home, record, lambda: None)
 
 
@@ -62,7 +67,7 @@ def apply_anew(spark: SparkSession, stage: Stage, _: int) -> str:
     assert (stage.lineage, lineage_before(found.home, lineage)) == (lineage, before)
     trial = read_trial(found.home, lineage)
     assert trial is not None
-    assert (trial.course.verb, trial.course.before, trial.outcome) == (VERB, before, None)
+    assert (trial.course.verb, trial.course.before, trial.outcome) == (APPLY, before, None)
     assert trial.baseline.life.read > 0
     return lineage
 
@@ -135,7 +140,7 @@ def test_what_needs_no_new_lineage_is_applied_in_place_and_a_kill_changes_nothin
     ), "killed after it"
     assert read_trial(home, lineage) is None
     assert not applying(spark, stage).plan().changes_something
-    assert carried_out(home, VERB, done.digest)
+    assert carried_out(home, APPLY, done.digest)
 
     stage.write_spec({**clicks_spec(), "key_groups": 6})
     found = applying(spark, stage)

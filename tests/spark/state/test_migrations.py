@@ -18,7 +18,7 @@ from sessionizer.control.records.operation_record import Ending
 from sessionizer.core.definition.event import Batch, Event
 from sessionizer.core.definition.oracle import Outcome, sessionize
 from sessionizer.core.definition.rules import NEVER_MS
-from sessionizer.deployment.apply_plan import VERB
+from sessionizer.deployment.upgrade_plan import APPLY
 from sessionizer.errors import MigrationRefused
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.applied_migrations import read_applied, waiting_migrations
@@ -183,7 +183,7 @@ def migrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
         "kind-from-type",
         "cents",
     ]
-    record = new_operation(home, VERB, plan.digest, "ann", (plan.lineage, plan.batch_id))
+    record = new_operation(home, APPLY, plan.digest, "ann", (plan.lineage, plan.batch_id))
     operation = Operation(home, record, lambda: None)
 
     def die(step: str) -> None:

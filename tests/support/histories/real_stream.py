@@ -18,7 +18,7 @@ from sessionizer.control.lease.lease import Lease
 from sessionizer.control.maintenance import Maintenance, held_for
 from sessionizer.control.operation import Operation, new_operation
 from sessionizer.control.records.operation_record import pending_operation
-from sessionizer.deployment import apply_plan
+from sessionizer.deployment.upgrade_plan import APPLY
 from sessionizer.errors import HalfWrittenBatch, NothingToSave, NoWayBack, RowsGone
 from sessionizer.home.clock import epoch_ms
 from sessionizer.lineage.kept_spec import read_lineage_spec
@@ -175,7 +175,7 @@ class RealStream:
 
         self.sinks.append(folder)
         assert before.sink.path != folder
-        return self._typed(apply_plan.VERB, approve, lambda operation, lease: applying.run(operation, lease.check))
+        return self._typed(APPLY, approve, lambda operation, lease: applying.run(operation, lease.check))
 
     def start_over(self) -> OperationRecord:
         """Begin anew with all that the source has."""

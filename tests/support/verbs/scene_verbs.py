@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sessionizer.control.lease.lease import acquire
 from sessionizer.control.records.operation_record import pending_operation, read_operations
-from sessionizer.deployment import apply_plan
+from sessionizer.deployment.upgrade_plan import APPLY
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_root import uri_of
 from sessionizer.home.names import minted_id
@@ -84,7 +84,7 @@ def apply(scene: Scene, *, anew: bool) -> OperationRecord:
         plan = applying.plan()
         return plan.digest, (plan.lineage, plan.batch_id)
 
-    return typed(home, apply_plan.VERB, approve, lambda operation, lease: applying.run(operation, lease.check))
+    return typed(home, APPLY, approve, lambda operation, lease: applying.run(operation, lease.check))
 
 
 def rescale(scene: Scene) -> OperationRecord:

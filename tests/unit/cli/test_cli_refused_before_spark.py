@@ -36,6 +36,7 @@ COMMANDS = {
     "rescale": ("--key-groups", "8"),
     "switch": ("--start-at", "latest"),
     "apply": (),
+    "upgrade": (),
     "seed": ("--history", "source"),
 }
 WITHOUT_SPEC = {"rollback", "restore"}
@@ -70,6 +71,7 @@ NEVER_RAN: dict[str, type[SessionizerError]] = {
     "rescale": NothingToSave,
     "switch": NothingToSave,
     "apply": NothingToSave,
+    "upgrade": NothingToSave,
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.deployment.upgrade_plan import IN_A_NEW_LINEAGE, IN_PLACE, UpgradePlan
+from sessionizer.deployment.upgrade_plan import APPLY, IN_A_NEW_LINEAGE, IN_PLACE, UpgradePlan, UpgradeRequest
 from sessionizer.deployment.verdicts.verdict import Difference, Verdict
 from sessionizer.errors import InvalidSpec, NotAccepted
 from sessionizer.lineage.fingerprint import SPARK
@@ -27,17 +27,19 @@ OTHER_MODE = Difference(
 
 
 def plan(*differences: Difference, accepted: tuple[str, ...] = (), anew: bool = False) -> UpgradePlan:
-    return UpgradePlan("clicks", "20261123T143621-abe542", 7, "f1", differences, accepted, anew)
+    request = UpgradeRequest(accepted=accepted, anew=anew)
+    return UpgradePlan("clicks", "20261123T143621-abe542", 7, "f1", differences, request)
 
 
 @pytest.mark.parametrize(
     ("found", "possible", "steps"),
     [
         (plan(), False, ()),
-        (plan(HARMLESS), True, IN_PLACE),
+        (plan(HARMLESS), False, ()),
+        (plan(HARMLESS, GAP), True, IN_PLACE),
         (plan(GAP), True, IN_PLACE),
         (plan(GAP, anew=True), True, IN_A_NEW_LINEAGE),
-        (replace(plan(GROUPS), trial=None), True, IN_A_NEW_LINEAGE[:-1]),
+        (replace(plan(GROUPS), request=UpgradeRequest(trial=None)), True, IN_A_NEW_LINEAGE[:-1]),
         (plan(GAP, GROUPS), True, IN_A_NEW_LINEAGE),
         (plan(KEY), False, ()),
         (plan(KEY, accepted=("mapping.key",)), True, IN_PLACE),
@@ -76,10 +78,10 @@ DECISIONS: Mapping[str, UpgradePlan] = {
     "another value": plan(replace(GAP, now="6 seconds")),
     "accepted": plan(GAP, accepted=("mapping.key",)),
     "anew": plan(GAP, anew=True),
-    "another trial": replace(plan(GAP, anew=True), trial=Terms(batches=2)),
+    "another trial": replace(plan(GAP), request=UpgradeRequest(anew=True, trial=Terms(batches=2))),
     "another lineage": replace(plan(GAP), lineage="20261123T143621-000000"),
     "another spec": replace(plan(GAP), fingerprint="f2"),
-    "another verb": replace(plan(GAP), verb="apply"),
+    "another verb": replace(plan(GAP), request=UpgradeRequest(APPLY)),
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessionizer.deployment.apply_plan import ApplyPlan
+from sessionizer.deployment.upgrade_plan import APPLY, UpgradePlan, UpgradeRequest
 from sessionizer.lineage.trial.judging import Terms
 from sessionizer.state.lineages.rescale_plan import Division, RescalePlan
 from sessionizer.state.lineages.switch_plan import Edge, Start, SwitchPlan, Unread
@@ -25,7 +25,9 @@ MAKE: dict[str, Callable[[Terms | None], str]] = {
             "clicks", "old", 7, "ab", Start(edge=Edge.EARLIEST), (), "begins", Unread("files", 0), trial=trial
         ).digest
     ),
-    "apply": lambda trial: ApplyPlan("clicks", "old", 7, "ab", (), anew=True, trial=trial).digest,
+    "apply": lambda trial: (
+        UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY, anew=True, trial=trial)).digest
+    ),
     "restore": lambda trial: restore_plan.Decision("clicks", "s1", "5b", "old", 7, "new", "ab", trial=trial).digest,
     "start over": lambda trial: (
         seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, "old", trial).digest
@@ -42,7 +44,7 @@ def test_other_terms_are_another_plan(verb: str) -> None:
 
 
 def test_where_nothing_new_is_made_there_is_nothing_to_try() -> None:
-    plan = ApplyPlan("clicks", "old", 7, "ab", (), anew=False)
-    assert plan.digest == replace(plan, trial=None).digest
+    plan = UpgradePlan("clicks", "old", 7, "ab", (), UpgradeRequest(APPLY))
+    assert plan.digest == replace(plan, request=UpgradeRequest(APPLY, trial=None)).digest
     begins = seed_plan.Decision("clicks", "ab", Past("delta", "/lake"), None, BEGINNING, True, None)
     assert begins.digest == replace(begins, trial=None).digest

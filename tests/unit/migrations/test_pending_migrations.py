@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
 
-from sessionizer.deployment.apply_plan import Way, add_migrations, plan_apply
 from sessionizer.deployment.refusals import require_continuable
+from sessionizer.deployment.upgrade_plan import UpgradePlan
+from sessionizer.deployment.verdicts.judge import spec_differences
+from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
+from sessionizer.deployment.verdicts.tables import SinkColumns
+from sessionizer.deployment.verdicts.verdict import OpenState, Verdict
 from sessionizer.errors import InvalidSpec, MigrationRefused
 from sessionizer.migrations.compiled import compile_migration, describe_migration
 from sessionizer.migrations.pending import AppliedMigration, applied_now, migration_digest, pending_migrations
@@ -16,6 +20,9 @@ from sessionizer.stream_spec.decisions import changes_between, decided_by, decis
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.streams.stage import clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 A, B, C, D = (
     {"id": "a", "key": "coalesce(page, key)"},
@@ -122,34 +129,41 @@ def test_a_spec_without_migrations_is_the_spec_that_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "way"),
+    ("before", "now", "verdict"),
     [
-        ([], [A], Way.MIGRATION),
-        ([A], [A, B], Way.MIGRATION),
-        ([A, B], [B], Way.IN_PLACE),
-        ([A], [], Way.IN_PLACE),
+        ([], [A], Verdict.MIGRATE),
+        ([A], [A, B], Verdict.MIGRATE),
+        ([A, B], [B], Verdict.IN_PLACE),
+        ([A], [], Verdict.IN_PLACE),
     ],
 )
-def test_a_start_takes_no_migration_and_apply_does(
-    before: list[dict[str, Any]], now: list[dict[str, Any]], way: Way
+def test_a_start_takes_no_migration_and_an_upgrade_does(
+    before: list[dict[str, Any]], now: list[dict[str, Any]], verdict: Verdict
 ) -> None:
     pending = pending_migrations("clicks", migrations(*now), applied(*before))
-    plan = plan_apply("clicks", ("20261123T143621-abe542", 7), document_of(spec(*before)), spec(*now), anew=False)
-    plan = add_migrations(plan, pending)
-    assert [(taken.field, taken.way) for taken in plan.fields] == [("migrations", way)]
-    assert (plan.anew, plan.is_possible, len(plan.migrations)) == (bool(pending), True, len(pending))
+    plan = plan_of(before, now, pending)
+    assert ("migrations", verdict) in [(each.name, each.verdict) for each in plan.differences]
+    assert (plan.anew, plan.is_possible, "Migrate" in plan.steps) == (bool(pending), True, bool(pending))
     changes = changes_between(decisions_of(spec(*before)), decisions_of(spec(*now)))
-    if way is Way.MIGRATION:
-        with pytest.raises(InvalidSpec, match="Run `sessionizer apply`"):
+    if verdict is Verdict.MIGRATE:
+        with pytest.raises(InvalidSpec, match="Run `sessionizer upgrade`"):
             require_continuable(changes)
     else:
         require_continuable(changes)
 
 
 def test_the_digest_of_a_plan_covers_its_migrations() -> None:
-    at = ("20261123T143621-abe542", 7)
-    plan = plan_apply("clicks", at, document_of(spec(A)), spec(A), anew=False)
+    plan = plan_of([A], [A], ())
     assert not plan.changes_something
-    migrating = add_migrations(plan, migrations(A))
+    migrating = plan_of([A], [A], migrations(A))
     assert migrating.is_possible
     assert migrating.digest != plan.digest
+
+
+def plan_of(before: list[dict[str, Any]], now: list[dict[str, Any]], pending: Sequence[Migration]) -> UpgradePlan:
+    """Plan as the command makes it of two specs."""
+    documents = (document_of(spec(*before)), document_of(spec(*now)))
+    effects = MigrationEffects.of([each.model_dump(mode="json") for each in pending])
+    found = tuple(spec_differences(*documents, OpenState(3), SinkColumns(), effects))
+    described = tuple(describe_migration(each) for each in pending)
+    return UpgradePlan("clicks", "20261123T143621-abe542", 7, "ab", found, migrations=described)

@@ -68,11 +68,9 @@ _IN_PLACE: Final = {
     "source.options_from_environment.": ("source secret changed", "it holds for rows that are read from now on"),
     "source.bootstrap_servers": ("brokers moved", "the topic and the position in it stay"),
     "source.encoding": ("encoding changed", "it holds for rows that are read from now on"),
+    "source.starting_offsets": ("start of a new checkpoint changed", "a lineage goes on where it was"),
     "sink.path": ("sink moved", "rows of sessions that end from now on go there, the old tables stay"),
     "sink.keep_events": ("sink changed", "it holds for sessions that end from now on"),
-}
-_NO_EFFECT: Final = {
-    "source.starting_offsets": ("start of a new checkpoint changed", "a lineage goes on where it was"),
 }
 _ANOTHER_STREAM: Final = {
     "rules.time_mode": ("time mode changed", "open events are on the clock of before"),
@@ -92,10 +90,9 @@ def judge_field(stream: str, change: Change, state: OpenState, migrations: Migra
         return _source_columns(change)
     if field in {"source.host", "source.port"}:
         return judged(change, "socket moved", Verdict.IN_PLACE, "lines of a socket are read once wherever it is")
-    for entries, verdict in ((_IN_PLACE, Verdict.IN_PLACE), (_NO_EFFECT, Verdict.NONE)):
-        found = next((entry for name, entry in entries.items() if _is_below(field, name)), None)
-        if found is not None:
-            return judged(change, found[0], verdict, found[1].format(open=state.counted))
+    found = next((entry for name, entry in _IN_PLACE.items() if _is_below(field, name)), None)
+    if found is not None:
+        return judged(change, found[0], Verdict.IN_PLACE, found[1].format(open=state.counted))
     reason = "this release does not know what the field does to open sessions"
     return judged(change, "unknown setting", Verdict.UNKNOWN, reason)
 

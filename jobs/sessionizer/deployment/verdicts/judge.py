@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sessionizer.deployment.refusals import MIGRATIONS
 from sessionizer.deployment.verdicts.engine import engine_differences
 from sessionizer.deployment.verdicts.fields import judge_field
 from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.payload import PAYLOAD, PayloadChange
 from sessionizer.deployment.verdicts.tables import SinkColumns
-from sessionizer.deployment.verdicts.verdict import Difference, Verdict
-from sessionizer.stream_spec.decisions import WITHOUT_EFFECT, changes_between, leaves
+from sessionizer.deployment.verdicts.verdict import Difference, Verdict, judged
+from sessionizer.stream_spec.decisions import WITHOUT_EFFECT, Change, changes_between, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from sessionizer.deployment.verdicts.verdict import OpenState, Side
     from sessionizer.stream_spec.decisions import Document
 
-MIGRATIONS: Final = "migrations"
 _ORDER: Final = tuple(Verdict)
 
 
@@ -54,11 +54,17 @@ def spec_differences(
         if change.field in WITHOUT_EFFECT:
             reason = "it is shown, or configures work beside the stream"
             yield Difference(change.field, "no effect", change.before, change.now, Verdict.NONE, reason)
-        elif change.field != MIGRATIONS and not change.field.startswith(f"{PAYLOAD}."):
+        elif change.field == MIGRATIONS:
+            if not effects.ids:
+                removed = Change(MIGRATIONS, _ids(change.before), _ids(change.now))
+                yield judged(removed, "migrations removed", Verdict.IN_PLACE, "their effect is in the state")
+        elif not change.field.startswith(f"{PAYLOAD}."):
             yield judge_field(stream, change, state, effects)
     yield from PayloadChange(before, now, state, tables, effects).differences()
     if effects.ids:
-        reason = "applied once to the open events, in order"
-        yield Difference(
-            MIGRATIONS, "migrations declared", None, ", ".join(effects.ids), Verdict.MIGRATE, reason
-        )  # fmt: skip
+        declared = Change(MIGRATIONS, None, ", ".join(effects.ids))
+        yield judged(declared, "migrations declared", Verdict.MIGRATE, "applied once to the open events, in order")
+
+
+def _ids(migrations: list[Mapping[str, Any]] | None) -> str | None:
+    return ", ".join(str(each["id"]) for each in migrations or ()) or None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sessionizer.deployment.refusals import require_continuable, require_whole
+from sessionizer.deployment.upgrade_planning import require_no_loss
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.checkpoint import begun_batch
 from sessionizer.spark.sinks.half_written import half_written_batch
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
 
 
 def require_continuity(spark: SparkSession, running: RunningSpec, home: StreamHome, lineage: str) -> None:
-    """Raise InvalidSpec, naming the field, if ``lineage`` cannot go on by the spec. Writes nothing."""
+    """Raise InvalidSpec, naming the field, if ``lineage`` cannot go on by the spec. Writes nothing.
+
+    Raises NotAccepted if sessions that are open now would lack something by it.
+    """
     if running.before is None or not running.applied or begun_batch(home.checkpoint(lineage)) is None:
         return
     require_continuable(running.applied)
+    require_no_loss(home, lineage, running.spec)
     # the tables that the lineage wrote so far: by the new spec it may write others
     folder = running.before.get("sink.path", running.spec.sink.path)
     locations = table_locations(home, folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from sessionizer.state.commands.accept import accept_option
 from sessionizer.state.commands.command import Command, option
 from sessionizer.state.commands.trial import back_if_unfit_option, terms_of, trial_option
 
@@ -19,6 +20,7 @@ class Apply(Command):
     name: ClassVar = "apply"
     purpose: ClassVar = "go on by the file's changed spec"
 
+    accept: tuple[str, ...] = accept_option()
     new_lineage: bool = option(
         "--new-lineage",
         "In a new lineage",

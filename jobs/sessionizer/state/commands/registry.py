@@ -10,10 +10,11 @@ from sessionizer.state.commands.restore import Restore
 from sessionizer.state.commands.rollback import Rollback
 from sessionizer.state.commands.seed import Seed
 from sessionizer.state.commands.switch import Switch
+from sessionizer.state.commands.upgrade import Upgrade
 
 if TYPE_CHECKING:
     from sessionizer.state.commands.command import Command
 
 COMMANDS: Final[dict[str, type[Command]]] = {
-    each.name: each for each in (Restore, Rollback, Rescale, Switch, Apply, Seed)
+    each.name: each for each in (Restore, Rollback, Rescale, Switch, Apply, Upgrade, Seed)
 }

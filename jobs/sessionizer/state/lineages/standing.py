@@ -23,6 +23,7 @@ from sessionizer.lineage.checkpoint import (
 )
 from sessionizer.lineage.checkpoint_record import CheckpointRecord, require_readable_lineage
 from sessionizer.lineage.drained import read_drain
+from sessionizer.lineage.fingerprint import require_same_engine
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.lineage.kept_types import read_kept_types
 
@@ -66,16 +67,18 @@ class Standing:
     proof: str
 
 
-def standing_of(home: StreamHome, batch_id: int | None = None) -> Standing:
+def standing_of(home: StreamHome, batch_id: int | None = None, *, any_engine: bool = False) -> Standing:
     """Read the stream of ``home`` as it is after ``batch_id``, by default after the newest batch that is over.
 
-    Raises NothingToSave, StreamDrained, UnreadableLineage, DamagedFile, and BatchOutrun if Spark removes a file of the
-    batch meanwhile.
+    ``any_engine``: also if another line of Spark or Delta made its checkpoint. Raises NothingToSave, StreamDrained,
+    UnreadableLineage, EngineChanged, DamagedFile, and BatchOutrun if Spark removes a file of the batch meanwhile.
     """
     lineage = active_lineage(home)
     if lineage is None:
         raise NothingToSave(home.name, "it never ran")
     require_readable_lineage(home, lineage)
+    if not any_engine:
+        require_same_engine(home, lineage)
     drain = read_drain(home, lineage)
     if drain is not None:
         raise StreamDrained(home.name, lineage, drain.batch_id, drain.moment)

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sessionizer.control.records.operation_record import Reached
-from sessionizer.deployment.apply_plan import VERB, add_migrations, plan_apply
 from sessionizer.deployment.refusals import require_whole
 from sessionizer.deployment.running_spec import new_record
+from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradeRequest
+from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import PlanChanged
 from sessionizer.home.clock import epoch_ms
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
 from sessionizer.lineage.checkpoint import PARTITIONS, partitions_of
+from sessionizer.lineage.fingerprint import note_programs
 from sessionizer.lineage.kept_spec import write_lineage_spec
 from sessionizer.spark.ingest.kept_types import require_in_reach, require_readable_state
 from sessionizer.spark.sinks.examine import examine
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     from sessionizer.control.operation import Operation
     from sessionizer.control.records.operation_record import OperationRecord
-    from sessionizer.deployment.apply_plan import ApplyPlan
+    from sessionizer.deployment.upgrade_plan import UpgradePlan
     from sessionizer.home.data_root import DataPath
     from sessionizer.home.stream_home import StreamHome
     from sessionizer.lineage.trial.judging import Terms
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
 class Applying:
     """A change of the stream of ``home`` to ``spec``. ``anew``: in a new lineage even if its own could take the spec.
 
-    ``trial``: of a new lineage. ``savepoints``: the folder for the savepoint of the state before.
+    ``trial``: of a new lineage. ``savepoints``: the folder for the savepoint of the state before. ``verb``: an upgrade
+    takes the installed programs as well. ``accepted``: the differences that a user accepts by name.
     """
 
     spark: SparkSession
@@ -60,14 +63,16 @@ class Applying:
     savepoints: DataPath
     anew: bool = False
     trial: Terms | None = None
+    verb: str = APPLY
+    accepted: tuple[str, ...] = ()
 
-    def plan(self) -> ApplyPlan:
+    def plan(self) -> UpgradePlan:
         """Make the plan. Writes nothing.
 
         Raises InvalidSpec if Spark refuses the spec, or state or tables have values that it cannot take, and the errors
         of ``standing_of``, which keep a stream from being saved.
         """
-        standing = standing_of(self.home)
+        standing = self._standing()
         plan = self._plan_of(standing)
         if plan.is_possible:
             self._examined(standing, self._migrated(standing, self.home.seeds))
@@ -90,12 +95,12 @@ class Applying:
 
     def _applied_in_place(self, record: OperationRecord) -> str | None:
         """Return the lineage that a killed run had given the spec."""
-        standing = standing_of(self.home)
+        standing = self._standing()
         is_applied = record.has_done(Reached.SAVED) and not self._plan_of(standing).changes_something
         return active_lineage(self.home) if is_applied else None
 
     def _carried_out(self, operation: Operation, permit: Callable[[], None], after: Callable[[str], None]) -> str:
-        standing = standing_of(self.home)
+        standing = self._standing()
         plan = self._plan_of(standing)
         if plan.digest != operation.record.digest:
             raise PlanChanged(self.home.name, operation.record.digest, plan.digest)
@@ -104,7 +109,10 @@ class Applying:
         examined = self._examined(standing, migrated)
         operation.reached(Reached.STOPPED)
         asked = SavepointRequest(
-            self.savepoints, f"before {VERB} {operation.record.id}", f"{VERB}-{operation.record.id}", live=False
+            self.savepoints,
+            f"before {self.verb} {operation.record.id}",
+            f"{self.verb}-{operation.record.id}",
+            live=False,
         )
         after(f"savepoint: {make_savepoint(self.spark, self.home, standing, asked, lambda _: None).id}")
         operation.reached(Reached.SAVED)
@@ -114,6 +122,8 @@ class Applying:
         self._require_whole(standing)
         permit()
         write_lineage_spec(self.home, standing.lineage, new_record(self.home, self.spec))
+        if self.verb == UPGRADE:
+            note_programs(self.home, standing.lineage)
         after("lineage: goes by it")
         return standing.lineage
 
@@ -136,14 +146,16 @@ class Applying:
             after=lambda step: after(f"new lineage: {step}"),
             trial=self.trial,
         )
-        origin = Origin(VERB, epoch_ms(), standing.lineage, standing.batch_id)
+        origin = Origin(self.verb, epoch_ms(), standing.lineage, standing.batch_id)
         return Reseeding(seeding, standing, new_record(self.home, self.spec), origin, migrated=migrated).run()
 
-    def _plan_of(self, standing: Standing) -> ApplyPlan:
-        at = (standing.lineage, standing.batch_id)
-        pending = waiting_migrations(self.home, standing.lineage, self.spec)
-        plan = plan_apply(self.home.name, at, standing.spec, self.spec, anew=self.anew, trial=self.trial)
-        return add_migrations(plan, pending)
+    def _standing(self) -> Standing:
+        """Read the stream. Only an upgrade reads a checkpoint of another line of Spark, which its user accepts."""
+        return standing_of(self.home, any_engine=self.verb == UPGRADE)
+
+    def _plan_of(self, standing: Standing) -> UpgradePlan:
+        request = UpgradeRequest(self.verb, self.accepted, self.anew, self.trial)
+        return plan_upgrade(self.home, (standing.lineage, standing.batch_id), self.spec, request)
 
     def _migrated(self, standing: Standing, folder: DataPath) -> MigratedEvents | None:
         pending = waiting_migrations(self.home, standing.lineage, self.spec)

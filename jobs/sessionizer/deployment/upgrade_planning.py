@@ -1,0 +1,66 @@
+"""Plan of an upgrade or an apply, from the records of a lineage and this installation: no Spark, nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sessionizer.deployment.running_side import open_state, present_side, running_side, sink_columns
+from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradePlan, UpgradeRequest
+from sessionizer.deployment.verdicts.judge import judge
+from sessionizer.errors import NotAccepted
+from sessionizer.lineage.applied_migrations import waiting_migrations
+from sessionizer.lineage.fingerprint import RELEASE, SPARK
+from sessionizer.migrations.compiled import describe_migration
+from sessionizer.migrations.pending import migration_digest
+from sessionizer.stream_spec.decisions import spec_fingerprint
+
+if TYPE_CHECKING:
+    from sessionizer.deployment.verdicts.verdict import Side
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+
+def plan_upgrade(home: StreamHome, at: tuple[str, int], spec: StreamSpec, request: UpgradeRequest) -> UpgradePlan:
+    """Make the plan. ``at``: the lineage and its newest committed batch.
+
+    Raises DamagedFile, and MigrationRefused for a declared migration that cannot be applied.
+    """
+    lineage, batch_id = at
+    pending = waiting_migrations(home, lineage, spec)
+    before, now = running_side(home, lineage), present_side(spec)
+    if request.verb != UPGRADE:
+        now = replace(before, spec=now.spec)
+    state = open_state(home, lineage)
+    differences = judge(
+        before,
+        now,
+        state,
+        tables=sink_columns(home, spec),
+        pending=[each.model_dump(mode="json") for each in pending],
+    )
+    return UpgradePlan(
+        stream=home.name,
+        lineage=lineage,
+        batch_id=batch_id,
+        fingerprint=spec_fingerprint(spec),
+        differences=differences,
+        request=request,
+        migrations=tuple(f"{each.id} ({migration_digest(each)}): {describe_migration(each)}" for each in pending),
+        ran_by=describe_programs(before),
+        open_sessions=state.sessions,
+    )
+
+
+def require_no_loss(home: StreamHome, lineage: str, spec: StreamSpec) -> None:
+    """Raise NotAccepted if open sessions would lack something when a driver simply starts by ``spec``."""
+    plan = plan_upgrade(home, (lineage, 0), spec, UpgradeRequest(APPLY))
+    if plan.unaccepted:
+        raise NotAccepted(home.name, UPGRADE, [each.name for each in plan.unaccepted])
+
+
+def describe_programs(side: Side) -> str:
+    """Name the release and the Spark of a side, as far as they are known."""
+    versions = side.fingerprint.versions
+    known = ((name, versions.get(name)) for name in (RELEASE, SPARK))
+    return ", ".join(f"{name} {version}" for name, version in known if version)

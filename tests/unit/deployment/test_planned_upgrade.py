@@ -1,0 +1,167 @@
+"""``sessionizer upgrade`` and ``apply`` over a running stream's records: the plan needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from sessionizer.cli.app import app
+from sessionizer.core.key_group.open_in_group import OpenInGroup
+from sessionizer.deployment.approval import approved_spec
+from sessionizer.deployment.upgrade_planning import require_no_loss
+from sessionizer.errors import EngineChanged, NotAccepted
+from sessionizer.home.table_places import table_locations
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.fingerprint import (
+    DELTA,
+    SPARK,
+    Fingerprint,
+    note_programs,
+    present_fingerprint,
+    read_fingerprint,
+    write_fingerprint,
+)
+from sessionizer.lineage.kept_spec import LineageSpec
+from sessionizer.lineage.kept_types import KeptTypes, write_kept_types
+from sessionizer.lineage.open_sessions import OpenSessions
+from sessionizer.state.lineages.standing import standing_of
+from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.document.stream import StreamSpec
+from support.checkpoints.fabricated_checkpoints import fabricated
+from support.places import mounted
+from support.streams.stage import clicks_spec
+
+if TYPE_CHECKING:
+    from sessionizer.home.stream_home import StreamHome
+
+TYPES = {name: ["string"] for name in ("type", "page", "device")} | {"amount": ["double"]}
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object, **__: object) -> NoReturn:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("sessionizer.cli.state_commands.operations.started_spark", start)
+
+
+@pytest.fixture
+def lineage(home: StreamHome) -> str:
+    """A lineage with three committed batches and twelve open sessions."""
+    home.prepare_data()
+    spec = StreamSpec.model_validate({"name": "clicks", **clicks_spec()})
+    lineage = start_lineage(home, spec=LineageSpec(document_of(spec)))
+    for name, content in fabricated(3).contents.items():
+        file = mounted(home.checkpoint(lineage)) / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    write_kept_types(home, lineage, KeptTypes("event_time", TYPES))
+    opened = OpenInGroup(sessions=12, latest_due_ms=500, held_bytes=100, admitted=3, merged=True)
+    OpenSessions(home.lineage(lineage).open_sessions).learn(2, [(0, opened)])
+    return lineage
+
+
+def write_spec(home: StreamHome, **changes: Any) -> Path:
+    folder = mounted(home.root).parent.parent / "specs"
+    folder.mkdir(exist_ok=True)
+    (folder / "clicks.yaml").write_text(yaml.safe_dump({"name": "clicks", **clicks_spec(), **changes}, sort_keys=False))
+    return folder
+
+
+def mapping(**changed: Any) -> dict[str, Any]:
+    return {"mapping": {**clicks_spec()["mapping"], **changed}}
+
+
+def typed(home: StreamHome, verb: str, folder: Path, *options: str) -> Result:
+    places = ("--home", str(mounted(home.root).parent.parent), "--streams", str(folder))
+    return CliRunner().invoke(app, [verb, "clicks", *options, *places])
+
+
+def plan(home: StreamHome, folder: Path, *options: str) -> dict[str, Any]:
+    result = typed(home, "upgrade", folder, "--json", *options)
+    assert result.exception is None, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
+
+
+def test_a_plan_counts_the_sessions_and_names_what_to_accept(home: StreamHome, lineage: str) -> None:
+    folder = write_spec(home, **mapping(key="device"))
+    found = plan(home, folder)
+    assert (found["lineage"], found["batch_id"], found["open_sessions"]) == (lineage, 2, 12)
+    assert [(each["name"], each["verdict"]) for each in found["differences"]] == [("mapping.key", "partial")]
+    assert (found["unaccepted"], found["possible"], found["steps"]) == (["mapping.key"], False, [])
+    accepted = plan(home, folder, "--accept", "mapping.key")
+    assert (accepted["unaccepted"], accepted["possible"]) == ([], True)
+    assert accepted["steps"] == ["Stop", "WriteSavepoint", "WriteSpec"]
+    assert accepted["downtime"]["seconds"] > 0
+    assert accepted["digest"] != found["digest"]
+
+
+def test_a_plan_that_is_not_accepted_is_not_carried_out(home: StreamHome, lineage: str) -> None:
+    folder = write_spec(home, **mapping(key="device"))
+    for verb in ("upgrade", "apply"):
+        digest = json.loads(typed(home, verb, folder, "--json").stdout)["digest"]
+        error = typed(home, verb, folder, "--approve", digest).exception
+        assert isinstance(error, NotAccepted)
+        assert error.names == ("mapping.key",)
+
+
+def test_neither_a_start_nor_its_form_takes_what_must_be_accepted(home: StreamHome, lineage: str) -> None:
+    folder = write_spec(home, **mapping(key="device"))
+    with pytest.raises(NotAccepted):
+        approved_spec(home, folder, "clicks")
+    write_spec(home, trigger_interval="2 seconds")
+    assert [change.field for change in approved_spec(home, folder, "clicks").changes] == ["trigger_interval"]
+    home.lineage(lineage).open_sessions.unlink()
+    OpenSessions(home.lineage(lineage).open_sessions).learn(2, [])
+    changed = StreamSpec.model_validate({"name": "clicks", **clicks_spec(), **mapping(key="device")})
+    require_no_loss(home, lineage, changed)
+
+
+def test_another_line_of_spark_is_carried_over_only_if_accepted(home: StreamHome, lineage: str) -> None:
+    born, folder = present_fingerprint(), write_spec(home)
+    write_fingerprint(home, lineage, Fingerprint(born.code, {**born.versions, SPARK: "4.1.1"}))
+    with pytest.raises(EngineChanged):
+        standing_of(home)
+    assert isinstance(typed(home, "apply", folder).exception, EngineChanged)
+    found = plan(home, folder)
+    assert [(each["name"], each["verdict"]) for each in found["differences"]] == [(SPARK, "unknown")]
+    accepted = plan(home, folder, "--accept", SPARK)
+    assert (accepted["possible"], accepted["anew"]) == (True, True)
+    assert "spark 4.1.1" in accepted["rollback"]
+
+
+def test_a_patch_release_is_taken_in_place_and_noted(home: StreamHome, lineage: str) -> None:
+    born, folder = present_fingerprint(), write_spec(home)
+    kept = {**born.versions, DELTA: "4.4.99", "java": "17.0.1"}
+    write_fingerprint(home, lineage, Fingerprint(born.code, kept, {"spark.sql.shuffle.partitions": "2"}))
+    found = plan(home, folder)
+    assert [(each["name"], each["verdict"]) for each in found["differences"]] == [(DELTA, "in place")]
+    note_programs(home, lineage)
+    assert plan(home, folder)["differences"] == []
+    noted = read_fingerprint(home, lineage)
+    assert noted is not None
+    assert (noted.versions["java"], noted.configuration) == ("17.0.1", {"spark.sql.shuffle.partitions": "2"})
+
+
+def test_the_columns_of_the_table_are_read_from_its_log(home: StreamHome, lineage: str) -> None:
+    payload = {**clicks_spec()["mapping"]["payload"], "amount": "cast(amount as float)"}
+    write_kept_types(home, lineage, KeptTypes("event_time", {"amount": ["float"]}))
+    log = Path(table_locations(home, None)["sessions"]) / "_delta_log"
+    log.mkdir(parents=True)
+    events = {"type": "array", "elementType": {"type": "struct", "fields": [{"name": "amount", "type": "double"}]}}
+    schema = {"type": "struct", "fields": [{"name": "events", "type": events}]}
+    (log / f"{7:020d}.crc").write_text(json.dumps({"metadata": {"schemaString": json.dumps(schema)}}))
+    found = plan(home, write_spec(home, **mapping(payload={**payload, "amount": "cast(amount as int)"})))
+    (amount,) = [each for each in found["differences"] if each["name"] == "mapping.payload.amount"]
+    assert (amount["verdict"], "has it as double" in amount["reason"]) == ("incompatible", True)
+
+
+def test_nothing_to_do_is_said(home: StreamHome, lineage: str) -> None:
+    result = typed(home, "upgrade", write_spec(home))
+    assert "nothing to upgrade" in result.stdout
