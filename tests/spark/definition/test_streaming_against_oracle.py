@@ -213,13 +213,15 @@ def test_the_logs_are_worth_streaming(streamed: Callable[[int], Streamed]) -> No
     assert all(count >= (3 if is_up_to_the_machine(what) else 10) for what, count in seen.items()), str(seen)
 
 
-PLAIN = draw(CLOCKS, 1, commit())
-"""Log that `make test` streams in the plain way: with another commit another clock."""
+FIRST_OF_EACH_CLOCK = draw(CLOCKS, len(set(CLOCKS)), commit())
 
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(number, marks=() if number in PLAIN else pytest.mark.long) for number in range(len(CASES))],
+    [
+        pytest.param(number, marks=() if number in FIRST_OF_EACH_CLOCK else pytest.mark.long)
+        for number in range(len(CASES))
+    ],
 )
 def test_a_stream_without_anything_private_equals_the_oracle(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
