@@ -38,3 +38,15 @@ def test_every_decision_is_in_the_index() -> None:
     index = (folder / "README.md").read_text(encoding="utf-8")
     missing = [path.name for path in folder.glob("0*.md") if f"({path.name})" not in index]
     assert not missing
+
+
+NO_OPENING = {"README.md", "benchmark-results.md"}
+"""The index, and a page that a program writes."""
+
+
+@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_every_page_says_when_to_use_it_and_is_in_the_index(page: Path) -> None:
+    opening = page.read_text(encoding="utf-8").split("\n\n")[1]
+    assert page.name in NO_OPENING or opening.startswith("Use this when ")
+    index = (REPOSITORY / "docs" / "README.md").read_text(encoding="utf-8")
+    assert page.name == "README.md" or f"({page.name})" in index
