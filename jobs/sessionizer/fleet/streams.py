@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessionizer.causes.remedies import remedy_for
 from sessionizer.control.patience import patience
 from sessionizer.control.records.operation_record import read_operations
 from sessionizer.control.records.supervision_record import read_supervision
+from sessionizer.control.records.watch_record import read_watch
 from sessionizer.control.status.newest_driver import NewestDriver, newest_driver
 from sessionizer.control.status.progress_line import running_line
 from sessionizer.control.status.unfinished_operation import read_unfinished
@@ -32,11 +34,10 @@ from sessionizer.lineage.trial.late_backlog import late_backlog_line
 from sessionizer.lineage.trial.trial_record import examine_trial
 from sessionizer.lineage.trial.trial_watch import failure_of, standing_line
 from sessionizer.state.lineages.told_changes import changes_of_active
-from sessionizer.stream_spec.loading.folder import find_stream, load_stream, spec_files
+from sessionizer.stream_spec.loading.folder import SPEC_SUFFIXES, find_stream, load_stream, spec_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from sessionizer.lineage.trial.trial_record import Trial
     from sessionizer.stream_spec.document.stream import StreamSpec
@@ -141,12 +142,26 @@ def _trial_line(home: StreamHome, trial: Trial) -> str:
 
 
 def view_home(home: StreamHome) -> StreamView:
-    """Return the stream that has a home and no file. Raises ControlUnreachable."""
+    """Return the stream that has a home, and no file here. Raises ControlUnreachable."""
     now = epoch_ms()
-    view = StreamView(name=home.name, home=home, specified=False, newest=_newest(home, now))
+    view = StreamView(
+        name=home.name,
+        home=home,
+        specified=_has_spec_elsewhere(home),
+        newest=_newest(home, now),
+        supervision=read_supervision(home),
+    )
     if view.is_orphan:
         view = replace(view, advice=f"ORPHAN: {view.orphan_line}")
     return replace(view, health=health_of(view, None, now))
+
+
+def _has_spec_elsewhere(home: StreamHome) -> bool:
+    """Whether the stream's newest watch reads its spec in another folder, where the file still is."""
+    watch = read_watch(home)
+    if watch is None or watch.streams is None:
+        return False
+    return any((Path(watch.streams) / f"{home.name}{suffix}").is_file() for suffix in SPEC_SUFFIXES)
 
 
 def _view_file(file: Path, platform: Path) -> StreamView:

@@ -23,8 +23,9 @@ Reports drivers that nobody supervises, streams that should run and do not, and 
 Such a driver goes on writing. It is never ended from here: **a failed run** names it, with the command that stops it at
 a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
 
-**`report_unwatched`**: a stream is wanted, its driver is dead or hangs, and nothing has been done about it for several
-minutes: its DAG `supervise` is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
+**`report_unwatched`**: a driver runs, and its last watch is over for several minutes: its DAG `supervise` is paused, or
+its DAG file was removed. Or a stream is wanted, its driver is dead or hangs, and nothing has been done about it for as
+long: its DAG is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
 
 **`report_stuck`**: a restore or the like has a stream, and no process has carried it out for several minutes: it was
 killed, its run was marked, or its last try failed. The stream is down until it is over. **A failed run** names it,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow.listeners import hookimpl
 
-from sessionizer_airflow.operating.run_label import OPERATE, labelled, result_of, savepoint_of, title_of
+from sessionizer_airflow.operating.run_label import is_operate, labelled, result_of, savepoint_of, title_of
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -39,7 +39,7 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the 
 
 def note_run(run: DagRun, *, succeeded: bool | None = None) -> None:
     """Write the note, unless a user wrote one. ``succeeded``: None while the run is under way. Never raises."""
-    if run.dag_id != OPERATE:
+    if not is_operate(run.dag_id):
         return
     try:
         title = title_of(run.conf or {})

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 OPERATE: Final = f"{PLATFORM}.operate"
+"""The DAG of one team. Other teams' have names of their own before the dot."""
 SHOWN: Final = "operation"
 """Context variable that the template of a task's label names."""
 TEMPLATE: Final = f"{{{{ {SHOWN} | default('') }}}}"
 LONGEST: Final = 200
 """Most characters of a label. Airflow keeps 250."""
+
+
+def is_operate(dag_id: str) -> bool:
+    """Whether ``dag_id`` is that of a DAG with the form, whichever team's. A stream has no DAG of that name."""
+    return dag_id.partition(".")[2] == OPERATE.partition(".")[2]
 
 
 def show_label(context: Context, result: str = "") -> None:

@@ -109,11 +109,11 @@ class SuperviseStream(BaseOperator):
         """
         self._supervisor.cancel()
 
-    def _begin(self, context: Context) -> None:
+    def _begin(self, context: Context, watch_until: int) -> None:
         """Begin a watch once: check whether the task was cleared, and whether a user resumed a given-up stream."""
         if self._begun:
             return
-        home, watch = self._supervisor.home, _watch_of(context)
+        home, watch = self._supervisor.home, self._watch(context, watch_until)
         home.prepare()
         before = read_watch(home)
         if before is not None and before.is_cleared_by(watch):
@@ -127,11 +127,24 @@ class SuperviseStream(BaseOperator):
         """Record that the watch has ended, so that a later mark on this task changes nothing."""
         _show(context, label)
         with suppress(SessionizerError):
-            write_watch(self._supervisor.home, replace(_watch_of(context), ended=True))
+            write_watch(self._supervisor.home, replace(self._watch(context, epoch_ms()), ended=True))
+
+    def _watch(self, context: Context, until: int) -> WatchRecord:
+        """Return the record of this try. A cleared try has a higher number of clears than the one before."""
+        task = context["ti"]
+        return WatchRecord(
+            run_id=task.run_id,
+            try_number=task.try_number,
+            max_tries=task.max_tries,
+            clears=getattr(context["dag_run"], "clear_number", None) or 0,
+            until=until,
+            streams=str(self.project.streams),
+            bundle=_bundle_of(task),
+        )
 
     def _settle_and_watch(self, context: Context, watch_until: int) -> None:
         with self._nothing_fails_untold(context):
-            decision = self._supervisor.settle(lambda: self._begin(context))
+            decision = self._supervisor.settle(lambda: self._begin(context, watch_until))
             if decision is None:
                 handle_kill(self._supervisor.home, context["ti"], self.log.info)
                 raise WatchCancelled(self.stream)
@@ -197,11 +210,13 @@ class SuperviseStream(BaseOperator):
         notify(alert, self.log.warning)
 
 
-def _watch_of(context: Context) -> WatchRecord:
-    """Return the record of this try. A cleared try has a higher number of clears than the one before."""
-    task = context["ti"]
-    clears = getattr(context["dag_run"], "clear_number", None) or 0
-    return WatchRecord(run_id=task.run_id, try_number=task.try_number, max_tries=task.max_tries, clears=clears)
+def _bundle_of(task: object) -> str | None:
+    """Return the DAG bundle of a task as ``name@version``, and its name alone if it has no versions."""
+    bundle = getattr(task, "bundle_instance", None)
+    if bundle is None:
+        return None
+    version = getattr(bundle, "version", None)
+    return f"{bundle.name}@{version}" if version else str(bundle.name)
 
 
 def _show(context: Context, label: str) -> None:

@@ -1,4 +1,4 @@
-"""Report of streams that should run and do not, without any supervision: a paused DAG, a dead scheduler.
+"""Report of streams without supervision: a paused DAG, a removed DAG file, a dead scheduler.
 
 A watch sees a dead driver within seconds and acts. If it can do nothing it gives up, and its own run is red.
 """
@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 from sessionizer.control.records.desired_state import DesiredState
 from sessionizer.control.records.supervision_record import SupervisionRecord
 from sessionizer.control.records.told_record import TOLD_OF_UNWATCHED
+from sessionizer.control.records.watch_record import read_watch
 from sessionizer.control.status.observation import State
 from sessionizer.control.status.progress_line import describe_duration
 from sessionizer.fleet.streams import all_streams
@@ -39,7 +40,10 @@ DOWN: Final = frozenset({State.FAILED, State.VANISHED, State.STALLED, State.STOP
 
 @dataclass(frozen=True, kw_only=True)
 class UnwatchedStream:
-    """Stream ``name`` that should run, ``silence`` ms after the last act of its driver or supervisor."""
+    """Stream ``name`` that should run, ``silence`` ms after the last act of its driver or supervisor.
+
+    If its driver lives, ``silence`` counts from the end of the last watch.
+    """
 
     name: str
     seen: Observation
@@ -48,12 +52,18 @@ class UnwatchedStream:
     @property
     def line(self) -> str:
         """The problem in one line."""
+        if self.seen.state not in DOWN:
+            runs = f"driver {self.seen.uid} of stream {self.name} runs, and no supervisor watches it"
+            return f"{runs} since {describe_duration(self.silence)} ago"
         what = f"stream {self.name} should run, but its driver {self.seen.uid} is {self.seen.state.lower()}"
         return f"{what}, and no supervisor has acted for {describe_duration(self.silence)}"
 
     @property
     def what_to_do(self) -> str:
         """The remedy: resume supervision, or set the desired state to stopped."""
+        if self.seen.state not in DOWN:
+            again = f"unpause {dag_id(self.name, Verb.SUPERVISE)}, or put its DAG file back"
+            return f"{again}, or stop the driver with `sessionizer stop {self.name}`"
         watch = f"unpause {dag_id(self.name, Verb.SUPERVISE)} and check that Airflow's scheduler and triggerer run"
         return f"{watch}, or run {dag_id(self.name, Verb.STOP)} if it should not run"
 
@@ -108,11 +118,20 @@ def unwatched(view: StreamView, patience: int, now_ms: int) -> UnwatchedStream |
     A stream that was given up is None as well, because users know of it: its DAG is red and paused.
     """
     seen, record = view.owner, view.supervision or SupervisionRecord()
-    if seen.desired.state is not DesiredState.RUNNING or seen.state not in DOWN or record.given_up:
+    if seen.desired.state is not DesiredState.RUNNING or record.given_up:
         return None
+    if seen.state not in DOWN:
+        silence = now_ms - _last_watch(view, now_ms) if seen.state.is_live else 0
+        return UnwatchedStream(name=view.name, seen=seen, silence=silence) if silence > patience else None
     launched_at = view.newest.launch.at if view.newest and view.newest.launch else 0
     silence = now_ms - _last_move(seen, record, launched_at)
     return UnwatchedStream(name=view.name, seen=seen, silence=silence) if silence > patience else None
+
+
+def _last_watch(view: StreamView, now_ms: int) -> int:
+    """Return when the newest watch ended or will end (epoch ms). Without one, a user runs the driver: now."""
+    watch = read_watch(view.home) if view.home is not None else None
+    return watch.until if watch is not None and watch.until else now_ms
 
 
 def _last_move(seen: Observation, record: SupervisionRecord, launched_at: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from sessionizer.control.records.exit_record import read_exit
 from sessionizer.control.records.launch_record import read_launch
 from sessionizer.control.records.stop_marker import stop_requested
 from sessionizer.control.records.watch_record import WatchRecord, read_watch
+from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
 from sessionizer_airflow.launching.local import LocalLauncher, end_process
 from sessionizer_airflow.operators import supervise_stream as operators
@@ -112,7 +114,12 @@ def test_a_watch_is_handed_to_the_trigger_and_back(operator: SuperviseStream, ho
         operator.resume(context(), {"watch_is_over": False, "line": ""}, **handed.kwargs)
     assert uid_of_launch(home) == uid
     assert operator.resume(context(), {"watch_is_over": True, "line": "working"}, **handed.kwargs) == "working"
-    assert read_watch(home) == WatchRecord(run_id="now", try_number=1, max_tries=240, ended=True)
+    watch = read_watch(home)
+    assert watch is not None
+    known = WatchRecord(run_id="now", try_number=1, max_tries=240, ended=True)
+    assert replace(watch, until=0, streams=None) == known
+    assert watch.streams == str(operator.project.streams)
+    assert watch.until <= epoch_ms(), "a watch that is over is over now"
 
 
 def test_what_the_trigger_fires_is_enough_to_watch_on(operator: SuperviseStream, home: StreamHome) -> None:

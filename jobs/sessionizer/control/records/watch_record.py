@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class WatchRecord(JsonRecord):
     """Try ``try_number`` of DAG run ``run_id``. Airflow allows ``max_tries`` tries, and the run had so many ``clears``.
 
-    ``ended`` if it ended by itself.
+    ``ended`` if it ended by itself. The watch lasts ``until`` then (epoch ms), and reads specs in the folder
+    ``streams``. ``bundle`` is the name and version of the DAG bundle that it runs by. Earlier releases noted none.
     """
 
     run_id: str
@@ -24,6 +25,9 @@ class WatchRecord(JsonRecord):
     max_tries: int = 0
     clears: int = 0
     ended: bool = False
+    until: int = 0
+    streams: str | None = None
+    bundle: str | None = None
 
     def is_cleared_by(self, later: WatchRecord) -> bool:
         """Whether ``later`` exists because a user cleared the task, which a retry is not.

@@ -10,10 +10,12 @@ import pytest
 from sessionizer.control.records.desired_state import DesiredState, write_desired
 from sessionizer.control.records.exit_record import ExitOutcome, ExitRecord, write_exit
 from sessionizer.control.records.supervision_record import SupervisionRecord, write_supervision
+from sessionizer.control.records.watch_record import WatchRecord, write_watch
 from sessionizer.home.clock import epoch_ms
 from sessionizer_airflow.alerting.alert import Kind
-from sessionizer_airflow.errors import UnwatchedStreams
+from sessionizer_airflow.errors import OrphanedDrivers, UnwatchedStreams
 from sessionizer_airflow.operators.failed_task import PersonNeeded
+from sessionizer_airflow.reports.orphans import report_orphans
 from sessionizer_airflow.reports.unwatched import report_unwatched
 from support.processes.fabricated_platform import Platform
 
@@ -64,6 +66,48 @@ def test_a_live_driver_that_is_silent_counts_as_well(platform: Platform, said: H
     platform.fall_silent("clicks", since=epoch_ms() - 30 * MINUTE)
     with pytest.raises(UnwatchedStreams, match="stalled"):
         report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+
+
+def watched(home: StreamHome, *, minutes_ago: int, streams: Path | None = None) -> None:
+    """The last watch ended then."""
+    until = epoch_ms() - minutes_ago * MINUTE
+    folder = None if streams is None else str(streams)
+    write_watch(home, WatchRecord(run_id="now", try_number=1, until=until, streams=folder))
+
+
+def test_a_driver_that_runs_and_is_watched_by_nobody_is_told(
+    platform: Platform, said: Heard, alerts: list[Alert]
+) -> None:
+    """Its DAG was paused, or its DAG file was removed."""
+    platform.add("clicks")
+    _, home = platform.drive("clicks")
+    for minutes_ago in (-200, 2):
+        watched(home, minutes_ago=minutes_ago)
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    watched(home, minutes_ago=20)
+    for _ in range(2):
+        with pytest.raises(UnwatchedStreams, match="driver driver-1 of stream clicks runs") as caught:
+            report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    assert "sessionizer stop clicks" in PersonNeeded.wrap(caught.value).remedy
+    assert [(alert.kind, alert.stream) for alert in alerts] == [(Kind.UNWATCHED, "clicks")]
+
+
+def test_a_stream_of_another_folder_is_no_orphan_and_is_not_forgotten(
+    platform: Platform, tmp_path: Path, said: Heard, alerts: list[Alert]
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "visits.yaml").touch()
+    _, home = platform.drive("visits")
+    watched(home, minutes_ago=-60, streams=theirs)
+    report_orphans(platform.home, platform.streams, said, alerts.append)
+    report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    watched(home, minutes_ago=20, streams=theirs)
+    with pytest.raises(UnwatchedStreams, match="visits"):
+        report_unwatched(platform.home, platform.streams, PATIENCE, said, alerts.append)
+    (theirs / "visits.yaml").unlink()
+    with pytest.raises(OrphanedDrivers, match="visits"):
+        report_orphans(platform.home, platform.streams, said, alerts.append)
 
 
 def test_what_is_looked_after_or_not_wanted_is_let_be(platform: Platform, said: Heard, alerts: list[Alert]) -> None:
