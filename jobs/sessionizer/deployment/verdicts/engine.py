@@ -77,7 +77,7 @@ def _release(before: Side, now: Side) -> Iterator[Difference]:
     was, is_ = before.fingerprint.code, now.fingerprint.code
     if was and is_ and was != is_:
         reason = "events before the cut are cut into sessions by the new code"
-        remedy = "To compare what both codes make of the same batches: `sessionizer upgrade … --prove`"
+        remedy = "To compare what both codes make of the same batches: `sessionizer prove …`"
         yield Difference(CODE, "deciding code changed", was[:12], is_[:12], Verdict.IN_PLACE, reason, remedy)
 
 

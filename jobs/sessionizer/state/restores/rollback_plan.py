@@ -27,7 +27,7 @@ class RollbackPlan:
     """A decision: ``stream`` leaves the lineage that a ``verb`` made, at its ``newest_batch``.
 
     It resumes ``lineage`` after ``batch_id``. ``tables``: the rows that leave them. ``replay``: what is read again.
-    ``remarks``: on the excluded ranges of it.
+    ``remarks``: on the excluded ranges of it, and on the programs that the lineage needs.
     """
 
     stream: str

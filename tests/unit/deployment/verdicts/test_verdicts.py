@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessionizer.deployment.verdicts.fields import judge_field
 from sessionizer.deployment.verdicts.judge import judge
+from sessionizer.deployment.verdicts.migration_effects import MigrationEffects
 from sessionizer.deployment.verdicts.tables import SinkColumns
 from sessionizer.deployment.verdicts.verdict import OpenState, Side, Verdict
 from sessionizer.lineage.checkpoint import PARTITIONS
 from sessionizer.lineage.fingerprint import DELTA, JAVA, PYTHON, RELEASE, SPARK, Fingerprint
-from sessionizer.stream_spec.decisions import document_of
+from sessionizer.stream_spec.decisions import Change, decided_by, document_of
 from sessionizer.stream_spec.document.stream import StreamSpec
 from support.streams.stage import clicks_spec
 
@@ -262,3 +264,20 @@ def test_a_setting_of_the_checkpoint_that_is_not_known_is_unknown() -> None:
 def test_a_partial_difference_counts_the_sessions(sessions: int | None, said: str) -> None:
     (found,) = Edit("", PARTIAL, {"mapping__key": "device"}, state=OpenState(sessions)).found()
     assert said in found.reason
+
+
+KAFKA = {
+    "format": "kafka", "bootstrap_servers": "broker:9092", "topic": "clicks", "encoding": "text",
+    "options": {"minPartitions": "2"}, "options_from_environment": {"kafka.sasl.jaas.config": "KAFKA_JAAS"},
+}  # fmt: skip
+SOURCES = [written()["source"], {"format": "delta", "path": "a"}, KAFKA, {"format": "socket", "host": "a", "port": 9}]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source["format"])
+def test_every_field_of_a_spec_is_judged(source: dict[str, Any]) -> None:
+    """A field that is added to the spec needs an entry here."""
+    spec = document(written(source=source, sink__path="lake", rules__client_timeouts_table="lake/timeouts"))
+    for name, value in decided_by(spec).items():
+        if not name.startswith("mapping.payload."):
+            found = judge_field("clicks", Change(name, None, value), OPEN, MigrationEffects())
+            assert found.verdict is not UNKNOWN, name

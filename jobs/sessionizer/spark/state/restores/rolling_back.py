@@ -8,6 +8,7 @@ from sessionizer.control.records.operation_record import Reached
 from sessionizer.errors import NoWayBack, PlanChanged
 from sessionizer.lineage.active import activate_lineage, active_lineage
 from sessionizer.lineage.checkpoint import EVENTS, begun_batch, planned_batch, seen_files
+from sessionizer.lineage.fingerprint import programs_needed
 from sessionizer.lineage.kept_spec import read_lineage_spec
 from sessionizer.lineage.left_out import read_left_out
 from sessionizer.lineage.sink_folders import sink_folders
@@ -51,7 +52,10 @@ def plan_rollback(spark: SparkSession, home: StreamHome) -> RollbackPlan:
         batch_id=origin.batch_id,
         tables=tuple(count_changes(spark, home.name, _tables_of(home), changes)),
         replay=_replay(home, leaves, before, origin.batch_id),
-        remarks=tuple(coming_back_remarks(leaves, read_left_out(home, leaves), read_left_out(home, before))),
+        remarks=(
+            *coming_back_remarks(leaves, read_left_out(home, leaves), read_left_out(home, before)),
+            *programs_needed(home, before),
+        ),
     )
 
 

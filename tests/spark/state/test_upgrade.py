@@ -1,0 +1,88 @@
+"""An upgrade over another line of Spark and a patch of Delta: open sessions whole, the lineage before kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessionizer.control.operation import Operation, new_operation
+from sessionizer.control.records.operation_record import Ending, read_operations
+from sessionizer.deployment.upgrade_plan import UPGRADE
+from sessionizer.errors import EngineChanged, NotAccepted
+from sessionizer.lineage.fingerprint import (
+    DELTA,
+    SPARK,
+    present_fingerprint,
+    read_fingerprint,
+    require_same_engine,
+    write_fingerprint,
+)
+from sessionizer.lineage.trial.judging import Terms
+from sessionizer.spark.state.lineages.applying import Applying
+from sessionizer.state.lineages.origin import lineage_before
+from support.expected.landed import table_rows
+from support.faults.bad_clicks import line
+from support.processes.in_process import catch_up, drain
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def stage(spark: SparkSession, tmp_path: Path) -> Stage:
+    """A stream with one open session, whose lineage another line of Spark is noted to have made."""
+    stage = Stage.begun(tmp_path, clicks_spec())
+    (stage.feed / "0.json").write_bytes(line(0))
+    catch_up(spark, stage)
+    note_made_by(stage, SPARK, "4.1.9")
+    return stage
+
+
+def note_made_by(stage: Stage, program: str, version: str) -> None:
+    assert stage.lineage
+    born = present_fingerprint()
+    write_fingerprint(stage.stream_home, stage.lineage, replace(born, versions={**born.versions, program: version}))
+
+
+def upgrading(spark: SparkSession, stage: Stage, *accepted: str) -> Applying:
+    home = stage.stream_home
+    return Applying(spark, home, stage.spec(), home.savepoints, trial=Terms(), verb=UPGRADE, accepted=accepted)
+
+
+def carry_out(found: Applying) -> str:
+    plan = found.plan()
+    record = new_operation(found.home, UPGRADE, plan.digest, "ann", (plan.lineage, plan.batch_id))
+    done = found.run(Operation(found.home, record, lambda: None), lambda: None)
+    assert done.outcome is Ending.DONE
+    return str(done.lineage_to)
+
+
+def test_an_upgrade_of_the_engine_keeps_open_sessions_and_the_lineage_before(spark: SparkSession, stage: Stage) -> None:
+    home, before = stage.stream_home, stage.lineage
+    with pytest.raises(NotAccepted):
+        carry_out(upgrading(spark, stage))
+    assert (read_operations(home)[-1].outcome, stage.lineage) == (Ending.ABANDONED, before)
+
+    after = carry_out(upgrading(spark, stage, SPARK))
+    assert (stage.lineage, lineage_before(home, after)) == (after, before)
+    noted = read_fingerprint(home, after)
+    assert noted is not None
+    assert noted.versions[SPARK] == spark.version
+    require_same_engine(home, after)
+    with pytest.raises(EngineChanged):
+        require_same_engine(home, str(before))
+
+    note_made_by(stage, DELTA, "4.4.99")
+    assert carry_out(upgrading(spark, stage)) == after, "a patch release is taken in place"
+    assert not upgrading(spark, stage).plan().changes_something
+
+    (stage.feed / "1.json").write_bytes(line(1))
+    catch_up(spark, stage)
+    drain(spark, stage)
+    (session,) = table_rows(stage.table("sessions"))
+    assert session["event_count"] == 2, "the event before the upgrade and the one after it"
