@@ -19,14 +19,21 @@ if TYPE_CHECKING:
     from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
-Saves what a stream has open, or changes its state.
+Saves the open state of a stream, or changes it.
 
-Fill in the form: **savepoint** saves, while the stream runs on. **restore** goes back to a savepoint, by its id or
-the newest one that is not after a time; **rollback** to the lineage before the last such change. **rescale** divides
-the state anew, **switch** goes on with another source, **apply** by a changed spec, **seed** begins with a history.
-Each but the first makes a plan, which changes nothing. It waits under **Required Actions** until somebody approves or
-rejects it; after a while without an answer it is rejected. Approved, exactly that plan is carried out, and the stream
-runs again; rejected, nothing is.
+Choose in the form:
+
+- **savepoint** saves the open state while the stream keeps running.
+- **restore** returns to a savepoint: by its id, or the newest one at or before a time.
+- **rollback** returns to the lineage before the last change.
+- **rescale** divides the state anew.
+- **switch** continues with another source.
+- **apply** continues with a changed spec.
+- **seed** starts with a history.
+
+All except **savepoint** make a plan first, which changes nothing. The plan waits under **Required Actions** until a
+user approves or rejects it. Without an answer it is rejected after a while. If it is approved, exactly that plan
+runs, and the stream runs again. If it is rejected, the stream is not changed.
 
 `sessionizer savepoint list <stream>` shows the ids.
 """

@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from sessionizer_airflow.dags.wiring import Wiring
 
 DOCUMENTATION = """
-Reports drivers that nobody supervises, streams that should run and do not, and commands that no process carries out.
+Reports drivers without a spec, streams without a supervisor, and unfinished commands without a process. This DAG only
+reads. **A failed run** names what it found and what to do.
 
-**`report_orphans`**: a driver runs though no spec describes its stream: that was renamed, or removed from the folder.
-Such a driver goes on writing. It is never ended from here: **a failed run** names it, with the command that stops it at
-a batch boundary (`sessionizer stop <name>`). To keep it, put its spec back.
+**`report_orphans`**: a driver runs, but no spec describes its stream, because the spec was renamed or removed. Such a
+driver keeps writing. Stop it at a batch boundary with `sessionizer stop <name>`, or put its spec back.
 
-**`report_unwatched`**: a driver runs, and its last watch is over for several minutes: its DAG `supervise` is paused, or
-its DAG file was removed. Or a stream is wanted, its driver is dead or hangs, and nothing has been done about it for as
-long: its DAG is paused, or Airflow does not get round to it. **A failed run** names it, with what to do.
+**`report_unwatched`**: a driver runs, and its last watch ended several minutes ago, because its DAG `supervise` is
+paused or its DAG file was removed. Or a stream should run, its driver is dead or hangs, and no supervisor has acted for
+several minutes, because its DAG is paused or Airflow is too busy.
 
-**`report_stuck`**: a restore or the like has a stream, and no process has carried it out for several minutes: it was
-killed, its run was marked, or its last try failed. The stream is down until it is over. **A failed run** names it,
-with the command that goes on with it.
+**`report_stuck`**: a command has stopped a stream, and no process has worked on it for several minutes. It was
+killed, its run was marked, or its last try failed. The stream is down until the command is finished.
 """
 
 # A finding fails at once, because a retry cannot fix it. Retries are for workers that Airflow could not start.

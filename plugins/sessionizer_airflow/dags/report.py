@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 DOCUMENTATION = """
 Rebuilds `sessions_daily` from the sessions that have landed.
 
-Runs when new rows have landed, at most once in five minutes (`SESSIONIZER_REPORT_INTERVAL`) however many have: then
-the asset `{stream}.report_due` has an event. That of the table, `{stream}.sessions`, has one at most every minute, for
-those who want to know sooner: it carries the Delta version, the number of rows and the watermark.
+Runs when new rows have landed, at most every five minutes (`SESSIONIZER_REPORT_INTERVAL`), with an event of the asset
+`{stream}.report_due`. The asset `{stream}.sessions` has an event at most every minute. It carries the Delta version,
+the number of rows and the watermark, for your own DAGs.
 """
 
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 DOCUMENTATION = """
 Makes savepoints of the streams whose spec asks for them (`savepoints.every`), and removes those that are old.
 
-Looks every five minutes. **`find_due`** says of each stream that asks whether it is due, and why: when its newest
-savepoint is as old as its spec allows, and a batch was over since. **`create`** is one Spark job for each stream that
-is due, listed under its name; the stream runs on meanwhile. One that fails keeps no other from its own, and is tried
-again at the next look. **`prune`** removes what is older than `savepoints.keep`, but for the newest
-`savepoints.at_least`; savepoints that people made are left alone.
+Runs every five minutes, if a spec asks for savepoints.
 
-As long as no spec asks, this DAG has no schedule.
+- **`find_due`** says of each such stream whether a savepoint is due, and why. It is due if the newest one is as old
+  as the spec allows and a batch has been committed since.
+- **`create`** is one Spark job per due stream, listed under its name. The stream keeps running. If one fails, the
+  others still run, and it is tried again five minutes later.
+- **`prune`** removes savepoints older than `savepoints.keep`, except the newest `savepoints.at_least`. It never
+  removes savepoints that users made.
 """
 
 

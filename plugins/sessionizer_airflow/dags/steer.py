@@ -23,7 +23,7 @@ VERBS = {
     ),
     Verb.START: (
         DesiredState.RUNNING,
-        "Lets the stream run: `{supervise}`, which must not be paused, launches its driver.",
+        "Starts the stream: `{supervise}` launches its driver, and must not be paused.",
     ),
 }
 
@@ -31,7 +31,7 @@ APPLY = Param(
     False,  # noqa: FBT003  Airflow's signature
     type="boolean",
     title="Apply the changed spec",
-    description="Run by the stream's file as it is now. Left out, the stream goes on by the spec that it has.",
+    description="Use the stream's file as it is now. Otherwise the stream continues with its recorded spec.",
 )
 # In Airflow's form only a type that allows null is optional. With another type its button stays grey.
 WHY = Param(

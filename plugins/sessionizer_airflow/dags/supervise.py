@@ -22,12 +22,12 @@ Keeps the stream's driver running.
 Each run is a bounded watch: it adopts the live driver or launches one, then follows its heartbeat without holding a
 worker. The driver outlives runs, restarts and upgrades of Airflow.
 
-- **Stop the stream**: run the DAG `{stream}.stop`, or mark the running task failed. **Start it**: run `{stream}.start`,
-  and unpause this DAG if it is paused: a task marked failed pauses it, too.
-- **Clear the running task**: the driver stops at the next batch boundary and another one is launched.
-- **Pause this DAG**: ends the supervision, *not* the stream: the driver runs on, unwatched.
-- **A failed run** means that a restart cannot help. The task's log says why and what to do; this DAG has paused
-  itself. Mend the cause, then unpause it.
+- **Stop the stream**: run the DAG `{stream}.stop`, or mark the running task failed.
+- **Start it**: run `{stream}.start`, and unpause this DAG if it is paused. A task marked failed pauses it too.
+- **Clear the running task**: the driver stops at the next batch boundary, and another one is launched.
+- **Pause this DAG**: the supervision ends, but *not* the stream. The driver keeps running without a watch.
+- **A failed run** means that a restart cannot help. The task's log says why and what to do. This DAG has paused
+  itself. Remove the cause, then unpause it.
 """
 
 # Retries are for Airflow's own faults, such as a killed worker or an unreachable API server. They may last. A task that
