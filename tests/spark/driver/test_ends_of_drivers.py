@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sessionizer.control.failed_exit import record_failure
+from sessionizer.control.history.files import read_history, read_marks
+from sessionizer.control.history.mark import MarkKind
+from sessionizer.control.history.sample import PHASES
 from sessionizer.control.records.exit_record import ExitOutcome, read_exit
 from sessionizer.control.records.stop_marker import request_stop
 from sessionizer.errors import QueryFailed, QueryInterrupted
+from sessionizer.home.clock import epoch_ms
 from sessionizer.home.data_files import remove_tree
 from sessionizer.lineage.checkpoint import begun_batches, committed_batches
 from sessionizer.spark.driver.drive import drive
@@ -99,6 +103,7 @@ def test_nothing_runs_any_more_when_the_exit_record_is_written(
     asked.join()
     assert at_work == [[]]
     assert not committed_batches(stage.checkpoint)
+    assert [mark.kind for mark in read_marks(stage.stream_home, 0, epoch_ms())] == [MarkKind.START, MarkKind.CRASH]
 
 
 @pytest.mark.long
@@ -133,3 +138,11 @@ def test_a_driver_that_turns_its_next_batch_away_says_that_it_was_asked_to_stop(
     ended = read_exit(stage.stream_home, "a")
     assert ended is not None
     assert ended.outcome is ExitOutcome.STOPPED
+    history = read_history(stage.stream_home, 0, epoch_ms())
+    assert [mark.kind for mark in history.marks] == [MarkKind.START, MarkKind.STOP]
+    assert sum(sample.rows for sample in history.samples) > 0
+    assert sum(sample.batches for sample in history.samples) == len(committed_batches(stage.checkpoint))
+    last = history.samples[-1]
+    assert last.lineage == stage.lineage
+    assert last.open is not None
+    assert set(last.phases) == set(PHASES)

@@ -35,7 +35,13 @@ export function duration(ms) {
   return sign + parts.join(' ');
 }
 
-export const ago = (at, now) => (at ? `${duration(Math.max(0, Math.round((now - at) / 1000) * 1000 || 1000))} ago` : NOTHING);
+// An age, in whole seconds.
+export function age(ms) {
+  const seconds = Math.max(1, Math.round(ms / 1000));
+  return seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
+}
+
+export const ago = (at, now) => (at ? `${age(now - at)} ago` : NOTHING);
 
 const two = (value) => String(value).padStart(2, '0');
 

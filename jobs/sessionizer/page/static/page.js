@@ -2,7 +2,7 @@
 import { el, show } from './dom.js';
 import { Feed, describeFailure } from './feed.js';
 import { FleetView } from './fleet.js';
-import { clock, duration } from './format.js';
+import { age, clock } from './format.js';
 import { StreamView } from './stream.js';
 import { followHost } from './theme.js';
 
@@ -12,14 +12,15 @@ const parameters = new URLSearchParams(location.search);
 const tab = parameters.get('dag_id'); // the page is a tab of a DAG
 const root = document.getElementById('view');
 const banner = document.getElementById('banner');
-const age = document.getElementById('age');
+const ageLine = document.getElementById('age');
 let current = null;
 let silent = [];
 
 followHost();
 
 function route() {
-  if (tab) return { stream: tab };
+  // each DAG of a stream has the stream's tab
+  if (tab) return { stream: tab.replace(/\.(start|stop|report)$/, '.supervise') };
   const found = location.hash.match(/^#\/([a-z][a-z0-9_]*)$/);
   return { stream: found ? `${found[1]}.supervise` : null };
 }
@@ -31,6 +32,7 @@ function open() {
   const address = () => (stream ? `api/streams/${encodeURIComponent(stream)}?span=${view.span}` : 'api/fleet');
   current = { view, stream };
   root.setAttribute('aria-busy', 'true');
+  root.shownKey = null;
   root.replaceChildren(view.loading());
   show(document.getElementById('path'), stream || 'fleet', () => pathOf(stream));
   current.feed = new Feed(address, told);
@@ -68,13 +70,13 @@ const hostName = () => (window.parent !== window ? 'airflow' : 'alone');
 function tellAge() {
   const { feed } = current;
   if (!feed || !feed.document) {
-    age.textContent = '';
+    ageLine.textContent = '';
     return show(banner, '', () => []);
   }
   const old = Date.now() - feed.since;
   const isStale = old > STALE_MS || feed.failure !== null;
   document.body.classList.toggle('stale', isStale);
-  age.textContent = `as of ${duration(Math.max(1000, Math.round(old / 1000) * 1000)).replace('.0', '')} ago`;
+  ageLine.textContent = `as of ${age(old)} ago`;
   const lines = [];
   if (feed.failure) lines.push(`${describeFailure(feed.failure, hostName())} What you see is as of ${clock(feed.since)}.`);
   lines.push(...silent);
