@@ -49,9 +49,9 @@ def _operators(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 def _description(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
     if "/_metadata/v2/" in name:  # of a transformWithState: it names the files of its schema
-        return Finding(name, wrong, Effect.STOPS, "Spark cannot tell where the schema of the state is", ELSEWHERE)
-    follows = "Spark's reader of states cannot tell what the state is of"
-    remedy = "remove it, with Hadoop's checksum of it: the query writes it anew when it starts"
+        return Finding(name, wrong, Effect.STOPS, "Spark cannot find the schema of the state", ELSEWHERE)
+    follows = "Spark's state reader cannot read the state"
+    remedy = "remove it and Hadoop's checksum of it: the query writes it again when it starts"
     return Finding(name, wrong, Effect.PAST, follows, remedy, removed(checkpoint.files, name))
 
 
@@ -70,12 +70,12 @@ def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _schema(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
-    follows = "Spark cannot tell what the rows of the state are"
+    follows = "Spark cannot read the rows of the state"
     if "/_stateSchema/" in name:
         return Finding(name, wrong, Effect.STOPS, follows, ELSEWHERE)
     remedy = (
-        "remove it, with Hadoop's checksum of it: the query writes it anew when it starts, from its own plan. Start "
-        "exactly the query that ran before, as nothing compares the two then"
+        "remove it and Hadoop's checksum of it: the query writes it again when it starts, from its own plan. Start "
+        "exactly the query that ran before, because Spark does not compare the two"
     )
     effect = Effect.PAST if wrong == GONE else Effect.STOPS
     return Finding(name, wrong, effect, follows, remedy, removed(checkpoint.files, name))

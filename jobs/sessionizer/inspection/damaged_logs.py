@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 GONE: Final = "it is gone"
 ELSEWHERE: Final = (
-    "put the file back from a copy; without one go on in a new checkpoint: of a stream of ours `sessionizer restore`, "
-    "else from the source's beginning"
+    "put the file back from a copy. Without a copy, continue in a new checkpoint: with `sessionizer restore` for a "
+    "stream of ours, else from the source's beginning"
 )
 _VERSION: Final = re.compile(r"state/.*/(\d+)\.\w+")
 _OF_ONE_TRY: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 LEAVE: Final = "leave it: Spark removes it in time"
-_AGAIN: Final = "its batch runs again, over the same input: a sink that knows the batch by its number passes over it"
+_AGAIN: Final = "its batch runs again with the same input. A sink that has the batch's number skips it"
 
 
 def removed(files: Files, *names: str) -> tuple[Step, ...]:
@@ -75,9 +75,9 @@ def _metadata(checkpoint: Checkpoint) -> Iterator[Finding]:
     if wrong is None or checkpoint.begun is None:
         return
     remedy = (
-        'write it anew, {"id":"…"} with the id of the query, which its progress and the driver\'s log tell; without '
-        "Hadoop's .metadata.crc. With another id it goes on, too, but a sink that knows batches by the id (Delta's "
-        "own) may write one twice"
+        'write it again as {"id":"…"}, without Hadoop\'s .metadata.crc. The query\'s id is in its progress and in the '
+        "driver's log. With another id the query continues too, but a sink that knows batches by the id (Delta's own) "
+        "may write one twice"
     )
     yield Finding(METADATA, wrong, _effect(checkpoint, METADATA), "Spark does not have the query's id", remedy)
 
@@ -98,7 +98,7 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
         elif batch == last - 1:
             yield _offsets_before(checkpoint, batch, name, wrong)
         else:
-            follows = f"nothing can go back to batch {batch} or read its state"
+            follows = f"batch {batch} cannot be restored, and its state cannot be read"
             yield Finding(name, wrong, Effect.PAST, follows, LEAVE)
 
 
@@ -107,8 +107,8 @@ def _last_offsets(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -> 
     steps = removed(checkpoint.files, name, *list_batch_files(checkpoint, batch))
     follows = f"Spark cannot tell what batch {batch} reads"
     remedy = (
-        f"remove it and commits/{batch}: the batch is planned anew, after batch {batch - 1}. It may take more than it "
-        "did: a sink that passes over a batch by its number would lose the rest, so have that forget the batch"
+        f"remove it and commits/{batch}: the batch is planned again, after batch {batch - 1}. It may read more than "
+        "before. A sink that skips a batch by its number would lose the rest, so make it forget the batch"
     )
     return Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
 
@@ -120,10 +120,12 @@ def _offsets_before(checkpoint: Checkpoint, batch: int, name: str, wrong: str) -
     if batch + 1 not in checkpoint.commits or newest not in checkpoint.files.sizes or newest in checkpoint.wrong:
         return Finding(name, wrong, _effect(checkpoint, name), follows, ELSEWHERE)
     if name in checkpoint.altered:
-        follows = f"Spark looks for it when it starts; batch {batch + 1} is over, and it does not matter what it says"
+        follows = (
+            f"Spark looks for it when it starts. Its content does not matter, because batch {batch + 1} is committed"
+        )
         return Finding(name, wrong, Effect.PAST, follows, LEAVE)
     steps = (*removed(checkpoint.files, name), Step(name, newest))
-    remedy = f"put a copy of {newest} there: batch {batch + 1} is over, and what was before it is only looked for"
+    remedy = f"put a copy of {newest} there, because batch {batch + 1} is committed and Spark only looks for the file"
     return Finding(name, wrong, Effect.STOPS, follows, remedy, steps)
 
 
@@ -138,11 +140,11 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
             continue
         if batch == committed:
             remedy = f"remove it: {_AGAIN}"
-            follows = f"Spark cannot tell that batch {batch} is over"
+            follows = f"Spark cannot tell that batch {batch} is committed"
             steps = removed(checkpoint.files, *list_batch_files(checkpoint, batch))
             yield Finding(name, wrong, _effect(checkpoint, name), follows, remedy, steps)
         else:
-            follows = f"nothing can read the state of batch {batch}"
+            follows = f"the state of batch {batch} cannot be read"
             yield Finding(name, wrong, Effect.PAST, follows, LEAVE)
 
 
@@ -167,8 +169,8 @@ def _lists(checkpoint: Checkpoint) -> Iterator[Finding]:
 def _part_of_list(checkpoint: Checkpoint, name: str, wrong: str, *, is_last: bool) -> Finding:
     source = name.split("/")[1]
     remedy = (
-        'write its lines anew, one for each file that it held ({"path":…,"timestamp":…,"batchId":…}), without '
-        f"Hadoop's checksum of it; the parts beside it show the form. Or {ELSEWHERE}"
+        'write its lines again, one for each file that it had ({"path":…,"timestamp":…,"batchId":…}), without '
+        f"Hadoop's checksum of it. The parts beside it show the form. Or {ELSEWHERE}"
     )
     if wrong == GONE and is_last:
         follows = f"source {source} gives its number, which counts as read, to the next files: they are never read"
@@ -191,18 +193,18 @@ def left_behind(checkpoint: Checkpoint) -> Iterator[Finding]:
             yield unchecked(name)
             continue
         if is_hadoops and _is_written_again(checkpoint, name):
-            remedy = f"remove {checksum} as well: what Spark then writes anew it can put there"
-            follows = "Spark cannot give that name to the file that it writes in its place"
+            remedy = f"remove {checksum} as well, so that Spark can write the file again"
+            follows = "Spark cannot write the file again under that name"
             wrong = f"{GONE}, and Hadoop's checksum of it is there"
             yield Finding(name, wrong, Effect.STOPS, follows, remedy, (Step(checksum),))
         else:
-            follows = "nothing can read what it belongs to"
+            follows = "its batch cannot be read"
             yield Finding(name, f"{GONE}, and its checksum is there", Effect.PAST, follows, LEAVE)
 
 
 def unchecked(checksum: str) -> Finding:
     """Return the finding about a missing checksum of Spark's."""
-    return Finding(checksum, GONE, Effect.NONE, "nobody would notice if the file beside it were changed", "leave it")
+    return Finding(checksum, GONE, Effect.NONE, "a change of the file beside it would not be noticed", "leave it")
 
 
 def _is_written_again(checkpoint: Checkpoint, name: str) -> bool:

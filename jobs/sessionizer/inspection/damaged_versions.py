@@ -84,9 +84,7 @@ def _snapshot(checkpoint: Checkpoint, place: StorePlace, snapshot: str, *, can_d
             follows = f"Spark loads {partition} from an older snapshot and the changes since"
             yield Finding(name, wrong, Effect.NONE, follows, "leave it: the next snapshot takes its place")
         else:
-            yield Finding(
-                name, wrong, Effect.STOPS, "the changes that would do without it are not all there", ELSEWHERE
-            )
+            yield Finding(name, wrong, Effect.STOPS, "the changes that could replace it are not all there", ELSEWHERE)
 
 
 def _unchecked(checkpoint: Checkpoint, chain: Chain) -> Iterator[Finding]:
@@ -104,7 +102,7 @@ def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str
     if is_newest and (last == 0 or last - 1 in checkpoint.offsets):
         remedy = (
             f"remove commits/{last}: batch {last} runs again from the state before it, over the same input. "
-            "A sink that knows the batch by its number passes over it"
+            "A sink that has the batch's number skips it"
         )
         steps = removed(
             checkpoint.files, *dict.fromkeys([*list_batch_files(checkpoint, last), name, f"{name}{CHECKSUM}"])
@@ -116,7 +114,7 @@ def _blocking(checkpoint: Checkpoint, place: StorePlace, chain: Chain, name: str
 def _describe_unused_file(checkpoint: Checkpoint, name: str, wrong: str) -> Finding:
     if name.endswith(CHECKSUM):
         return _checksum(checkpoint, name, wrong)
-    follows = "nothing can read the state of the batches that it belongs to"
+    follows = "the state of its batches cannot be read"
     return Finding(name, wrong, Effect.PAST, follows, LEAVE)
 
 

@@ -9,10 +9,10 @@ from enum import StrEnum
 class Effect(StrEnum):
     """Effect of a damage on a query that starts from the checkpoint."""
 
-    STOPS = "the query does not start, or dies at once"
-    WRONG = "the query starts, and what it makes is wrong"
-    PAST = "the query goes on; an earlier batch cannot be read or returned to"
-    NONE = "nothing: Spark does without it"
+    STOPS = "the query does not start, or fails at once"
+    WRONG = "the query starts, but its results are wrong"
+    PAST = "the query continues, but an earlier batch cannot be read or restored"
+    NONE = "no effect, because Spark does not need it"
 
     @property
     def is_harmful(self) -> bool:

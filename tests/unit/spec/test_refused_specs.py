@@ -24,7 +24,7 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"zzz": 1}, "zzz", "1", "a known key: name, description"),
     ({"source/pth": "x"}, "source.pth", "'x'", "Did you mean 'path'"),
     ({"mapping/key": ABSENT, "mapping/kye": "u"}, "mapping.kye", "'u'", "Did you mean 'key'? (1 more problem in this"),
-    ({"mapping/key": ABSENT}, "mapping.key", "missing", "Add it. Whose session it is"),
+    ({"mapping/key": ABSENT}, "mapping.key", "missing", "Add it. Key of the session"),
     ({"mapping/key": "  "}, "mapping.key", "'  '", "not empty"),
     ({"mapping/key": None}, "mapping.key", "null", "text"),
     ({"mapping/closes": False}, "mapping.closes", "false", "in quotes"),

@@ -12,33 +12,33 @@ class Mapping(Section):
     """SQL expressions over the columns of the source, one row of it being one event."""
 
     key: Expression = Field(
-        description="Whose session it is. Cast to string; a row where it is null is quarantined.",
+        description="Key of the session, such as the user. Cast to string. If it is null, the row is quarantined.",
         examples=["user_id"],
     )
     client: Expression | None = Field(
         default=None,
-        description="The client (tenant, site, app) whose timeout holds. Cast to string; null means none.",
+        description="Client (tenant, site, app) whose timeout applies. Cast to string. Null means none.",
         examples=["client"],
     )
     event_time: Expression | None = Field(
         default=None,
-        description="When it happened, as a timestamp; kept to the millisecond. Needed in event_time mode.",
+        description="Time of the event, as a timestamp, kept to the millisecond. Needed in event_time mode.",
         examples=["timestamp_millis(ts)"],
     )
     event_id: Expression = Field(
-        description="What tells the event from any other of its key. Cast to string; a second event of the same id is "
-        "a duplicate, a row where it is null is quarantined.",
+        description="Id that distinguishes the event from others of its key. Cast to string. A second event with the "
+        "same id is a duplicate. If it is null, the row is quarantined.",
         examples=["event_id"],
     )
     closes: Expression | None = Field(
         default=None,
-        description="True where the event ends its session. Null counts as false.",
+        description="True if the event ends its session. Null counts as false.",
         examples=["type <=> 'logout'"],
     )
     timeout_ms: Expression | None = Field(
         default=None,
-        description="The event's own gap timeout, in milliseconds, as bigint. Null: that of its client or of the "
-        "stream holds. Zero or less: the row is quarantined.",
+        description="The event's own gap timeout, in milliseconds, as bigint. Null: the timeout of its client or of "
+        "the stream applies. Zero or less: the row is quarantined.",
         examples=["timeout_s * 1000L"],
     )
     payload: dict[ColumnName, Expression] = Field(

@@ -32,45 +32,44 @@ class Rules(Section):
     watermark_delay_ms: Duration = Field(
         default=10 * MINUTE,
         alias="watermark_delay",
-        description="How far behind the newest event time an event may come and still count (duration); an event ahead "
-        "of the driver's clock moves that only up to the clock. "
-        "Only event_time mode has late events.",
+        description="How far behind the newest event time an event may come and still count (duration). An event ahead "
+        "of the driver's clock counts as one at the clock. Only event_time mode has late events.",
     )
     gap_timeout_ms: Duration = Field(
         default=30 * MINUTE,
         alias="gap_timeout",
-        description="Quiet time after which a session is over (duration), where neither the event nor its client "
-        "says otherwise.",
+        description="Quiet time after which a session ends (duration), unless the event or its client has its own "
+        "timeout.",
     )
     client_timeouts: dict[Text, Duration] = Field(
         default_factory=dict,
-        description="Gap timeouts of single clients: client to duration.",
+        description="Gap timeouts of clients: client to duration.",
         examples=[{"acme": "10 minutes"}],
     )
     client_timeouts_table: Text | None = Field(
         default=None,
         description="Delta table with the columns client (string) and timeout_ms (bigint, milliseconds), which may "
-        "change while the stream runs; it wins over client_timeouts. Relative to the platform home unless absolute or "
+        "change while the stream runs. It overrides client_timeouts. Relative to the platform home unless absolute or "
         "a URI.",
         examples=["lake/client_timeouts"],
     )
     max_events: int | None = Field(
         default=10_000,
         ge=1,
-        description="Number of events after which a session is cut. null: no such cap.",
+        description="Number of events after which a session is cut. null: no cap.",
     )
     max_bytes: int = Field(
         default=64 * MEBIBYTE,
         ge=1,
         le=1024 * MEBIBYTE,
-        description="Size of a session, in bytes, after which it is cut. An event has eight bytes for each value of "
-        "its key, client, id and payload that is not null, those in lists, structs and maps included, and on top the "
-        "bytes of text and binary.",
+        description="Size of a session, in bytes, after which it is cut. Each value of an event's key, client, id and "
+        "payload that is not null has eight bytes, also inside lists, structs and maps, plus the bytes of text and "
+        "binary.",
     )
     max_duration_ms: Duration | None = Field(
         default=24 * HOUR,
         alias="max_duration",
-        description="Time since its first event beyond which a session is cut (duration). null: no such cap.",
+        description="Time since its first event after which a session is cut (duration). null: no cap.",
     )
     idle_after_ms: Duration | None = Field(
         default_factory=default_idle_after,
@@ -82,14 +81,14 @@ class Rules(Section):
     emit_every_ms: Duration | None = Field(
         default=30 * SECOND,
         alias="emit_every",
-        description="Step of event time in which finished sessions are looked for (duration): a session comes out at "
-        "most this much later, or one batch later in a backlog; longer steps cost less. null: each comes out in the "
-        "first batch that finds it final.",
+        description="Step of event time in which finished sessions are emitted (duration). A session is emitted at "
+        "most this much later, or one batch later in a backlog. Longer steps cost less. null: each session is emitted "
+        "in the first batch in which it is final.",
     )
     future_tolerance_ms: Duration = Field(
         default=10 * MINUTE,
         alias="future_tolerance",
-        description="How far ahead of the wall clock an event time may be (duration); a row beyond is quarantined.",
+        description="How far ahead of the wall clock an event time may be (duration). Later rows are quarantined.",
     )
     max_event_bytes: int = Field(
         default=524_288,

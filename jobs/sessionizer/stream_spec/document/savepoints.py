@@ -18,21 +18,21 @@ class Savepoints(Section):
     every_ms: Duration | None = Field(
         default=None,
         alias="every",
-        description="Time from one savepoint to the next that Airflow makes (duration), as long as batches come. "
-        "null: none by itself.",
+        description="Time between two scheduled savepoints (duration), while batches come. null: no scheduled "
+        "savepoints.",
     )
     native: bool = Field(
         default=False,
-        description="Whether those that Airflow makes are copies of the checkpoint's files: made in seconds, without "
-        "Spark, and for this line of Spark only.",
+        description="Whether scheduled savepoints are copies of the checkpoint's files: made in seconds, without "
+        "Spark, for this line of Spark only.",
     )
     keep_ms: Duration = Field(
         default=WEEK,
         alias="keep",
-        description="Age to which a savepoint that was made by itself is kept (duration); those that people made stay.",
+        description="Age after which a scheduled savepoint is removed (duration). Those that users made stay.",
     )
     at_least: int = Field(
         default=3,
         ge=1,
-        description="Number of the newest of them that are kept whatever their age.",
+        description="Number of the newest scheduled savepoints that are kept whatever their age.",
     )

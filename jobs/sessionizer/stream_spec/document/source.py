@@ -40,7 +40,7 @@ class SourceWithOptions(Section):
 
     options: dict[str, OptionValue] = Field(
         default_factory=dict,
-        description="Options of Spark's reader, as they are called there. No secrets.",
+        description="Options of Spark's reader, with Spark's names. No secrets.",
         examples=[{"maxFilesPerTrigger": "100"}],
     )
 
@@ -91,7 +91,7 @@ class FilesSource(SourceWithOptions):
     )
     columns: Text | None = Field(
         default=None,
-        description="Columns and their types as Spark DDL. Needed for json, csv and parquet; text has `value` only.",
+        description="Columns and their types as Spark DDL. Needed for json, csv and parquet. text has `value` only.",
         examples=["user_id string, ts bigint"],
     )
 
@@ -159,7 +159,7 @@ class KafkaSource(SourceWithOptions):
     )
     columns: Text | None = Field(
         default=None,
-        description="Columns of the JSON object and their types as Spark DDL. Needed for json; text has `value` only.",
+        description="Columns of the JSON object and their types as Spark DDL. Needed for json. text has `value` only.",
         examples=["user_id string, ts bigint"],
     )
     options_from_environment: dict[str, EnvironmentVariable] = Field(
@@ -202,7 +202,7 @@ class SocketSource(Section):
     )
     columns: Text | None = Field(
         default=None,
-        description="Columns of the JSON object and their types as Spark DDL. Needed for json; text has `value` only.",
+        description="Columns of the JSON object and their types as Spark DDL. Needed for json. text has `value` only.",
         examples=["user_id string, ts bigint"],
     )
 

@@ -22,18 +22,18 @@ MOST_KEY_GROUPS: Final = 32_768
 class StreamSpec(Section):
     """A stream: its source, the meaning of its rows, the end of its sessions, and its measures."""
 
-    name: Name = Field(description="Name of the stream, its folder and its DAG; the same as the name of the file.")
+    name: Name = Field(description="Name of the stream, its folder and its DAGs. It must be the name of the file.")
     description: str = Field(default="", description="What the stream is for, in a sentence.")
-    owner: Text = Field(default="unowned", description="Who answers for the stream: a person or a team.")
+    owner: Text = Field(default="unowned", description="Person or team that is responsible for the stream.")
     source: Source = Field(description="Where the events come from.")
     mapping: Mapping = Field(description="SQL expressions that make events of the source's rows.")
     rules: Rules = Field(
         default_factory=lambda: Rules.model_validate({}),
-        description="When a session ends, and what is done about time.",
+        description="When a session ends, and how time is handled.",
     )
     measures: dict[ColumnName, Expression] = Field(
         default_factory=dict,
-        description="Further columns of a session: name to SQL aggregate over its events' payload.",
+        description="More columns of a session: name to SQL aggregate over its events' payload.",
         examples=[{"purchases": "count_if(type = 'purchase')"}],
         json_schema_extra=COLUMN_NAMES_SCHEMA,
     )
@@ -43,7 +43,7 @@ class StreamSpec(Section):
     )
     savepoints: Savepoints = Field(
         default_factory=lambda: Savepoints.model_validate({}),
-        description="Savepoints that are made by themselves.",
+        description="Scheduled savepoints.",
     )
     migrations: list[Migration] = Field(
         default_factory=list,
@@ -53,7 +53,7 @@ class StreamSpec(Section):
         default=16,
         ge=1,
         le=MOST_KEY_GROUPS,
-        description="Number of shards of the keys, 1 to 32768; at least one per core. Another number needs a rescale.",
+        description="Number of shards of the keys, 1 to 32768, at least one per core. A change needs a rescale.",
     )
     trigger_interval_ms: Duration = Field(
         default=10 * SECOND,
