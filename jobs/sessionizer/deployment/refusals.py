@@ -15,6 +15,9 @@ KEY_GROUPS: Final = "key_groups"
 MIGRATIONS: Final = "migrations"
 WHICH_SOURCE: Final = ("source.format", "source.path", "source.topic")
 """Fields that select the events. Brokers may move, and the format of rows may change."""
+OF_OPEN_EVENTS: Final = ("mapping.key", "mapping.client", "mapping.event_time", "mapping.event_id")
+"""Fields whose value before the change stays in open events."""
+_COLUMNS: Final = "mapping.payload."
 
 SETTLED_FIELDS: Final = frozenset({"trigger_interval", "source.bootstrap_servers", "source.starting_offsets"})
 ISOLATION: Final = "source.options.kafka.isolation.level"
@@ -48,9 +51,10 @@ def require_continuable(changes: Iterable[Change]) -> None:
 
 
 def verbs_needed(changes: Iterable[Change]) -> dict[str, str]:
-    """Return the command for each field that no running lineage can take. It is empty if a start is enough."""
-    verbs = {KEY_GROUPS: "rescale", **dict.fromkeys(WHICH_SOURCE, "switch")}
+    """Return the command for each field that a start may refuse. It is empty if a start is enough."""
+    verbs = {KEY_GROUPS: "rescale", **dict.fromkeys(WHICH_SOURCE, "switch"), **dict.fromkeys(OF_OPEN_EVENTS, "upgrade")}
     found = {change.field: verbs[change.field] for change in changes if change.field in verbs}
+    found |= {change.field: "upgrade" for change in changes if change.field.startswith(_COLUMNS) and change.now}
     migrates = any(change.field == MIGRATIONS and not only_forgets(change) for change in changes)
     return {**found, **({MIGRATIONS: "upgrade"} if migrates else {})}
 
