@@ -105,7 +105,7 @@ def bucket_ms(span: int) -> int:
 
 def table_of(samples: Iterable[Sample]) -> dict[str, Any]:
     """Return the samples as rows below the names of their fields, which is a third of the size."""
-    names = [each.name for each in fields(Sample) if each.name not in {"phases", "closes"}]
+    names = [each.name for each in fields(Sample) if each.name != "phases"]
     rows = [
         [*(getattr(each, name) for name in names), *(each.phases.get(phase, 0) for phase in PHASES)] for each in samples
     ]

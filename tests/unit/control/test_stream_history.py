@@ -42,14 +42,13 @@ def batch(at: int, **figures: object) -> Sample:
 
 
 def test_batches_of_a_minute_become_one_sample() -> None:
-    first = batch(HOUR, lag_ms=5_000, open=7, group=3, group_bytes=900, closes={"gap": 2}, late=1)
-    second = batch(HOUR + 9, lag_ms=None, open=8, group=1, group_bytes=20, closes={"gap": 1, "cap": 4}, longest_ms=900)
+    first = batch(HOUR, lag_ms=5_000, open=7, group=3, group_bytes=900, late=1)
+    second = batch(HOUR + 9, lag_ms=None, open=8, group=1, group_bytes=20, longest_ms=900)
     both = combine(first, second, HOUR)
     assert (both.at, both.batches, both.rows, both.batch_ms, both.longest_ms) == (HOUR, 2, 200, 800, 900)
     assert (both.lag_ms, both.open, both.late) == (5_000, 8, 1), "a figure that the later batch lacks stays"
     assert (both.group, both.group_bytes) == (3, 900), "the heaviest group of the minute, not the last"
     assert both.phases == {"plan": 20, "write": 100}
-    assert both.closes == {"gap": 3, "cap": 4}
     assert both.rate == pytest.approx(200 / 60)
 
 
@@ -64,7 +63,7 @@ def test_an_hour_is_read_as_it_was_written(home: StreamHome) -> None:
     samples = [
         batch(HOUR, lineage="a", batch_id=1),
         batch(HOUR + SAMPLE_MS, lineage="a", batch_id=2, watermark_ms=HOUR),
-        batch(HOUR + 2 * SAMPLE_MS, lineage="b", batch_id=0, closes={"gap_timeout": 3}),
+        batch(HOUR + 2 * SAMPLE_MS, lineage="b", batch_id=0),
     ]
     home.control_files.history.mkdir(parents=True)
     write_hour(home, NAME, samples)
@@ -119,12 +118,11 @@ def test_a_new_hour_is_a_new_file_and_loses_nothing(home: StreamHome) -> None:
 def test_a_week_of_a_busy_stream_fits_into_5_megabytes(home: StreamHome) -> None:
     long = 10**12
     busy = {"plan": 59_999, "evaluate": 59_999, "write": 59_999, "commit": 59_999}
-    closes = dict.fromkeys(("gap_timeout", "max_duration", "max_events", "closing_event", "end_of_history"), 99_999)
     worst = [
         Sample(
             at=HOUR + minute * SAMPLE_MS, lineage=f"20260921T130000-{minute % 2:06}", batch_id=9_999_999, batches=600,
             rows=99_999_999, batch_ms=59_999, longest_ms=59_999, phases=busy, lag_ms=9_999_999, source_lag=99_999_999,
-            watermark_ms=HOUR, open=99_999_999, state_bytes=long, sessions=999_999, closes=closes, late=999_999,
+            watermark_ms=HOUR, open=99_999_999, state_bytes=long, sessions=999_999, late=999_999,
             refused=999_999, group=1023, group_bytes=long,
         )
         for minute in range(60)
@@ -213,4 +211,4 @@ def test_restarts_are_starts_after_a_crash(kinds: str, restarts: int) -> None:
 
 
 def test_a_sample_leaves_out_what_says_nothing() -> None:
-    assert json.dumps(Sample(at=5, rows=0, lag_ms=None, closes={}).to_json()) == '{"at": 5}'
+    assert json.dumps(Sample(at=5, rows=0, lag_ms=None).to_json()) == '{"at": 5}'

@@ -28,7 +28,7 @@ class Sample:
     Counts and ``batch_ms`` are sums over the batches, ``phases`` splits ``batch_ms``. ``longest_ms`` is the longest
     batch. All other figures are those after the last batch, which is ``batch_id`` of ``lineage``. ``lag_ms`` is the
     distance of the watermark behind the clock, ``source_lag`` the number of events behind, if the source tells it.
-    ``closes`` are sessions by the reason of their end. ``group`` is the key group with the most open bytes.
+    ``group`` is the key group with the most open bytes.
     """
 
     at: int
@@ -45,7 +45,6 @@ class Sample:
     open: int | None = None
     state_bytes: int | None = None
     sessions: int = 0
-    closes: Mapping[str, int] = field(default_factory=dict)
     late: int = 0
     refused: int = 0
     group: int | None = None
@@ -77,7 +76,7 @@ def sample_from(value: Mapping[str, Any]) -> Sample:
 
 
 def _fits(name: str, value: object) -> bool:
-    if name in {"phases", "closes"}:
+    if name == "phases":
         return isinstance(value, dict) and all(type(part) is int for part in value.values())
     return type(value) is (str if name == "lineage" else int)
 
@@ -92,7 +91,7 @@ def combine(before: Sample, later: Sample, at: int | None = None) -> Sample:
     known = {
         each.name: getattr(before if getattr(later, each.name) is None else later, each.name)
         for each in fields(Sample)
-        if each.name not in {*_SUMS, *_HEAVIEST, "at", "longest_ms", "phases", "closes"}
+        if each.name not in {*_SUMS, *_HEAVIEST, "at", "longest_ms", "phases"}
     }
     heavier = max(before, later, key=lambda sample: sample.group_bytes or 0)
     return replace(
@@ -100,7 +99,6 @@ def combine(before: Sample, later: Sample, at: int | None = None) -> Sample:
         at=before.at if at is None else at,
         longest_ms=max(before.longest_ms, later.longest_ms),
         phases=_add(before.phases, later.phases),
-        closes=_add(before.closes, later.closes),
         group=heavier.group,
         group_bytes=heavier.group_bytes,
         **{name: getattr(before, name) + getattr(later, name) for name in _SUMS},
