@@ -180,7 +180,7 @@ def test_a_switch_of_the_source_leaves_nothing_out_of_the_new_one(spark: SparkSe
     stage.write_spec({**clicks_spec(), "source": {**clicks_spec()["source"], "path": str(other)}})
     switching = Switching(spark, home, stage.spec(), Start.of("earliest"))
     plan = switching.plan()
-    only = "        clicks-*3.json (1 file) is left out of the old source only: positions in the new one are others"
+    only = "        clicks-*3.json (1 file) is excluded in the old source only, because positions in the new one differ"
     assert only in plan.lines()
     lineage = switching.carry_out(plan.digest, lambda: None, leave_unread=True)
     assert read_left_out(home, lineage) == NOTHING_LEFT_OUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from sessionizer.lineage.checkpoint_record import CheckpointRecord
 from sessionizer.lineage.kept_types import KeptTypes
 from sessionizer.state.lineages.rescale_plan import Division, plan_rescale
 from sessionizer.state.lineages.standing import Position, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STANDING = Standing(
     lineage="old",
@@ -58,12 +62,7 @@ def test_the_digest_is_of_what_is_decided() -> None:
     assert plan.to_json()["digest"] == plan.digest
 
 
-def test_people_are_told_what_would_be_done() -> None:
-    assert list(plan_rescale("clicks", STANDING, 1, None).lines()) == [
-        "stream clicks goes on with its state divided anew",
-        "  from  lineage old, after batch 41: 16 key groups in 2 partitions; it is left, and kept",
-        "  to    a new lineage: 1 key group in 1 partition",
-        "  no table is changed; no session is closed by it, and no event is read twice",
-    ]
-    uneven = list(plan_rescale("clicks", STANDING, 10, 4).lines())
-    assert "        4 does not divide 10: some partitions get more key groups than others" in uneven
+def test_people_are_told_what_would_be_done(golden: Callable[[str, str], None]) -> None:
+    plans = {"even": (1, None), "uneven": (10, 4), "nothing to change": (16, 2)}
+    told = {name: plan_rescale("clicks", STANDING, *wanted).lines() for name, wanted in plans.items()}
+    golden("plans/rescale.txt", "\n".join("\n".join((f"# {name}", *lines, "")) for name, lines in told.items()))

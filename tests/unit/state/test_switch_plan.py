@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,8 +19,9 @@ from sessionizer.state.lineages.switch_plan import (
 from sessionizer.stream_spec.decisions import Change
 from sessionizer.stream_spec.document.source import KafkaSource
 
-TWICE = "what comes twice is told by its event id"
-FIRST = "2025-06-15 15:06:40"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PLAN = SwitchPlan(
     stream="clicks",
     lineage="20261123T101039-b62c1f",
@@ -34,33 +36,33 @@ PLAN = SwitchPlan(
 )
 
 
-def test_what_people_read() -> None:
-    assert list(PLAN.lines()) == [
-        "stream clicks goes on with another source",
-        "  source.topic: 'clicks' → 'clicks2'",
-        "  from  lineage 20261123T101039-b62c1f, after batch 7; it is left, and kept",
-        "        all records of it were read",
-        "  to    a new lineage with every open session",
-        "        it reads the new source from its earliest end on: clicks2 {'0': 0}",
-        f"        its first events are of {FIRST} UTC: 60 s before the last one that was read; {TWICE}",
-        "  no table is changed, and no session is closed by it",
-    ]
+PLANS = {
+    "overlap": PLAN,
+    "gap, unread records": replace(PLAN, first_event=1_750_000_070_000, unread=Unread("records", 1_200)),
+    "unknown": replace(PLAN, first_event=None, unread=Unread("records", None, "the broker does not answer")),
+    "a moment": replace(PLAN, start=Start(at=1_750_000_000_000)),
+    "excluded ranges": replace(PLAN, left_out=("clicks:0:5 (1 record)",)),
+    "topics that stay": replace(PLAN, kept=("a", "b")),
+}
+
+
+def test_what_people_read(golden: Callable[[str, str], None]) -> None:
+    golden("plans/switch.txt", "".join(f"# {name}\n{_text(plan)}\n" for name, plan in PLANS.items()))
 
 
 def test_a_gap_and_what_is_left_are_told() -> None:
-    lines = "\n".join(replace(PLAN, first_event=1_750_000_070_000, unread=Unread("records", 1_200)).lines())
-    assert "a gap of 10 s after the last one that was read" in lines
-    assert "1,200 records of it were not read\n        what only the old source has of them is lost" in lines
-    unknown = replace(PLAN, first_event=None, unread=Unread("records", None, "the broker does not answer"))
-    lines = "\n".join(unknown.lines())
-    assert "how many records of it were not read is not known: the broker does not answer" in lines
-    assert "its first events" not in lines
+    assert PLANS["gap, unread records"].gap_ms == 10_000
+    assert all(part in _text(PLANS["gap, unread records"]) for part in ("gap of 10 s", "1,200"))
+    assert "the broker does not answer" in _text(PLANS["unknown"])
+
+
+def _text(plan: SwitchPlan) -> str:
+    return "".join(f"{line}\n" for line in plan.lines())
 
 
 def test_what_is_left_out_of_the_old_source_is_told_not_to_count_for_the_new_one() -> None:
     plan = replace(PLAN, left_out=("clicks:0:5 (1 record)",))
-    told = "clicks:0:5 (1 record) is left out of the old source only: positions in the new one are others"
-    assert f"        {told}" in plan.lines()
+    assert any("clicks:0:5 (1 record)" in line for line in plan.lines())
     assert plan.digest == PLAN.digest
 
 
@@ -104,10 +106,10 @@ def test_what_belongs_to_a_source_may_change_with_it(more: tuple[Change, ...]) -
 
 def test_what_does_not_belong_to_a_source_is_refused() -> None:
     for field in ("rules.gap_timeout", "sink.path", "key_groups", "measures.total"):
-        with pytest.raises(InvalidSpec, match=f"{field} is .* during a switch; apply this change before it or after"):
+        with pytest.raises(InvalidSpec, match=f"{field} is .* during a switch"):
             require_switch((SOURCE, Change(field, 1, 2)))
     for changes in ((), (Change("source.starting_offsets", "earliest", "latest"),), (Change("mapping.key", "a", "b"),)):
-        with pytest.raises(InvalidSpec, match="another source: write it into the stream's file first"):
+        with pytest.raises(InvalidSpec, match="another source"):
             require_switch(changes)
 
 
@@ -143,4 +145,4 @@ def test_a_stream_of_files_has_no_topic_that_stays() -> None:
 
 
 def test_the_topics_that_stay_are_named() -> None:
-    assert "        a, b: in both, and read on from where the stream is" in list(replace(PLAN, kept=("a", "b")).lines())
+    assert any(line.strip().startswith("a, b: ") for line in replace(PLAN, kept=("a", "b")).lines())

@@ -43,7 +43,7 @@ class Division:
         """Warning for the user of this division, None if there is none."""
         if self.key_groups % self.partitions == 0:
             return None
-        return f"{self.partitions} does not divide {self.key_groups}: some partitions get more key groups than others"
+        return f"some partitions get more key groups, because {self.partitions} does not divide {self.key_groups}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class RescalePlan:
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
         if not self.changes_something:
-            yield f"stream {self.stream} has {self.now} already: there is nothing to do"
+            yield f"stream {self.stream} has {self.now} already, so there is nothing to change"
             return
-        yield f"stream {self.stream} goes on with its state divided anew"
-        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}: {self.before}; it is left, and kept"
+        yield f"stream {self.stream} continues with its state divided anew"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}: {self.before}. It is kept"
         yield f"  to    a new lineage: {self.now}"
         if self.now.remark is not None:
             yield f"        {self.now.remark}"
-        yield "  no table is changed; no session is closed by it, and no event is read twice"
+        yield "  no table is changed, no session is closed, and no event is read twice"
 
 
 def plan_rescale(
@@ -98,6 +98,6 @@ def plan_rescale(
     before = Division(int(standing.spec["key_groups"]), int(standing.settings[PARTITIONS]))
     groups = before.key_groups if key_groups is None else key_groups
     if partitions is not None and partitions > groups:
-        raise InvalidSpec("--partitions", partitions, f"at most {groups}: a key group is in one partition")
+        raise InvalidSpec("--partitions", partitions, f"at most {groups}, because a key group is in one partition")
     now = Division(groups, min(before.partitions, groups) if partitions is None else partitions)
     return RescalePlan(stream, standing.lineage, standing.batch_id, before, now, trial)

@@ -52,7 +52,7 @@ class Start:
 
     def __str__(self) -> str:
         """Format the start as text."""
-        return f"what came into it since {moment_text(self.at)}" if self.at is not None else f"its {self.edge} end"
+        return moment_text(self.at) if self.at is not None else f"its {self.edge} end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,10 @@ class Unread:
     def __str__(self) -> str:
         """Format the number as text."""
         if self.items is None:
-            return f"how many {self.unit} of it were not read is not known: {self.why}"
-        return f"{self.items:,} {self.unit} of it were not read" if self.items else f"all {self.unit} of it were read"
+            return f"the number of unread {self.unit} in the old source is unknown: {self.why}"
+        if self.items:
+            return f"{self.items:,} {self.unit} of the old source are unread"
+        return f"all {self.unit} of the old source were read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +117,22 @@ class SwitchPlan:
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as text, line by line."""
-        yield f"stream {self.stream} goes on with another source"
+        yield f"stream {self.stream} continues with another source"
         for change in self.changes:
             yield f"  {change}"
-        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}; it is left, and kept"
+        yield f"  from  lineage {self.lineage}, after batch {self.batch_id}. It is kept"
         yield f"        {self.unread}"
         if self.unread.items:
-            yield "        what only the old source has of them is lost: let the stream read them first"
+            yield "        if only the old source has them, they are lost. Let the stream read them first"
         if self.kept:
-            yield f"        {', '.join(self.kept)}: in both, and read on from where the stream is"
+            yield f"        {', '.join(self.kept)}: in both sources, so they keep their positions"
         for each in self.left_out:
-            yield f"        {each} is left out of the old source only: positions in the new one are others"
+            yield f"        {each} is excluded in the old source only, because positions in the new one differ"
         yield "  to    a new lineage with every open session"
-        yield f"        it reads the new source from {self.start} on: {self.begins}"
+        yield f"        it reads the new source from {self.start}: {self.begins}"
         if self.gap_ms is not None:
             yield f"        {_gap_text(self.gap_ms, self.first_event)}"
-        yield "  no table is changed, and no session is closed by it"
+        yield "  no table is changed, and no session is closed"
 
 
 def switch_digest(stream: str, lineage: str, fingerprint: str, start: Start, trial: Terms | None) -> str:
@@ -174,8 +176,8 @@ def topics_that_stay(
 
 
 def _gap_text(gap_ms: int, first_event: int | None) -> str:
-    first = f"its first events are of {moment_text(first_event or 0)}"
+    first = f"the new source begins with events of {moment_text(first_event or 0)}"
     seconds = f"{abs(gap_ms) / 1000:,.0f} s"
     if gap_ms > 0:
-        return f"{first}: a gap of {seconds} after the last one that was read"
-    return f"{first}: {seconds} before the last one that was read; what comes twice is told by its event id"
+        return f"{first}: a gap of {seconds} after the last event that was read"
+    return f"{first}: {seconds} before the last event that was read. Repeated events are dropped by their ids"
