@@ -46,9 +46,8 @@ ERROR_CAUSES: Final = (
     ),
     Cause(
         "UnreadableLineage", "another release made the checkpoint", TERMINAL,
-        "continue the stream with the release that made the checkpoint. Or end it there with `sessionizer run … "
-        "--until drained`, which closes every session for good, and start over here under another name or home. "
-        "Nothing was changed",
+        "continue the stream with the release that made the checkpoint. Or make a canonical savepoint with that "
+        "release, `sessionizer savepoint create … --stop`, and restore it here. Nothing was changed",
     ),
     Cause(
         "EngineChanged", "another line of Spark or Delta is installed", TERMINAL,
