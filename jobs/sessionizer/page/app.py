@@ -66,11 +66,12 @@ def create_page(reader: PageReader, host: PageHost) -> FastAPI:
     def stream(
         dag_id: str,
         span: Annotated[int, Query(ge=60_000, le=7 * 24 * HOUR_MS)] = 6 * HOUR_MS,
+        begin: Annotated[int, Query(ge=0)] = 0,
         offers: dict[str, Any] = of_stream,
     ) -> Response:
-        """Return the document of the stream that the DAG supervises."""
+        """Return the document of the stream that the DAG supervises, with figures from ``begin`` (epoch ms) on."""
         name = supervised_stream(dag_id)
-        found = reader.stream(name, span) if name else None
+        found = reader.stream(name, span, begin) if name else None
         if found is None:
             raise HTTPException(404, "no such stream")
         return _json({**found, "host": host.settings, "may": offers})

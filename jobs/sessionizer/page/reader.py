@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sessionizer.control.history.mark import Mark
+    from sessionizer.control.history.sample import Sample
     from sessionizer.fleet.stream_view import StreamView
     from sessionizer.state.lineages.origin import Origin
 
@@ -45,8 +46,10 @@ class PageReader:
                 self._fleet = {"at": now, "streams": [stream_row(view, _marks(view, now), now) for view in views]}
             return self._fleet
 
-    def stream(self, name: str, span: int) -> dict[str, Any] | None:
+    def stream(self, name: str, span: int, begin: int = 0) -> dict[str, Any] | None:
         """Return the document of a stream over the last ``span`` ms. None if the platform knows no such stream.
+
+        It has the figures from ``begin`` (epoch ms) on: the reader may have the earlier ones.
 
         Raises InvalidSpec, DuplicateStream, DamagedFile, ControlUnreachable.
         """
@@ -58,14 +61,16 @@ class PageReader:
             return None
         span = min(max(span, LEAST_SPAN_MS), KEPT_MS)
         marks = _marks(view, now)
-        return stream_document(view, _history(view, now - span, now), marks, _lineages(view), now, span)
+        shown = [mark for mark in marks if mark.at >= now - span]
+        samples = _samples(view, max(now - span, begin), now)
+        return stream_document(view, History(samples, tuple(shown)), marks, _lineages(view), now, span)
 
 
-def _history(view: StreamView, since: int, now: int) -> History:
+def _samples(view: StreamView, since: int, now: int) -> tuple[Sample, ...]:
     try:
-        return read_history(view.home, since, now) if view.home else History()
+        return read_history(view.home, since, now, with_marks=False).samples if view.home else ()
     except OSError:  # the row says that control is away
-        return History()
+        return ()
 
 
 def _marks(view: StreamView, now: int) -> list[Mark]:

@@ -110,6 +110,20 @@ def test_the_document_of_a_stream(platform: Platform) -> None:
     assert told["host"] == {"name": "alone"}
 
 
+def test_a_reader_who_has_the_earlier_figures_gets_the_newest(platform: Platform) -> None:
+    home = platform.add("clicks")
+    now = epoch_ms()
+    writer = HistoryWriter(home)
+    for minutes in (9, 5, 0):
+        writer.add(Sample(at=now - minutes * SAMPLE_MS, batches=1, rows=minutes))
+    writer.flush(now)
+    add_mark(home, Mark(at=now - 7 * SAMPLE_MS, kind=MarkKind.START))
+    begin = minute_of(now - 5 * SAMPLE_MS)
+    told = ask(platform, f"/api/streams/clicks.supervise?span=3600000&begin={begin}", headers=ENTERED).json()
+    assert [row[0] for row in told["history"]["rows"]] == [begin, minute_of(now)]
+    assert len(told["marks"]) == 1, "marks are of the whole span"
+
+
 @pytest.mark.parametrize("span", ["0", "-1", "x", str(KEPT_MS + 1)])
 def test_a_span_that_is_none(span: str, platform: Platform) -> None:
     platform.add("clicks")

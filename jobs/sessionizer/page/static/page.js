@@ -29,7 +29,7 @@ function open() {
   if (current) current.feed.end();
   const { stream } = route();
   const view = stream ? new StreamView(root, tab ? '' : '#/') : new FleetView(root);
-  const address = () => (stream ? `api/streams/${encodeURIComponent(stream)}?span=${view.span}` : 'api/fleet');
+  const address = () => (stream ? `api/streams/${encodeURIComponent(stream)}?span=${view.span}&begin=${view.begin}` : 'api/fleet');
   current = { view, stream };
   root.setAttribute('aria-busy', 'true');
   root.shownKey = null;

@@ -26,6 +26,12 @@ export class StreamView {
   constructor(root) {
     this.root = root;
     this.span = Number(sessionStorageGet('span')) || 6 * HOUR;
+    this.points = []; // of the whole span: an answer has only the newest ones
+  }
+
+  // The newest point that we have: its time is not over, so it is asked for again.
+  get begin() {
+    return this.points.length && this.pointsSpan === this.span ? this.points[this.points.length - 1].at : 0;
   }
 
   loading() {
@@ -49,7 +55,8 @@ export class StreamView {
     show(facts, JSON.stringify([row, Math.floor(now / 1000)]), () => factsOf(row, now));
     show(findings, JSON.stringify(found.findings), () => found.findings.slice(1).map(findingOf));
     show(this.spans, String(this.span), () => SPANS.map(([label, span]) => el('button', { type: 'button', 'aria-pressed': String(span === this.span), onclick: () => this.choose(span) }, label)));
-    const data = pointsOf(found, now);
+    if (found.span !== this.span) return this.again(); // an answer to the choice before
+    const data = this.merge(found, now);
     const isEmpty = !data.points.length && !data.marks.length;
     show(none, String(isEmpty), () => (isEmpty ? el('p', { class: 'note' }, 'No history in this time: no batch was committed. The driver writes it while it runs.') : null));
     this.charts.node.hidden = isEmpty;
@@ -57,6 +64,21 @@ export class StreamView {
     show(marks, JSON.stringify(found.marks), () => marksOf(found.marks));
     show(lineages, JSON.stringify(found.lineages), () => lineagesOf(found.lineages));
     show(links, JSON.stringify([found.host, row.spark_ui]), () => linksOf(found));
+  }
+
+  merge({ history, marks, at, every, span }, now) {
+    const to = Math.max(at, now);
+    const fresh = history.rows.map((values) => {
+      const point = Object.fromEntries(history.fields.map((name, index) => [name, values[index]]));
+      // the newest point is of a time that is not over
+      const lasted = Math.max(1000, Math.min(every, to - point.at));
+      return { ...point, rate: (point.rows * 1000) / lasted };
+    });
+    const known = this.pointsSpan === span ? this.points : [];
+    const kept = known.filter((point) => point.at >= to - span && (!fresh.length || point.at < fresh[0].at));
+    this.points = [...kept, ...fresh];
+    this.pointsSpan = span;
+    return { points: this.points, marks, from: to - span, to, every };
   }
 
   choose(span) {
@@ -101,17 +123,6 @@ function factsOf(row, now) {
     ['Restarts 24 h', String(row.restarts)], ['Savepoint', ago(row.saved_at, now)], ['Lineage', row.lineage || NOTHING],
   ];
   return el('dl', { class: 'facts' }, facts.map(([name, value, state]) => el('div', { class: state || null }, el('dt', {}, name), el('dd', {}, value))));
-}
-
-function pointsOf({ history, marks, at, every, span }, now) {
-  const to = Math.max(at, now);
-  const points = history.rows.map((values) => {
-    const point = Object.fromEntries(history.fields.map((name, index) => [name, values[index]]));
-    // the newest point is of a time that is not over
-    const lasted = Math.max(1000, Math.min(every, to - point.at));
-    return { ...point, rate: (point.rows * 1000) / lasted };
-  });
-  return { points, marks, from: to - span, to, every };
 }
 
 function marksOf(marks) {
