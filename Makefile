@@ -70,7 +70,7 @@ endef
 jars: .jars/.archived
 
 demo: .jars/.archived
-	@$(SOURCES) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m sessionizer_demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m sessionizer_demo
 
 lint: .venv/.installed
 	$(BIN)/ruff check
@@ -96,11 +96,11 @@ wheel: .venv/.synced
 	$(BIN)/python -m hatchling build -t wheel -d dist
 
 # the exact packages and jars of a driver, without those of development
-sbom: wheel .jars/.fetched
+sbom: wheel
 	$(UV) venv --quiet --clear --python $(PYTHON) dist/.sbom
 	$(UV) pip install --quiet --python dist/.sbom/bin/python --constraint requirements.lock "$$(ls dist/*.whl)[driver,kafka,s3,hdfs]"
 	$(UV) tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-file dist/sbom.json dist/.sbom/bin/python
-	$(BIN)/python release/bill_of_jars.py jobs/sessionizer/launch/jars.xml dist/sbom.json
+	$(BIN)/python release/bill.py jobs/sessionizer/launch/jars.xml dist/sbom.json THIRD_PARTY.md
 	rm -rf dist/.sbom
 
 test-matrix: wheel
