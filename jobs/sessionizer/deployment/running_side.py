@@ -51,10 +51,14 @@ def present_side(spec: StreamSpec) -> Side:
 
 
 def open_state(home: StreamHome, lineage: str) -> OpenState:
-    """Read how many sessions are open at most, and the types that their columns may have. Raises DamagedFile."""
+    """Read about how many sessions are open, and the types that their columns may have. Raises DamagedFile.
+
+    The number is 0 only if none is open.
+    """
     file = home.lineage(lineage).open_sessions
     types = read_kept_types(home, lineage)
-    count = OpenSessions(file).most if is_there(file) else None
+    learned = OpenSessions(file) if is_there(file) else None
+    count = None if learned is None else learned.total or learned.most
     return OpenState(count, types.payload if types is not None else {})
 
 

@@ -51,7 +51,7 @@ class UpgradePlan:
     """Plan that ``stream`` goes on by a spec of ``fingerprint`` and by the programs that are installed here.
 
     It goes on after ``batch_id`` of ``lineage`` or a later batch. ``migrations``: those that open events get, in words.
-    ``ran_by``: versions of the lineage, which a rollback needs. ``open_sessions``: at most, None if unseen.
+    ``ran_by``: versions of the lineage, which a rollback needs. ``open_sessions``: about so many, None if unseen.
     """
 
     stream: str

@@ -77,7 +77,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class OpenState:
-    """State at the cut: open ``sessions`` at most, None if unseen, and every type that a payload column had.
+    """State at the cut: about so many open ``sessions``, None if unseen, and every type that a payload column had.
 
     ``types``: by column, oldest first, as Spark writes a type in JSON.
     """
@@ -95,7 +95,7 @@ class OpenState:
         """Name the sessions of the state for a sentence."""
         if self.sessions is None:
             return "the open sessions (not counted here)"
-        return "1 open session" if self.sessions == 1 else f"up to {self.sessions:,} open sessions"
+        return "1 open session" if self.sessions == 1 else f"about {self.sessions:,} open sessions"
 
 
 def judged(change: Change, kind: str, verdict: Verdict, reason: str = "", remedy: str = "") -> Difference:

@@ -259,7 +259,7 @@ def test_a_setting_of_the_checkpoint_that_is_not_known_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sessions", "said"), [(1, "1 open session"), (1_200, "up to 1,200 open"), (None, "not counted")]
+    ("sessions", "said"), [(1, "1 open session"), (1_200, "about 1,200 open"), (None, "not counted")]
 )
 def test_a_partial_difference_counts_the_sessions(sessions: int | None, said: str) -> None:
     (found,) = Edit("", PARTIAL, {"mapping__key": "device"}, state=OpenState(sessions)).found()
