@@ -38,6 +38,7 @@ def read_all(broker: KafkaBroker, topic: str) -> list[tuple[bytes | None, bytes 
         consumer.close()
 
 
+@pytest.mark.long
 def test_every_row_is_there_once_before_and_after_a_restart(kafka_broker: KafkaBroker, kafka_topic: str) -> None:
     scenario = Scenario(start_ms=1_750_000_000_000)
     bounds = Bounds(events=_ROWS)

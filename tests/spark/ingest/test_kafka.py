@@ -110,6 +110,7 @@ def read_so_far(stage: Stage) -> int:
     return sum(sum(ends.values()) for ends in topics.values())
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled_while_broker_and_driver_come_and_go(
     kafka_broker: KafkaBroker, kafka_topic: str, tmp_path: Path
 ) -> None:
