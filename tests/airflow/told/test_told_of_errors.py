@@ -209,7 +209,7 @@ def behaves(how: str) -> Callable[[WatchedStream], object]:
 
 REFUSALS = {
     "bad spec": Refusal("InvalidSpec", "source is missing", spec_of("name: clicks\n")),
-    "no spec": Refusal("UnknownStream", "known: visits", no_spec),
+    "no spec": Refusal("UnknownStream", "visits", no_spec),
     "two specs": Refusal("DuplicateStream", "clicks.yml", two_specs),
     "broker away": Refusal("SourceUnreachable", "127.0.0.1:1", spec_of(KAFKA_AWAY)),
     "drained": Refusal("StreamDrained", "every session is closed", drained_before),
