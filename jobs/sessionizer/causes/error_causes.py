@@ -79,7 +79,7 @@ ERROR_CAUSES: Final = (
     ),
     Cause(
         "MigrationRefused", "a migration of open events cannot be applied", TERMINAL,
-        "correct migrations in the spec as the message says. Nothing was changed",
+        "run `sessionizer migration list …` to see which are applied. Nothing was changed",
     ),
     Cause(
         "UnknownSavepoint", "there is no such savepoint", TERMINAL,

@@ -16,6 +16,7 @@ from sessionizer.cli.home import home
 from sessionizer.cli.jars import jars
 from sessionizer.cli.looking.checkpoint import checkpoint
 from sessionizer.cli.looking.state import state
+from sessionizer.cli.migrations import migration
 from sessionizer.cli.page import page
 from sessionizer.cli.prove import prove
 from sessionizer.cli.run import run
@@ -58,6 +59,7 @@ app.command("batch", hidden=True)(history)  # its name in earlier releases
 app.command("accept", hidden=True)(promote)
 app.add_typer(spec, name="spec")
 app.add_typer(savepoint, name="savepoint")
+app.add_typer(migration, name="migration")
 app.add_typer(jars, name="jars")
 app.add_typer(state, name="state")
 app.add_typer(checkpoint, name="checkpoint")

@@ -15,6 +15,8 @@ from sessionizer.home.data_root import DATA_VARIABLE, uri_of
 from sessionizer.home.json_file import require_undamaged, write_record
 from sessionizer.home.json_record import JsonRecord
 from sessionizer.home.platform_home import owner_name
+from sessionizer.lineage.fingerprint import RELEASE, kept_fingerprint
+from sessionizer.migrations.graph import revisions_before_head
 
 if TYPE_CHECKING:
     from sessionizer.home.stream_home import StreamHome
@@ -59,7 +61,8 @@ def require_readable_lineage(home: StreamHome, lineage: str) -> None:
     kept, now = require_undamaged(CheckpointRecord, home.lineage(lineage).checkpoint_record), record_of(home)
     cause = difference(kept, now)
     if cause is not None:
-        raise UnreadableLineage(home.name, lineage, cause)
+        made = None if kept is None else kept_fingerprint(home, lineage).versions.get(RELEASE)
+        raise UnreadableLineage(home.name, lineage, cause if made is None else f"release {made} made it: {cause}")
     if kept is not None and kept.data != now.data:
         at_home = str(home.platform)
         raise DataElsewhere(home.name, lineage, DATA_VARIABLE, kept.data or at_home, now.data or at_home)
@@ -71,6 +74,8 @@ def difference(kept: CheckpointRecord | None, now: CheckpointRecord) -> str | No
         return "a release began it that noted no format, and its checkpoint is made in another way"
     if kept.checkpoint_format != now.checkpoint_format:
         return f"its checkpoint has format {kept.checkpoint_format}, and this release reads {now.checkpoint_format}"
+    if kept.revision in revisions_before_head():
+        return f"its state has revision {kept.revision}. Run `sessionizer upgrade`, which brings it to {now.revision}"
     if kept.revision != now.revision:
         return f"its state has revision {kept.revision}, and this release reads {now.revision}"
     if kept.owner != now.owner:

@@ -19,10 +19,11 @@ from sessionizer.migrations.pending import AppliedMigration, applied_now, migrat
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of, document_of, spec_fingerprint
 from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.stream import StreamSpec
-from support.streams.stage import clicks_spec
+from support.streams.stage import Stage, clicks_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 A, B, C, D = (
     {"id": "a", "key": "coalesce(page, key)"},
@@ -167,3 +168,9 @@ def plan_of(before: list[dict[str, Any]], now: list[dict[str, Any]], pending: Se
     found = tuple(spec_differences(*documents, OpenState(3), SinkColumns(), effects))
     described = tuple(describe_migration(each) for each in pending)
     return UpgradePlan("clicks", "20261123T143621-abe542", 7, "ab", found, migrations=described)
+
+
+def test_a_misspelt_key_of_a_migration_is_told_by_its_place(tmp_path: Path) -> None:
+    stage = Stage.set_up(tmp_path, {**clicks_spec(), "migrations": [A, {"id": "b", "drops": ["page"]}]})
+    with pytest.raises(InvalidSpec, match=r"migrations\.1\.drops .*Did you mean 'drop'"):
+        stage.spec()

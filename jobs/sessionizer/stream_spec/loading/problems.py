@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sessionizer.errors import InvalidSpec
 from sessionizer.stream_spec.document.mapping import Mapping
+from sessionizer.stream_spec.document.migration import Migration
 from sessionizer.stream_spec.document.rules import Rules
 from sessionizer.stream_spec.document.savepoints import Savepoints
 from sessionizer.stream_spec.document.secrets import holds_secret
@@ -32,6 +33,7 @@ KNOCK_ON: Final = "default_factory_not_called"
 SECTIONS: Final[dict[YamlPath, type[Section]]] = {
     (): StreamSpec,
     ("mapping",): Mapping,
+    ("migrations",): Migration,
     ("rules",): Rules,
     ("sink",): Sink,
     ("savepoints",): Savepoints,
@@ -98,7 +100,8 @@ def is_key(problem: ErrorDetails) -> bool:
 
 def allowed_instead(problem: ErrorDetails) -> str:
     """Return the allowed value for ``problem``."""
-    section = SECTIONS.get(tuple(map(str, problem["loc"][:-1])))
+    # every block of a list is of one model
+    section = SECTIONS.get(tuple(str(step) for step in problem["loc"][:-1] if not isinstance(step, int)))
     if problem["type"] == UNKNOWN_KEY and section:
         return closest_key(str(problem["loc"][-1]), section)
     if problem["type"] == "missing" and section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from sessionizer.deployment.upgrade_plan import APPLY, UPGRADE, UpgradeRequest
 from sessionizer.deployment.upgrade_planning import plan_upgrade
 from sessionizer.errors import PlanChanged
 from sessionizer.home.clock import epoch_ms
+from sessionizer.home.data_files import remove_tree
 from sessionizer.home.table_places import table_locations
 from sessionizer.lineage.active import active_lineage
 from sessionizer.lineage.applied_migrations import waiting_migrations
@@ -34,7 +36,7 @@ from sessionizer.state.savepoints.making import SavepointRequest
 from sessionizer.stream_spec.decisions import changes_between, decided_by, decisions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -88,10 +90,20 @@ class Applying:
         """
         lineage = activated_by(self.home, operation.record) or self._applied_in_place(operation.record)
         if lineage is None:
-            with operation.abandoned_if_it_fails(before=Reached.ACTIVATED):
+            with operation.abandoned_if_it_fails(before=Reached.ACTIVATED), self._kept_if_activated(operation):
                 lineage = self._carried_out(operation, permit, after)
         write_finished_rows(self.spark, self.home, lineage, self._folder(operation), permit)
         return operation.finish(lineage)
+
+    @contextmanager
+    def _kept_if_activated(self, operation: Operation) -> Iterator[None]:
+        """Remove the results of a migration if the block fails before its lineage is active."""
+        try:
+            yield
+        except Exception:
+            if activated_by(self.home, operation.record) is None:
+                remove_tree(self._folder(operation))
+            raise
 
     def _applied_in_place(self, record: OperationRecord) -> str | None:
         """Return the lineage that a killed run had given the spec."""

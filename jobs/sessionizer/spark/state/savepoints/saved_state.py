@@ -10,12 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sessionizer.core.wire.canonical import canonical_schema
 from sessionizer.core.wire.rows import REVISION
+from sessionizer.errors import UnusableSavepoint
 from sessionizer.home.data_files import remove_tree
 from sessionizer.home.disk.private_folder import close_to_others
 from sessionizer.home.savepoint_home import CHECKPOINT, OPEN_EVENTS, SEEN_FILES, TIMEOUTS
 from sessionizer.lineage.checkpoint import SeenFile, seen_files
 from sessionizer.lineage.kept_types import KeptTypes
+from sessionizer.migrations.graph import UnknownRevision, bring_to
 from sessionizer.spark.state.group_logs import FirstLog, begun_with
 from sessionizer.spark.state.open_events import (
     KeptState,
@@ -79,7 +85,24 @@ def saved_state(
 def _open_events(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> DataFrame | FirstLog:
     if has_logs(manifest) and manifest.revision == REVISION:
         return begun_with(saved_logs(spark, savepoint, manifest.key_groups), manifest.key_groups)
-    return savepoint_table(spark, savepoint, OPEN_EVENTS)
+    found = savepoint_table(spark, savepoint, OPEN_EVENTS)
+    return found if manifest.revision == REVISION else _at_head(found, manifest)
+
+
+def _at_head(found: DataFrame, manifest: Manifest) -> DataFrame:
+    """Bring open events of another revision to the head. Raises UnusableSavepoint if no revision leads there."""
+    kept = KeptTypes(manifest.time_mode, manifest.payload_types)
+    revision, shape = manifest.revision, canonical_schema(open_event_schema(kept))
+    try:
+        after = bring_to(shape.empty_table(), revision).schema
+    except UnknownRevision as error:
+        raise UnusableSavepoint(manifest.id, f"{error}. Restore it with the release that made it") from error
+
+    def bring(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from bring_to(pa.Table.from_batches([batch]), revision).to_batches()
+
+    return found.mapInArrow(bring, from_arrow_schema(after, prefer_timestamp_ntz=False))
 
 
 def seen_in(spark: SparkSession, savepoint: SavepointHome, manifest: Manifest) -> tuple[SeenFile, ...]:

@@ -1,0 +1,139 @@
+"""``sessionizer migration``: the migrations of a stream's open events, drafted, listed and tried."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessionizer.cli.places import AsJson, Data, Home, Master, Stream, Streams, spark_master, stream_home, stream_spec
+from sessionizer.cli.terminal import named_failures, say, started_spark
+from sessionizer.errors import NothingToSave
+from sessionizer.home.clock import epoch_ms, moment_text
+from sessionizer.home.names import minted_id
+from sessionizer.lineage.active import active_lineage
+from sessionizer.lineage.applied_migrations import read_applied
+from sessionizer.lineage.kept_spec import read_lineage_spec
+from sessionizer.lineage.kept_types import read_kept_types
+from sessionizer.migrations.compiled import compile_migration, describe_migration
+from sessionizer.migrations.draft import draft_migration
+from sessionizer.migrations.pending import AppliedMigration, migration_digest, pending_migrations
+from sessionizer.stream_spec.decisions import document_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from sessionizer.home.stream_home import StreamHome
+    from sessionizer.migrations.preview import Preview
+    from sessionizer.stream_spec.document.migration import Migration
+    from sessionizer.stream_spec.document.stream import StreamSpec
+
+migration = typer.Typer(no_args_is_help=True, help="Draft, list and try migrations of open events.")
+
+
+@migration.command()
+def new(
+    stream: Stream,
+    name: Annotated[str, typer.Argument(help="Id of the migration.")],
+    *,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+) -> None:
+    """Print a draft, from the difference between the file and the spec that the stream runs by. Writes nothing."""
+    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    record = read_lineage_spec(where, _lineage(where))
+    before = document_of(spec) if record is None else record.document
+    typer.echo(draft_migration(name, before, document_of(spec)), nl=False)
+
+
+@migration.command("list")
+def list_(
+    stream: Stream, *, as_json: AsJson = False, streams: Streams = None, home: Home = None, data: Data = None
+) -> None:
+    """List applied and pending migrations, in order."""
+    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    applied = read_applied(where, _lineage(where))
+    found = _listed(spec, applied, pending_migrations(stream, spec.migrations, applied))
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for each in found or [{"line": f"stream {stream} has no migrations"}]:
+        typer.echo(each["line"])
+
+
+@migration.command()
+def check(  # noqa: PLR0913  one parameter per option
+    stream: Stream,
+    *,
+    deep: Annotated[bool, typer.Option("--deep", help="Also have Spark try the pending ones on open events.")] = False,
+    as_json: AsJson = False,
+    streams: Streams = None,
+    home: Home = None,
+    data: Data = None,
+    master: Master = None,
+) -> None:
+    """Check the list, with --deep what the pending migrations do to open events. Changes nothing."""
+    where, spec = stream_home(home, stream, data), stream_spec(streams, stream)
+    lineage = _lineage(where)
+    pending = pending_migrations(stream, spec.migrations, read_applied(where, lineage))
+    _require_known_columns(where, lineage, pending)
+    if not deep or not pending:
+        ids = [each.id for each in pending]
+        told = json.dumps({"pending": ids}) if as_json else f"ok  {stream}: {', '.join(ids) or 'nothing'} pending"
+        typer.echo(told)
+        return
+    preview = _preview(where, spec, pending, spark_master(master))
+    for line in [json.dumps(preview.to_json())] if as_json else preview.lines():
+        typer.echo(line)
+
+
+def _lineage(where: StreamHome) -> str:
+    lineage = active_lineage(where)
+    if lineage is None:
+        raise NothingToSave(where.name, "it never ran")
+    return lineage
+
+
+def _listed(
+    spec: StreamSpec, applied: Sequence[AppliedMigration], pending: Sequence[Migration]
+) -> list[dict[str, Any]]:
+    declared = {each.id: describe_migration(each) for each in spec.migrations}
+    states = [(each.id, each.digest, f"applied {moment_text(each.at)}") for each in applied]
+    states += [(each.id, migration_digest(each), "pending") for each in pending]
+    return [
+        {
+            "id": name,
+            "digest": digest,
+            "state": state.partition(" ")[0],
+            "line": f"{state:<28} {digest}  {name}: {declared.get(name, 'no longer in the spec')}",
+        }
+        for name, digest, state in states
+    ]
+
+
+def _require_known_columns(where: StreamHome, lineage: str, pending: Sequence[Migration]) -> None:
+    """Raise MigrationRefused for a migration that drops a column which open events do not have."""
+    kept = read_kept_types(where, lineage)
+    columns = list(kept.payload) if kept is not None else []
+    for each in pending:
+        columns = [found.column for found in compile_migration(where.name, each, columns).payload]
+
+
+def _preview(where: StreamHome, spec: StreamSpec, pending: tuple[Migration, ...], master: str | None) -> Preview:
+    from sessionizer.home.data_files import remove_tree  # noqa: PLC0415  fast --help
+    from sessionizer.spark.state.lineages.migrated_events import MigratedEvents  # noqa: PLC0415
+    from sessionizer.spark.state.lineages.migration_preview import preview_migrations  # noqa: PLC0415
+    from sessionizer.state.lineages.standing import standing_of  # noqa: PLC0415
+
+    say("starting Spark to try the migrations")
+    spark = started_spark("sessionizer migration check", master)
+    folder = where.seeds / f"preview-{minted_id(epoch_ms())}"
+    try:
+        with named_failures(spec.name):
+            return preview_migrations(MigratedEvents(spark, where, standing_of(where), pending, folder))
+    finally:
+        remove_tree(folder)
+        spark.stop()

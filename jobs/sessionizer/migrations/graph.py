@@ -1,0 +1,103 @@
+"""Released revisions of the layout of open events, as one line from the oldest to the newest, which is the head.
+
+Each is a module in ``versions``: ``revision``, ``down_revision`` (None for the oldest), ``upgrade`` from the revision
+before, and ``downgrade`` to it, or None if there is no way back. A released module never changes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from sessionizer.migrations import versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+    Change = Callable[[pa.Table], pa.Table]
+
+
+class BrokenRevisions(ValueError):
+    """Revisions that make no line. Only a developer sees it, before a release."""
+
+
+class UnknownRevision(ValueError):
+    """A revision that this release does not know, or to which it knows no way back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """Revision of the layout: how canonical open events come to it from the one before (``upgrade``), and back."""
+
+    revision: str
+    down_revision: str | None
+    upgrade: Change
+    downgrade: Change | None = None
+
+
+def line_of(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
+    """Return the revisions in order. Raises BrokenRevisions unless they make one line."""
+    known = {each.revision: each for each in revisions}
+    after: dict[str | None, list[str]] = {}
+    for each in known.values():
+        after.setdefault(each.down_revision, []).append(each.revision)
+    for before, following in after.items():
+        if before is not None and before not in known:
+            message = f"{following[0]} follows {before}, which is not there. Add {before}"
+            raise BrokenRevisions(message)
+        if len(following) > 1:
+            heads = " and ".join(sorted(following))
+            message = f"{heads} follow {before}. Let the newer one follow the other one"
+            raise BrokenRevisions(message)
+    line: list[Revision] = []
+    while (then := after.get(line[-1].revision if line else None)) is not None:
+        line.append(known[then[0]])
+    if len(line) != len(known):
+        message = "the revisions make no line from an oldest one. Correct down_revision"
+        raise BrokenRevisions(message)
+    return tuple(line)
+
+
+@cache
+def released_line() -> tuple[Revision, ...]:
+    """Return the released revisions in order. Raises BrokenRevisions."""
+    names = [found.name for found in pkgutil.iter_modules(versions.__path__)]
+    modules = [importlib.import_module(f"{versions.__name__}.{name}") for name in sorted(names)]
+    return line_of(
+        Revision(each.revision, each.down_revision, each.upgrade, getattr(each, "downgrade", None)) for each in modules
+    )
+
+
+def revisions_before_head(line: Sequence[Revision] | None = None) -> tuple[str, ...]:
+    """Return the revisions whose open events can be brought to the head, oldest first, without the head itself."""
+    return tuple(each.revision for each in (released_line() if line is None else line)[:-1])
+
+
+def bring_to(
+    open_events: pa.Table, found: str, wanted: str | None = None, line: Sequence[Revision] | None = None
+) -> pa.Table:
+    """Bring canonical open events of the revision ``found`` to ``wanted``, by default the head.
+
+    Raises UnknownRevision for a revision that this release does not know, or to which no way back leads.
+    """
+    line = released_line() if line is None else line
+    names = [each.revision for each in line]
+    wanted = names[-1] if wanted is None else wanted
+    for name in (found, wanted):
+        if name not in names:
+            message = f"revision {name} is unknown to this release, which knows {', '.join(names)}"
+            raise UnknownRevision(message)
+    first, last = names.index(found), names.index(wanted)
+    for each in line[first + 1 : last + 1]:
+        open_events = each.upgrade(open_events)
+    for each in reversed(line[last + 1 : first + 1]):
+        if each.downgrade is None:
+            message = f"no way leads from revision {each.revision} back to {each.down_revision}"
+            raise UnknownRevision(message)
+        open_events = each.downgrade(open_events)
+    return open_events

@@ -1,0 +1,160 @@
+"""Revisions of the layout of open events: one line, frozen once released, and none forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import sessionizer
+from sessionizer.core.definition.rules import TimeMode
+from sessionizer.core.wire import rows, schema
+from sessionizer.core.wire.canonical import canonical_schema
+from sessionizer.errors import UnreadableLineage
+from sessionizer.lineage import checkpoint_record
+from sessionizer.lineage.active import start_lineage
+from sessionizer.lineage.checkpoint_record import (
+    CHECKPOINT_FORMAT,
+    CheckpointRecord,
+    record_of,
+    require_readable_lineage,
+)
+from sessionizer.migrations import versions
+from sessionizer.migrations.graph import (
+    BrokenRevisions,
+    Revision,
+    UnknownRevision,
+    bring_to,
+    line_of,
+    released_line,
+    revisions_before_head,
+)
+from support.places import REPOSITORY
+from support.streams.stage import Stage, clicks_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RELEASES = REPOSITORY / "tests" / "golden" / "releases"
+PAYLOAD = [pa.field("page", pa.string())]
+
+
+def appending(name: str) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.append_column(name, pa.nulls(table.num_rows, pa.int32()))
+
+
+def dropping(name: str) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.drop_columns([name])
+
+
+def unchanged(table: pa.Table) -> pa.Table:
+    return table
+
+
+FIRST = Revision("0001", None, unchanged)
+SECOND = Revision("0002", "0001", appending("two"), dropping("two"))
+THIRD = Revision("0003", "0002", appending("three"))
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "columns"),
+    [
+        ("0001", None, ["key", "two", "three"]),
+        ("0001", "0002", ["key", "two"]),
+        ("0001", "0001", ["key"]),
+    ],
+)
+def test_open_events_are_brought_along_the_line(found: str, wanted: str | None, columns: list[str]) -> None:
+    line = line_of([THIRD, FIRST, SECOND])
+    assert [each.revision for each in line] == ["0001", "0002", "0003"]
+    assert revisions_before_head(line) == ("0001", "0002")
+    table = pa.table({"key": ["ann"]})
+    assert bring_to(table, found, wanted, line).column_names == columns
+    assert bring_to(pa.table({"key": ["ann"], "two": [1]}), "0002", "0001", line).column_names == ["key"]
+
+
+@pytest.mark.parametrize(("found", "wanted"), [("0009", None), ("0001", "0009"), ("0003", "0001")])
+def test_where_no_way_leads_it_is_said(found: str, wanted: str | None) -> None:
+    with pytest.raises(UnknownRevision, match=r"0009|back to 0002"):
+        bring_to(pa.table({"key": ["ann"]}), found, wanted, (FIRST, SECOND, THIRD))
+
+
+@pytest.mark.parametrize(
+    ("revisions", "remedy"),
+    [
+        ([FIRST, SECOND, Revision("0003", "0001", unchanged)], "0002 and 0003 follow 0001. Let the newer one follow"),
+        ([FIRST, Revision("0002", None, unchanged)], "0001 and 0002 follow None"),
+        ([FIRST, THIRD], "0003 follows 0002, which is not there. Add 0002"),
+        ([Revision("0001", "0002", unchanged), Revision("0002", "0001", unchanged)], "Correct down_revision"),
+    ],
+)
+def test_two_heads_or_a_gap_fail_with_their_remedy(revisions: list[Revision], remedy: str) -> None:
+    with pytest.raises(BrokenRevisions, match=remedy):
+        line_of(revisions)
+
+
+def test_the_head_is_the_revision_that_is_written() -> None:
+    assert released_line()[-1].revision == rows.REVISION, "add a module to sessionizer.migrations.versions"
+
+
+# What was released stays as it was
+
+
+def modules() -> dict[str, Path]:
+    found = (each.name for each in pkgutil.iter_modules(versions.__path__))
+    return {name: Path(str(importlib.import_module(f"{versions.__name__}.{name}").__file__)) for name in found}
+
+
+def digests() -> dict[str, str]:
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in modules().items()}
+
+
+def edited(released: dict[str, str], now: dict[str, str]) -> list[str]:
+    """The released revisions that are not what they were, each with its remedy."""
+    remedy = "is released and was changed. Restore it, and add a new revision"
+    return [f"{name} {remedy}" for name, digest in released.items() if now.get(name) != digest]
+
+
+def test_a_released_revision_is_frozen() -> None:
+    released: dict[str, str] = json.loads((RELEASES / "revisions.json").read_text())
+    assert edited(released, digests()) == []
+    assert edited({**released, "0001_open_events": "0"}, digests()) != []
+    assert set(released) == set(digests()), "add the digest of the new revision to tests/golden/releases/revisions.json"
+
+
+def layout() -> dict[str, Any]:
+    """The layout of open events, in the state and in savepoints."""
+    return {
+        "revision": rows.REVISION,
+        "checkpoint_format": CHECKPOINT_FORMAT,
+        "initial": rows.INITIAL,
+        "canonical": {
+            mode.value: str(canonical_schema(schema.event_schema(PAYLOAD, mode))).splitlines() for mode in TimeMode
+        },
+    }
+
+
+def test_another_layout_is_another_revision() -> None:
+    golden = json.loads((RELEASES / "layout.json").read_text())
+    remedy = "the layout of open events changed: add a revision, raise REVISION, and write layout.json anew"
+    assert golden == layout(), remedy
+
+
+def test_a_lineage_of_an_older_revision_is_sent_to_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage.set_up(tmp_path, clicks_spec())
+    home = stage.stream_home
+    home.prepare()
+    lineage = start_lineage(home)
+    require_readable_lineage(home, lineage)
+    monkeypatch.setattr(checkpoint_record, "revisions_before_head", lambda: ("0001",))
+    now = CheckpointRecord(CHECKPOINT_FORMAT, "0002", record_of(home).owner)
+    monkeypatch.setattr(checkpoint_record, "record_of", lambda _: now)
+    told = rf"release {sessionizer.__version__} made it: .*Run `sessionizer upgrade`"
+    with pytest.raises(UnreadableLineage, match=told):
+        require_readable_lineage(home, lineage)
