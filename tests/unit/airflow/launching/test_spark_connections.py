@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from sessionizer_airflow.errors import (
     UnusableConnection,
 )
 from sessionizer_airflow.launching.connection import Manager, SparkTarget, manager_of
+from sessionizer_airflow.launching.spark_submit import job_environment
 from sessionizer_airflow.operators.failed_task import remedy_of
 
 if TYPE_CHECKING:
@@ -122,6 +124,21 @@ def test_yarn_hands_our_package_on(mode: str, monkeypatch: pytest.MonkeyPatch) -
     assert options["py_files"] == str(ARCHIVE.place)
     driver = {"spark.yarn.appMasterEnv.LC_ALL": "C.UTF-8"} if mode == "cluster" else {}
     assert options["conf"] == {"spark.executorEnv.LC_ALL": "C.UTF-8", **driver}, "nothing is looked for by its path"
+
+
+def test_drivers_with_a_python_of_their_own_get_nothing_of_airflows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SESSIONIZER_PYTHON", "/opt/driver/bin/python")
+    monkeypatch.setenv("PATH", "/airflow/bin")
+    connect(monkeypatch, "local[2]")
+    options = SparkTarget.of("spark_default").options(JARS, ARCHIVE)
+    assert options["env_vars"] == {
+        "PYSPARK_PYTHON": "/opt/driver/bin/python",
+        "PATH": f"/opt/driver/bin{os.pathsep}/airflow/bin",
+    }
+    assert "spark.executorEnv.PYTHONPATH" not in options["conf"], "Airflow's packages would come before the driver's"
+    environment = job_environment(dict(os.environ))
+    assert environment["PYSPARK_PYTHON"] == "/opt/driver/bin/python"
+    assert environment["PATH"].split(os.pathsep)[0] == "/opt/driver/bin"
 
 
 def test_where_yarn_is_asked_may_stand_in_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
